@@ -76,19 +76,13 @@ def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> An
     rows = np.concatenate([[0], np.cumsum(counts)])
     capacity = max(most + 2, size // (4 * int(rows[-1]) * side)) if longest else 1
     places = 1 << (4 * capacity).bit_length()
-    return AnonymousStates(
-        np.empty((capacity, int(rows[-1]), side), np.int32),
-        rows,
-        np.zeros(1, np.int64),
-        np.full(places, -1, np.int64),
-        np.zeros(places, np.int64),
-        np.zeros(memory_limit + 3, np.int64),
-        np.zeros(side * side, np.int64),
-        np.zeros(side * side, np.int64),
-        np.zeros(side * side, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros((side, side), np.int64),
-    )
+    tables = np.empty((capacity, int(rows[-1]), side), np.int32)
+    keys, nodes = np.full(places, -1, np.int64), np.zeros(places, np.int64)
+    used, longest_here = np.zeros((2, 1), np.int64)
+    first, counts = np.zeros(memory_limit + 3, np.int64), np.zeros((side, side), np.int64)
+    listed = np.zeros((3, side * side), np.int64)
+    columns = tables, rows, used, keys, nodes, first, *listed, longest_here, counts
+    return AnonymousStates._make(columns)
 
 
 @njit

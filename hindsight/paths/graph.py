@@ -206,8 +206,8 @@ def coarsest_graph(priced: PricedInstance) -> PathGraph:
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
     columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
-    typed: Any = (column.astype(kind) for column, kind in zip(columns, COLUMNS, strict=True))
-    return PathGraph(*typed, np.zeros(0, np.int16))
+    typed = (column.astype(kind) for column, kind in zip(columns, COLUMNS, strict=True))
+    return PathGraph._make([*typed, np.zeros(0, np.int16)])
 
 
 def finer_graph(
@@ -257,8 +257,8 @@ def finer_graph(
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
     room = room._replace(threads=min(room.threads, MOST_THREADS))
-    with ThreadPoolExecutor(room.threads) as pool:
-        builder = _Builder(priced, coarser, added, u, room, pool)
+    builder = _Builder(priced, coarser, added, u, room)
+    with builder.pool:
         for tau in range(priced.epochs - 1, -1, -1):
             builder.add(tau, should_stop)
             if not builder.count:
@@ -276,9 +276,8 @@ class _Builder:
         added: IntArray,
         u: IntArray,
         room: Room,
-        pool: ThreadPoolExecutor,
     ) -> None:
-        self.priced, self.pool = priced, pool
+        self.priced, self.pool = priced, ThreadPoolExecutor(room.threads)
         self.followed = coarser.followed.copy()
         self.followed[added] = True
         o, side = priced.columns.output_lengths, priced.columns.memory_limit + 1
@@ -319,10 +318,10 @@ class _Builder:
         cells = self.parts[0].states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
         columns = (np.zeros(room.nodes + 1, kind) for kind in COLUMNS)
-        self.arrays = PathGraph(*columns, self.parts[0].ended)
-        first = -1, -1, -1, priced.epochs
-        for array, value in zip(self.arrays, first, strict=False):
-            array[0] = value
+        self.arrays = PathGraph._make([*columns, self.parts[0].ended])
+        later, parents, requests, epochs, *_ = self.arrays
+        later[0] = parents[0] = requests[0] = -1
+        epochs[0] = priced.epochs
         self.size, self.count, self.ended = 1, 1, 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
@@ -369,8 +368,8 @@ class _Builder:
             raise TooLargeError
         part.scratch.ended_first[:more] += self.ended
         # The table is of the first thread alone.
-        targets, sources = ((*one.here, *one.scratch[1:]) for one in (first, part))
-        for target, source in zip(targets, sources, strict=True):
+        both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
+        for target, source in zip(*both, strict=True):
             target[nodes : nodes + more] = source[:more]
         first.ended[self.ended : self.ended + taken] = part.ended[:taken]
         self.ended += taken

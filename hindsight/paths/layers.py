@@ -114,7 +114,7 @@ class Sets(NamedTuple):
         """Create arrays for so many sets of up to ``most`` members."""
         kinds = np.int64, np.uint64, np.int64, np.int32, np.int64
         columns = (np.zeros(capacity, kind) for kind in kinds)
-        return cls(np.zeros((capacity, most), np.int32), *columns)
+        return cls._make([np.zeros((capacity, most), np.int32), *columns])
 
 
 class Scratch(NamedTuple):

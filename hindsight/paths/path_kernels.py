@@ -62,26 +62,17 @@ def costs_from_the_start(
             value[h] = min(value[h], value[g] + arcs[g])
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def gibbs_paths(
-    graph: PathGraph,
-    arcs: IntArray,
-    value: IntArray,
-    heat: float,
-    weights: FloatArray,
-    shares: FloatArray,
-    completions: FloatArray,
-) -> None:
+    graph: PathGraph, arcs: IntArray, value: IntArray, heat: float, requests: int
+) -> FloatArray:
     """Count how often a path has i complete, with paths weighted by exp(-cost / heat).
 
     ``value`` is that of `costs_to_the_end`; relative to it no weight exceeds the number of paths.
-    ``weights`` and ``shares`` are work space, shape (N,).
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
-    weights.fill(0.0)
-    shares.fill(0.0)
-    completions.fill(0.0)
+    weights, shares, completions = np.zeros(size), np.zeros(size), np.zeros(requests)
     weights[0] = 1.0
     for g in range(1, size):
         h = later[g]
@@ -104,6 +95,7 @@ def gibbs_paths(
             shares[h] += shares[g] * part
             for x in range(ended_first[g], ended_first[g] + ended_counts[g]):
                 completions[ended[x]] += shares[g] * part
+    return completions
 
 
 @partial(njit, makes_arrays=True)
@@ -128,11 +120,7 @@ def grouped(targets: Codes) -> tuple[IntArray, Codes]:
 
 @njit
 def best_path(
-    graph: PathGraph,
-    arcs: IntArray,
-    value: IntArray,
-    starts: IntArray,
-    counts: IntArray,
+    graph: PathGraph, arcs: IntArray, value: IntArray, starts: IntArray, counts: IntArray
 ) -> None:
     """Count how often a cheapest path starts each request, and note its last start of each.
 
@@ -188,8 +176,6 @@ class Split(NamedTuple):
         Arcs.
     alive : bool array, shape (capacity,)
         Whether a path within the limit may pass the node.
-    table : int32 array
-        Hash table with open addressing and a power of two of places.
     """
 
     heads: Codes
@@ -200,7 +186,6 @@ class Split(NamedTuple):
     later: Codes
     parents: Codes
     alive: Flags
-    table: Codes
 
 
 class Tracking(NamedTuple):
@@ -227,23 +212,6 @@ class Tracking(NamedTuple):
     bits: Masks
     required: Masks
     budget: int
-
-
-@step
-def _place_of(split: Split, h: int, mask: Any) -> int:
-    """Find the slot of old node h with this mask in the hash table."""
-    places = len(split.table)
-    key = mask + np.uint64(h) * np.uint64(0x9E3779B97F4A7C15)
-    key ^= key >> np.uint64(31)
-    key *= np.uint64(0xBF58476D1CE4E5B9)
-    key ^= key >> np.uint64(29)
-    slot: Any = np.int64(key & np.uint64(places - 1))
-    while True:
-        y = split.table[slot]
-        if y < 0 or (split.old[y] == h and split.masks[y] == mask):
-            found: int = slot
-            return found
-        slot = (slot + 1) & (places - 1)
 
 
 @step
@@ -280,13 +248,14 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
     cost = split.costs[x] + track.arcs[g]
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
-    slot = _place_of(split, h, split.masks[x])
-    y = split.table[slot]
+    # One for each set of tracked requests, so few.
+    y = split.heads[h]
+    while y >= 0 and split.masks[y] != split.masks[x]:
+        y = split.linked[y]
     if y < 0:
         if count >= len(split.old):
             return -1
         y = count
-        split.table[slot] = y
         _add_node(split, h, split.masks[x], cost, -1, count)
         count += 1
     elif cost < split.costs[y]:

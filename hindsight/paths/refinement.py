@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ WORTHWHILE = 0.04
 as many requests."""
 
 
-@dataclass(frozen=True, eq=False)
-class PathOutcome:
+class PathOutcome(NamedTuple):
     """Result of the paths within a limit.
 
     Attributes
@@ -78,11 +77,7 @@ class Refinement:
     """
 
     def __init__(
-        self,
-        priced: PricedInstance,
-        room: Room,
-        climb: Climb,
-        should_stop: Callable[[], bool],
+        self, priced: PricedInstance, room: Room, climb: Climb, should_stop: Callable[[], bool]
     ) -> None:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
         self._room = room
@@ -112,13 +107,8 @@ class Refinement:
         except (StoppedEarlyError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
-            lower_bound=self._lower,
-            start_times=self._found,
-            root_bound=self._root or self._lower,
-            nodes=sum(self._nodes),
-            most_nodes=max(self._nodes, default=0),
-            is_whole=is_whole,
-            stages=tuple(self._stages),
+            *(self._lower, self._found, self._root or self._lower, sum(self._nodes)),
+            *(max(self._nodes, default=0), is_whole, tuple(self._stages)),
         )
 
     def _close(self) -> None:

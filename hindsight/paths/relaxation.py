@@ -272,14 +272,11 @@ class PathRelaxation:
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the bound of a core under u, which proves nothing, and its smoothed gradient."""
-        priced, size = self._priced, len(graph.later)
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
-        weights, shares = np.empty((2, size))
-        completions = np.zeros(self._n)
-        gibbs_paths(graph, arcs, to_end, heat * SCALE, weights, shares, completions)
+        completions = gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
         gradient = np.where(self._followed, 1.0 - completions, 0.0)
-        return priced.constant(u) + int(to_end[-1]), gradient
+        return self._priced.constant(u) + int(to_end[-1]), gradient
 
     def sublimate(self, ascent: Climb) -> None:
         """Track more and more requests until no path is left.
@@ -365,7 +362,7 @@ class PathRelaxation:
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
         columns: Any = [column[old] for column in graph[2:-1]]
-        split_graph = PathGraph(later, split.parents[:count], *columns, graph.ended)
+        split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = keep_nodes(split_graph, order[alive[order] & reaches_the_end])
@@ -386,6 +383,7 @@ class PathRelaxation:
 
 def _room_for_split(nodes: int, room: int) -> Split:
     linked, old, later, parents = np.full((4, room), -1, np.int32)
-    heads, table = (np.full(size, -1, np.int32) for size in (nodes, 1 << (2 * room).bit_length()))
-    masks, costs, alive = (np.zeros(room, kind) for kind in (np.uint64, np.int64, np.bool_))
-    return Split(heads, linked, old, masks, costs, later, parents, alive, table)
+    heads = np.full(nodes, -1, np.int32)
+    masks, costs = np.zeros(room, np.uint64), np.zeros(room, np.int64)
+    alive = np.zeros(room, np.bool_)
+    return Split(heads, linked, old, masks, costs, later, parents, alive)

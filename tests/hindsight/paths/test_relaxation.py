@@ -32,7 +32,7 @@ from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray
 
 
 def tiny(seed: int) -> Instance:
@@ -160,10 +160,10 @@ def test_prices_that_go_astray_prove_nothing_false(
 ) -> None:
     """Steps that 64 bits cannot hold, and weights that floats cannot."""
 
-    def overflowing(*arguments: Any) -> None:
-        gibbs_paths(*arguments)
-        completions = arguments[-1]
+    def overflowing(*arguments: Any) -> FloatArray:
+        completions = gibbs_paths(*arguments)
         completions[:1] = np.nan
+        return completions
 
     if overflow:
         monkeypatch.setattr("hindsight.paths.relaxation.gibbs_paths", overflowing)

@@ -133,7 +133,7 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
             clock = Clock(PATIENCE)
             while not (self._should_stop() or clock.must_stop()):
                 Event().wait(0.01)
-            return PathOutcome(0, None, 0, 0, 0, 0, False, ())
+            return PathOutcome(0, None, 0, 0, 0, False, ())
 
     monkeypatch.setattr("hindsight.rounds.graphs.Refinement", Waiting)
     leave_to_graphs(monkeypatch, SETTLED=1.0)
