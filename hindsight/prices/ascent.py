@@ -271,11 +271,6 @@ def _climb_by_curvature(
         method="L-BFGS-B",
         bounds=[(0.0, None)] * last[0].size,
         callback=accept,
-        options={
-            "maxiter": stage.steps,
-            "maxfun": 20 * stage.steps,
-            "maxcor": REMEMBERED,
-            "ftol": stage.tolerance,
-            "gtol": 0.0,
-        },
+        options={"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": REMEMBERED}
+        | {"ftol": stage.tolerance, "gtol": 0.0},
     )

@@ -45,6 +45,12 @@ class Deadlines(NamedTuple):
     known: FloatArray
 
     @classmethod
+    def none(cls, output: IntArray) -> Deadlines:
+        """Return those of requests whose latency counts."""
+        never = np.full(len(output), np.inf)
+        return cls(output, never, never, np.full(len(output), np.nan))
+
+    @classmethod
     def of(
         cls, workload: Workload, minorant: AffineMinorant, limits: Limits, horizon: float
     ) -> Deadlines:

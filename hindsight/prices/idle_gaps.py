@@ -20,7 +20,8 @@ moving the blocks' rounds changes neither the latencies nor the memory of any ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
 
 
-@dataclass(frozen=True, eq=False)
-class CompressedInstance:
+class CompressedInstance(NamedTuple):
     """An instance without idle gaps, and its relation to the original instance.
 
     Attributes
@@ -85,18 +85,11 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)
-    requests = [
-        replace(request, arrival_time=request.arrival_time - int(moved))
-        for request, moved in zip(instance, shifts, strict=True)
-    ]
-    compressed = Instance(
-        requests,
-        instance.memory_limit,
-        instance.name,
-        instance.metadata,
-        memory_rule=instance.memory_rule,
-        replicas=instance.replicas,
-    )
+    pairs = zip(instance, (instance.arrival_times - shifts).tolist(), strict=True)
+    requests = [replace(request, arrival_time=arrival) for request, arrival in pairs]
+    given = instance.memory_limit, instance.name, instance.metadata
+    rule, replicas = instance.memory_rule, instance.replicas
+    compressed = Instance(requests, *given, memory_rule=rule, replicas=replicas)
     return CompressedInstance(instance, compressed, shifts)
 
 

@@ -182,8 +182,7 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
-    now = 0
-    position = 0
+    now = position = 0
     while waiting or position < len(order):
         if not waiting:
             now = max(now, jobs[order[position]].release)
@@ -215,21 +214,15 @@ def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
 
 
 def _mean_busy_times(jobs: Sequence[_Job], unit: int) -> Fraction:
-    busy = [0] * len(jobs)
-    for piece in _serve(jobs, remaining=False):
-        busy[piece.job] += piece.length * (2 * piece.start + piece.length)
-    total = 0
-    for job, moment in zip(jobs, busy, strict=True):
-        twice = moment + job.moment - 2 * job.release * job.seconds
-        total += twice * MEAN_UNIT // (2 * job.seconds * unit)
+    twice = [job.moment - 2 * job.release * job.seconds for job in jobs]
+    for job, start, length, _ in _serve(jobs, remaining=False):
+        twice[job] += length * (2 * start + length)
+    pairs = zip(jobs, twice, strict=True)
+    total = sum(moment * MEAN_UNIT // (2 * job.seconds * unit) for job, moment in pairs)
     return Fraction(total, MEAN_UNIT)
 
 
-_BOUNDS = {
-    "own time": _own_time,
-    "one machine": _one_machine,
-    "mean busy times": _mean_busy_times,
-}
+_BOUNDS = {"own time": _own_time, "one machine": _one_machine, "mean busy times": _mean_busy_times}
 
 
 def mean_busy_prices(
@@ -242,17 +235,16 @@ def mean_busy_prices(
     second of one of them. Floats suffice: prices prove nothing.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
-    replicas = workload.replicas
     times: list[float] = []
     prices: list[float] = []
-    price = 0.0
-    resumed: int | None = None
+    price, resumed = 0.0, -1
     for piece in reversed(list(_serve(jobs, remaining=False))):
-        if piece.start + piece.length != resumed:
+        end = piece.start + piece.length
+        if end != resumed:
             price = 0.0
-            times.append((piece.start + piece.length) / unit)
+            times.append(end / unit)
             prices.append(price)
-        price += piece.length / (replicas * jobs[piece.job].seconds)
+        price += piece.length / (workload.replicas * jobs[piece.job].seconds)
         resumed = piece.start
         times.append(piece.start / unit)
         prices.append(price)
@@ -266,9 +258,8 @@ def _bounds(
     for minorant in affine_minorants(batch_time, workload.memory_limit):
         jobs, unit = _jobs(workload, minorant, output_lengths)
         for name, compute in _BOUNDS.items():
-            found = SecondsBound(
-                compute(jobs, unit), name, minorant, len(jobs), is_known(batch_time)
-            )
+            total, known = compute(jobs, unit), is_known(batch_time)
+            found = SecondsBound(total, name, minorant, len(jobs), known)
             if name not in best or found.total > best[name].total:
                 best[name] = found
     return best

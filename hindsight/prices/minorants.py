@@ -9,12 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import (
-    AffineTime,
-    IterationTime,
-    TiledTime,
-    UnitTime,
-)
+from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
 from instances.batch_time.exact import coefficients, interpolation
 from instances.validation import as_fraction, decimal
 

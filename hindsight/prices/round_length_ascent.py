@@ -1,6 +1,6 @@
 """Prices for `hindsight.prices.round_lengths`, by ascent on an approximation of the bound.
 
-Prices prove nothing by themselves: whatever comes out here is a bound only by `priced_bound`. So
+Prices prove nothing by themselves: whatever comes out here is a bound only by `PricedValues`. So
 the values V_i are approximated freely (`hindsight.prices.round_length_kernels`).
 
 Time beyond the horizon T has no price, here as in the bound: a last cell that went on for ever
@@ -117,7 +117,7 @@ class RoundLengthAscent:
     schedule : SecondsSchedule or FleetSchedule
         A good schedule of the workload.
     minorant : AffineMinorant
-        Minorant for `priced_bound`.
+        Minorant for `PricedValues`.
     horizon : float
         Seconds from 0 on that have prices, beyond the end of the schedule.
     cell : float
@@ -138,7 +138,7 @@ class RoundLengthAscent:
     horizon : float
         See the parameter.
     values : float64 array
-        Approximations of V_i, seconds, shape (n,): for the allowance of `priced_bound`.
+        Approximations of V_i, seconds, shape (n,): for the allowance of `PricedValues`.
     turns : int
         Evaluations so far.
     """
@@ -173,12 +173,11 @@ class RoundLengthAscent:
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         latency = schedule.completion_times - a
         self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
-        self._end = self._first_token = np.full(n, math.inf)
-        self.values, known = np.zeros(n), np.full(n, math.nan)
+        _, self._end, self._first_token, known = deadlines or Deadlines.none(o)
+        self.values = np.nan_to_num(known)
         if deadlines is not None:
-            o, self._end, self._first_token, known = deadlines
+            o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
-            self.values = np.nan_to_num(known)
         self._given = Requests(a, s, o)
         # Deal requests out, so that subsets and their parts are alike.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))

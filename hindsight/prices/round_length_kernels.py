@@ -95,11 +95,23 @@ class _Block(NamedTuple):
     rest: float
 
 
-class _Window(NamedTuple):
-    """Grid points ``begin`` .. ``begin`` + ``width`` at which values of a request are stored."""
+class _Run(NamedTuple):
+    """A block that begins at one of the grid points ``begin`` .. ``begin`` + ``width``.
+
+    Attributes
+    ----------
+    begin, width : int
+        Grid points at which values of a request are stored.
+    classes : float64 array, shape (3, classes)
+        See `_fill_classes`.
+    after : float64 array
+        Of the grid points, what holds after the block.
+    """
 
     begin: int
     width: int
+    classes: FloatArray
+    after: FloatArray
 
 
 @step
@@ -156,18 +168,11 @@ def _between(until: FloatArray, begin: float, end: float) -> float:
 
 @step
 def _cheapest(
-    rest: float,
-    first: int,
-    classes: FloatArray,
-    best: float,
-    m: int,
-    window: _Window,
-    after: FloatArray,
-    model: Model,
+    run: _Run, m: int, rest: float, first: int, best: float, model: Model
 ) -> tuple[float, int]:
     """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
-    choice = -1
-    now = (window.begin + m) * model.step
+    classes, after, choice = run.classes, run.after, -1
+    now = (run.begin + m) * model.step
     for j in range(first, model.lengths.size):
         lasts = classes[0, j]
         if model.penalty == math.inf:
@@ -182,9 +187,9 @@ def _cheapest(
         if cost >= best:
             continue
         # The value after the block is interpolated; beyond the window it is own time alone.
-        place = min(m + lasts / model.step, float(window.width))
+        place = min(m + lasts / model.step, float(run.width))
         k = int(place)
-        if k >= window.width:
+        if k >= run.width:
             cost += now + lasts + rest if model.penalty == math.inf else model.penalty
         else:
             f = place - k
@@ -196,18 +201,11 @@ def _cheapest(
 
 
 @step
-def _pay(
-    by_class: FloatArray,
-    share: float,
-    m: int,
-    window: _Window,
-    after: FloatArray,
-    model: Model,
-    answer: Answer,
-) -> None:
-    """Let a share of the request run the block from m on in a class; add it to ``after``."""
-    now = (window.begin + m) * model.step
-    lasts, by_memory, by_work = by_class[0], by_class[1], by_class[2]
+def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Answer) -> None:
+    """Let a share of the request run the block from m on in a class; add it to what is after."""
+    now = (run.begin + m) * model.step
+    classes = run.classes
+    lasts, by_memory, by_work = classes[0, choice], classes[1, choice], classes[2, choice]
     first = last = _cell(now + 0.5 * lasts, model)
     if model.penalty < math.inf:
         first, last = int(now / model.cell), _cell(now + lasts, model)
@@ -218,11 +216,11 @@ def _pay(
         part = model.gamma[row]
         answer.by_price[c] += share * seconds * (part * by_memory + (1.0 - part) * by_work)
         answer.by_gamma[row] += share * seconds * model.price[c] * (by_memory - by_work)
-    place = min(m + lasts / model.step, float(window.width))
+    place = min(m + lasts / model.step, float(run.width))
     k = int(place)
-    if k < window.width:
-        after[k] += share * (1.0 - (place - k))
-        after[k + 1] += share * (place - k)
+    if k < run.width:
+        run.after[k] += share * (1.0 - (place - k))
+        run.after[k + 1] += share * (place - k)
 
 
 @step
@@ -245,22 +243,20 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
     classes = np.empty((3, model.lengths.size))
     for i in range(requests.arrival.size):
         arrival = requests.arrival[i]
-        window = _Window(int(arrival / h), int(goals.allowance[i] / h) + 2)
-        begin, width = window.begin, window.width
+        begin, width = int(arrival / h), int(goals.allowance[i] / h) + 2
         count = 1 + _blocks_after_first(requests.output[i])
         # Values, from the last block to the first: G_o(t) = t, and none falls with time.
         for m in range(width + 1):
             least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
-            first, after = _fill_classes(block, model, classes), least[g + 1]
+            first = _fill_classes(block, model, classes)
+            run = _Run(begin, width, classes, least[g + 1])
             if model.stop[0]:
                 return
             best = model.penalty if counts_late else 1e300
             for m in range(width, -1, -1):
-                best, choice[g, m] = _cheapest(
-                    block.rest, first, classes, best, m, window, after, model
-                )
+                best, choice[g, m] = _cheapest(run, m, block.rest, first, best, model)
                 least[g, m] = best
                 if g == 1 and (begin + m) * h > goals.first_token[i]:
                     least[g, m] = model.penalty
@@ -274,13 +270,13 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         for g in range(count):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
             _fill_classes(block, model, classes)
-            after = flow[g + 1]
+            run = _Run(begin, width, classes, flow[g + 1])
             for m in range(width + 1):
                 share = flow[g, m]
                 if share < 1e-9:
                     continue
                 if choice[g, m] >= 0:
-                    _pay(classes[:, choice[g, m]], share, m, window, after, model, answer)
+                    _pay(run, m, choice[g, m], share, model, answer)
                 if choice[g, m] < 0 and m < width:
                     # A later start is cheaper: the request waits.
                     flow[g, m + 1] += share

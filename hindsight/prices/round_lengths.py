@@ -50,7 +50,6 @@ from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
-from instances.validation import as_integer, as_number
 
 from .deadlines import Deadlines
 from .machines import SecondsBound
@@ -139,8 +138,8 @@ class PricedValues:
     Raises
     ------
     InvalidValueError
-        An output has 10^6 tokens or more, an arrival is too late for the step, or the step, size
-        or spread is not as declared.
+        An output has 10^6 tokens or more, an arrival is too late for the step, or the step is not
+        as declared.
     """
 
     def __init__(
@@ -159,15 +158,13 @@ class PricedValues:
         if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
             reason = "is not a power of two that is at most a cell"
             raise InvalidValueError("grid", "step", step, reason)
-        as_integer(size, "grid", "size", minimum=1)
-        as_number(spread, "grid", "spread", above=1)
         refuse_late_arrivals(workload, step)
-        s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+        a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
         alpha, beta = np.zeros((2, prices.price.size + 1))
         alpha[:-1] = prices.gamma * prices.price
         beta[:-1] = (1 - prices.gamma) * prices.price
-        matter = o if deadlines is None else deadlines.output
-        self._requests, self._deadlines = Requests(workload.arrival_times, s, matter), deadlines
+        self._deadlines = deadlines or Deadlines.none(o)
+        self._requests, self._counts_late = Requests(a, s, self._deadlines.output), bool(deadlines)
         self._tables = Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
             Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
@@ -188,19 +185,18 @@ class PricedValues:
         chosen : int64 array
             Positions, shape (k,).
         allowance : float64 array
-            Allowance of each of them, see `priced_bound`, shape (k,).
+            Seconds after arrival that are examined closely, >= 0, shape (k,). Any are valid; above
+            V_i nothing is lost.
         """
         values = np.empty(len(chosen))
-        a = self._requests.arrival[chosen]
-        requests = Requests(a, self._requests.prompt[chosen], self._requests.output[chosen])
-        end = first_token = np.full(len(chosen), math.inf)
-        if self._deadlines is not None:
-            end, first_token = self._deadlines.end[chosen], self._deadlines.first_token[chosen]
-        goals = Goals(allowance, end, first_token)
+        requests = Requests._make(column[chosen] for column in self._requests)
+        _, end, first_token, known = self._deadlines
+        goals = Goals(allowance, end[chosen], first_token[chosen])
         request_values(requests, goals, self._tables, self.points(allowance), values)
-        if self._deadlines is None:
-            return np.maximum(lowered(values, a), lowered(self.own[chosen], 0.0))
-        known = self._deadlines.known[chosen]
+        if not self._counts_late:
+            a, own = requests.arrival, self.own[chosen]
+            return np.maximum(lowered(values, a), lowered(own, 0.0))
+        known = known[chosen]
         found: FloatArray = np.where(np.isnan(known), lowered(values, 1.0), known)
         return np.maximum(found, 0.0)
 
@@ -236,49 +232,3 @@ class PricedValues:
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
         """Return the bound that ``values`` of all requests prove."""
         return SecondsBound(self.total(values), "round-length prices", minorant, len(values))
-
-
-def priced_bound(
-    workload: Workload,
-    minorant: AffineMinorant,
-    prices: RoundLengthPrices,
-    step: float,
-    allowance: FloatArray | None = None,
-    size: int = 32,
-    spread: float = 1.2,
-) -> tuple[SecondsBound, FloatArray]:
-    """Compute a certified lower bound on total latency in seconds, and its values V_i.
-
-    The module docstring has the statement and its proof. Floats are rounded outward.
-
-    Parameters
-    ----------
-    workload : Workload
-        Workload with output lengths below 10^6.
-    minorant : AffineMinorant
-        Minorant of the batch time, for the workload's memory limit.
-    prices : RoundLengthPrices
-        Any prices: the better they are, the larger the bound.
-    step : float
-        Step of the grid of time in seconds, a power of two, at most a cell.
-    allowance : float64 array or None, default None
-        Seconds after arrival that are examined closely, >= 0, shape (n,). Any are valid; above V_i
-        nothing is lost. None uses all the time that has a price.
-    size : int, default 32
-        Most steps of a request in a block.
-    spread : float, default 1.2
-        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
-
-    Returns
-    -------
-    bound : SecondsBound
-        Named "round-length prices".
-    values : float64 array
-        Seconds, shape (n,).
-    """
-    priced = PricedValues(workload, minorant, prices, step, size, spread)
-    if allowance is None:
-        horizon = prices.price.size * prices.cell
-        allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step
-    values = priced.of(np.arange(len(workload)), allowance)
-    return priced.bound(values, minorant), values

@@ -45,7 +45,7 @@ class PricedRounds(NamedTuple):
         Running sums of the prices lambda_r of memory in round r, and of r lambda_r, from r = 0 to
         the last possible completion.
     minima : array
-        `block_minima` of lambda.
+        The smallest price of each block of rounds.
     unit : Any
         Cost of one round of latency of weight 1, in the units of the prices.
     """
@@ -79,12 +79,12 @@ class RequestClasses(NamedTuple):
 
 def request_classes(instance: Instance) -> RequestClasses:
     """Group requests with equal arrival time, lengths and weight."""
-    one = instance
-    rows = np.column_stack([one.arrival_times, one.prompt_lengths, one.output_lengths, one.weights])
+    a, s, o = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
+    rows = np.column_stack([a, s, o, instance.weights])
     distinct, class_of, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-    a, s, o, w = (column.copy() for column in distinct.T)
+    columns = (column.copy() for column in distinct.T)
     class_of = class_of.astype(np.int64).ravel()
-    return RequestClasses(a, s, o, w, counts.astype(np.float64), class_of)
+    return RequestClasses._make([*columns, counts.astype(np.float64), class_of])
 
 
 def without_latency(instance: Instance) -> RequestClasses:
@@ -96,17 +96,18 @@ def without_latency(instance: Instance) -> RequestClasses:
     return RequestClasses(a, s, o, np.zeros(n, np.int64), np.ones(n), np.arange(n))
 
 
-def block_minima(prices: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Smallest price of each block of rounds; ``prices[r]`` is that of round r, from r = 0 on.
+def priced_rounds(prices: npt.NDArray[Any], unit: Any) -> PricedRounds:
+    """Prepare prices for pricing starts; ``prices[r]`` is that of round r, from r = 0 on.
 
-    Round 0 has no price and must not count: it takes that of round 1 here.
+    Round 0 has no price and must not count: in its block it takes that of round 1.
     """
+    weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
     padded = np.zeros(-(-len(prices) // BLOCK) * BLOCK, dtype=prices.dtype)
     padded[: len(prices)] = prices
     if len(prices) > 1:
         padded[0] = prices[1]
-    least: npt.NDArray[Any] = padded.reshape(-1, BLOCK).min(axis=1)
-    return least
+    minima = padded.reshape(-1, BLOCK).min(axis=1)
+    return PricedRounds(np.cumsum(prices), weighted_sums, minima, unit)
 
 
 @step
@@ -122,21 +123,13 @@ def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
 
 
 @step
-def start_cost(
-    sums: npt.NDArray[Any],
-    weighted_sums: npt.NDArray[Any],
-    unit: Any,
-    a: int,
-    s: int,
-    o: int,
-    start: int,
-) -> Any:
+def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: int) -> Any:
     """unit (start + o - a) + priced memory: what request (a, s, o) pays for ``start``.
 
     Parameters
     ----------
-    sums, weighted_sums : array
-        Running sums of lambda_r and r lambda_r from r = 0 to start + o at least.
+    prices : PricedRounds
+        Prices of rounds to start + o at least.
     unit : Any
         Cost of one round of this request's latency, in the units of the prices.
     a, s, o : int
@@ -144,56 +137,40 @@ def start_cost(
     start : int
         Round after which the request begins.
     """
-    end = start + o
-    return (
-        unit * (end - a)
-        + (s - start) * (sums[end] - sums[start])
-        + (weighted_sums[end] - weighted_sums[start])
-    )
-
-
-@step
-def _cheapest_start(
-    prices: PricedRounds, request: tuple[int, int, int, int], last: int, where: int
-) -> tuple[Any, int]:
-    """Find min over t = a .. last of `start_cost` and a start that attains it, from a guess."""
-    sums, weighted_sums, minima, _ = prices
-    a, s, o, w = request
-    unit = prices.unit * w
-    volume = s * o + o * (o + 1) // 2
-    where = min(max(where, a), last)
-    best = start_cost(sums, weighted_sums, unit, a, s, o, where)
-    begin = a
-    # Later starts cost more even at no price.
-    while begin <= last and unit * (begin + o - a) <= best:
-        end = min(last + 1, (begin // BLOCK + 1) * BLOCK)
-        floor = unit * (begin + o - a) + volume * block_floor(minima, begin, end, o)
-        if floor <= best:
-            for t in range(begin, end):
-                cost = start_cost(sums, weighted_sums, unit, a, s, o, t)
-                if cost < best:
-                    best, where = cost, t
-        begin = end
-    return best, where
+    sums, weighted_sums, end = prices.sums, prices.weighted_sums, start + o
+    held = (s - start) * (sums[end] - sums[start])
+    return unit * (end - a) + held + (weighted_sums[end] - weighted_sums[start])
 
 
 @plain_at_first
 def cheapest_starts(
-    prices: PricedRounds,
-    a: IntArray,
-    s: IntArray,
-    o: IntArray,
-    w: IntArray,
-    final: IntArray,
-    cheapest: npt.NDArray[Any],
+    prices: PricedRounds, requests: tuple[IntArray, ...], cheapest: npt.NDArray[Any]
 ) -> None:
     """Write, exactly, min over t = a[i] .. final[i] of `start_cost` for every class.
 
-    Prices must reach at least to round final[i] + o[i].
+    ``requests`` are a, s, o, the weights and ``final``; prices must reach at least to round
+    final[i] + o[i].
     """
+    a, s, o, w, final = requests
     where = 0
     for i in range(len(o)):
-        cheapest[i], where = _cheapest_start(prices, (a[i], s[i], o[i], w[i]), final[i], where)
+        unit, volume = prices.unit * w[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
+        # The start of the class before is a guess.
+        where, begin = min(max(where, a[i]), final[i]), a[i]
+        best = start_cost(prices, unit, a[i], s[i], o[i], where)
+        # Later starts cost more even at no price.
+        while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
+            end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
+            floor = unit * (begin + o[i] - a[i]) + volume * block_floor(
+                prices.minima, begin, end, o[i]
+            )
+            if floor <= best:
+                for t in range(begin, end):
+                    cost = start_cost(prices, unit, a[i], s[i], o[i], t)
+                    if cost < best:
+                        best, where = cost, t
+            begin = end
+        cheapest[i] = best
 
 
 class StartWindows(NamedTuple):
@@ -226,12 +203,11 @@ def _price(
     costs: FloatArray,
 ) -> float:
     """Write the priced costs of starts begin .. end - 1 to ``costs``; return the least."""
-    sums, weighted, _, _ = prices
     a, s, o, w = request
     unit = prices.unit * w
     least = np.inf
     for k in range(end - begin):
-        costs[k] = start_cost(sums, weighted, unit, a, s, o, begin + k)
+        costs[k] = start_cost(prices, unit, a, s, o, begin + k)
         least = min(least, costs[k])
     return least
 
@@ -310,11 +286,10 @@ def _price_blocks(
 
     Returns the number of blocks, the least cost or ``penalty``, and a start that attains it.
     """
-    sums, weighted_sums, minima, _ = prices
     a, s, o, w = request
-    unit = prices.unit * w
+    unit, minima = prices.unit * w, prices.minima
     volume = s * o + o * (o + 1) // 2
-    best = min(penalty, start_cost(sums, weighted_sums, unit, a, s, o, where))
+    best = min(penalty, start_cost(prices, unit, a, s, o, where))
     count, at = 0, a
     while at < end and unit * (at + o - a) <= best + reach:
         stop = min(end, (at // BLOCK + 1) * BLOCK)

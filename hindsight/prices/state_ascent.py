@@ -166,14 +166,10 @@ class StateDual:
 
     def by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """Repeat what consecutive epochs share for each of them, along the first axis."""
-        if self.width == 1:
-            return shared
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Average over the epochs that share prices, along the first axis."""
-        if self.width == 1:
-            return values
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 
@@ -204,11 +200,11 @@ class StateDual:
         """Return the expected number of members in each state at each epoch."""
         level, soft, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
-        if not _are_finite(soft, z).all():
+        if not np.isfinite(soft + z.sum(axis=1)).all():
             # After a long step the level may be far off: fall back to the hard maximum.
             level[:] = self._hard(x)
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
-            lost = ~_are_finite(soft, z)
+            lost = ~np.isfinite(soft + z.sum(axis=1))
             # Floats cannot count the configurations of these epochs: they keep their prices.
             z[lost], soft[lost] = mass[lost] / self._replicas, level[lost]
         level[:] = soft
@@ -230,20 +226,11 @@ class StateDual:
         if self._threads == 1:
             kernel(*arguments, 0, 1)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads)
-        shares = [
-            self._pool.submit(kernel, *arguments, first, self._threads)
-            for first in range(self._threads)
-        ]
+        self._pool = self._pool or ThreadPoolExecutor(self._threads)
+        submit, threads = self._pool.submit, self._threads
+        shares = [submit(kernel, *arguments, first, threads) for first in range(threads)]
         for share in shares:
             share.result()
-
-
-def _are_finite(soft: FloatArray, z: FloatArray) -> npt.NDArray[np.bool_]:
-    """Tell for each epoch whether the soft maximum and all marginals are finite, shape (T,)."""
-    finite: npt.NDArray[np.bool_] = np.isfinite(soft + z.sum(axis=1))
-    return finite
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
@@ -338,9 +325,8 @@ class StateAscent:
             Polled at every step, which takes some milliseconds.
         """
         best = Best(self.prices)
-        hot, cold = HEATS
-        fast, slow = RATES
-        stage = Stage(steps + 1, (hot * heat, cold * heat), (fast * heat, slow * heat))
+        heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
+        stage = Stage(steps + 1, heats, rates)
         self._dual.begin()
         ascend(self._dual, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x

@@ -213,12 +213,15 @@ class _Items(NamedTuple):
         exp(q / 2 h), where q is the price of the item.
     offsets, depths : int64 array
         Where the prefix weights before each item are stored, and for how many k.
+    value : float64 array, shape (M + 2, M + 1)
+        Work space of both recursions.
     """
 
     states: IntArray
     roots: FloatArray
     offsets: IntArray
     depths: IntArray
+    value: FloatArray
 
 
 @step
@@ -232,7 +235,7 @@ def _listed_items(
     items: _Items,
 ) -> tuple[int, int]:
     """List the copies of the states in use; return their number and that of prefixes."""
-    item_states, roots, offsets, _ = items
+    item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
     count, size = 0, 0
     for p in range(len(prices)):
@@ -247,14 +250,12 @@ def _listed_items(
 
 
 @step
-def _append_items(
-    items: _Items, count: int, states: GibbsStates, value: FloatArray, store: FloatArray
-) -> int:
+def _append_items(items: _Items, count: int, states: GibbsStates, store: FloatArray) -> int:
     """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
 
     ``store`` keeps the weights that each item was appended to. Returns the largest k.
     """
-    item_states, roots, offsets, depths = items
+    item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     last = 0
     for j in range(count):
@@ -275,16 +276,10 @@ def _append_items(
 
 @step
 def _add_marginals(
-    items: _Items,
-    count: int,
-    states: GibbsStates,
-    value: FloatArray,
-    store: FloatArray,
-    total: float,
-    marginals: FloatArray,
+    items: _Items, count: int, states: GibbsStates, store: FloatArray, z: FloatArray, total: float
 ) -> None:
     """Run the backward recursion: value[k, S] becomes the weight of all completions of (k, S)."""
-    item_states, roots, offsets, depths = items
+    item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
@@ -297,7 +292,7 @@ def _add_marginals(
                 completed = (root * value[k + 1, S + m]) * root
                 share += store[base + S] * completed
                 value[k, S] += completed
-        marginals[item_states[j]] += share / total
+        z[item_states[j]] += share / total
 
 
 @partial(njit, makes_arrays=True)
@@ -319,13 +314,9 @@ def soft_capacities(
     """
     level, soft, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
-    items = _Items(
-        np.zeros(most, np.int64),
-        np.zeros(most),
-        np.zeros(most, np.int64),
-        np.zeros(most, np.int64),
-    )
+    places = np.zeros((3, most), np.int64)
     value = np.zeros((width + 1, width))
+    items = _Items(places[0], np.zeros(most), places[1], places[2], value)
     store = np.zeros(1 << 16)
     for tau in range(first, Q.shape[0], stride):
         z = marginals[tau]
@@ -340,7 +331,7 @@ def soft_capacities(
         start = np.exp(-0.5 * level[tau] / warmth)
         value.fill(0.0)
         value[0, 0] = start
-        last = _append_items(items, count, states, value, store)
+        last = _append_items(items, count, states, store)
         # Z_tau, in units of exp(level / h); nothing follows a complete configuration.
         total = 0.0
         for k in range(last + 1):
@@ -351,7 +342,7 @@ def soft_capacities(
             soft[tau] = np.nan
             continue
         soft[tau] = level[tau] + warmth * np.log(total)
-        _add_marginals(items, count, states, value, store, total, z)
+        _add_marginals(items, count, states, store, z, total)
         if refresh:
             for p in range(len(z)):
                 seldom[tau, p] = z[p] < SELDOM

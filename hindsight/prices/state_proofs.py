@@ -73,12 +73,8 @@ class StatePrices(Proof):
             return exact_bound(full, instance)
 
         scale = shortest_scale(SCALE, bound, wanted.must_stop)
-        return {
-            "kind": "state-prices",
-            "scale": scale,
-            "states": np.column_stack([m, r]).tolist(),
-            "prices": rounded(Q, self.scale, scale).tolist(),
-        }
+        states, prices = np.column_stack([m, r]).tolist(), rounded(Q, self.scale, scale).tolist()
+        return {"kind": "state-prices", "scale": scale, "states": states, "prices": prices}
 
     def check_shape(self, instance: Instance) -> None:
         """See `Proof`."""
@@ -155,11 +151,8 @@ class PathPrices(Proof):
         stages: list[dict[str, Any]] = []
         followed = np.zeros(len(instance), dtype=np.bool_)
         for stage in self.stages:
-            prices = {
-                "start_prices": rounded(
-                    (stage.start_prices - least)[followed], full, units
-                ).tolist()
-            }
+            regrets = (stage.start_prices - least)[followed]
+            prices = {"start_prices": rounded(regrets, full, units).tolist()}
             if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
                 stages.pop()
             told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 from .state_kernels import capacities, gibbs_states
@@ -59,28 +59,15 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError
-        The prices are not int64, negative or too large.
+    InvalidValueError
+        The prices are too large.
     """
-    Q, states = _checked(prices, copies.shape[0] - 1), gibbs_states(copies)
-    W = np.zeros(len(Q), dtype=np.int64)
-    capacities(np.ascontiguousarray(Q[:, states.held, states.rounds]), states, W, 0, 1)
-    return W
-
-
-def _checked(Q: IntArray, memory_limit: int) -> IntArray:
-    if Q.dtype != np.int64:
-        raise InvalidTypeError("epoch prices", "dtype", str(Q.dtype), "is not int64")
-    if Q.ndim != 3 or Q.shape[1:] != (memory_limit + 1,) * 2:
-        raise InvalidValueError(
-            "epoch prices", "shape", Q.shape, f"is not (T, {memory_limit + 1}, {memory_limit + 1})"
-        )
-    if Q.size and int(Q.min()) < 0:
-        raise InvalidValueError("epoch prices", "minimum", int(Q.min()), "is negative")
-    total = sum(Q.max(axis=(1, 2), initial=0).tolist())
-    if total * memory_limit >= HEADROOM:
+    total = sum(prices.max(axis=(1, 2), initial=0).tolist())
+    if total * (len(copies) - 1) >= HEADROOM:
         raise InvalidValueError("epoch prices", "sum of maxima", total, "is too large")
-    return np.ascontiguousarray(Q)
+    states, W = gibbs_states(copies), np.zeros(len(prices), dtype=np.int64)
+    capacities(np.ascontiguousarray(prices[:, states.held, states.rounds]), states, W, 0, 1)
+    return W
 
 
 def exact_bound(prices: IntArray, instance: Instance) -> int:
@@ -97,8 +84,8 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError
-        The prices are not int64, negative, too large or of another shape.
+    InvalidValueError
+        The prices are too large.
     """
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))

@@ -50,7 +50,7 @@ from hindsight.outcomes.proofs import (
     rounded,
     shortest_scale,
 )
-from hindsight.runtime.compilation import njit, overwrite, step
+from hindsight.runtime.compilation import largest, njit, overwrite, step
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -102,9 +102,8 @@ class PreemptivePrices(Proof):
         table = self.numerators
 
         def bound(scale: int) -> int:
-            return preemptive_price_bound(
-                instance, PreemptivePrices(rounded(table, self.denominator, scale), scale)
-            )
+            prices = PreemptivePrices(rounded(table, self.denominator, scale), scale)
+            return preemptive_price_bound(instance, prices)
 
         scale = shortest_scale(self.denominator, bound, wanted.must_stop)
         last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
@@ -116,12 +115,8 @@ class PreemptivePrices(Proof):
         for s, o in {(one.prompt_length, one.output_length) for one in instance}:
             levels[s + 1 : s + o + 1] = True
         tokens = np.flatnonzero(levels & prices.any(axis=0))
-        return {
-            "kind": "preemptive-prices",
-            "scale": scale,
-            "tokens": tokens.tolist(),
-            "prices": prices[:, tokens].tolist(),
-        }
+        part = {"tokens": tokens.tolist(), "prices": prices[:, tokens].tolist()}
+        return {"kind": "preemptive-prices", "scale": scale, **part}
 
 
 @step
@@ -243,20 +238,16 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     return int(-(-surplus // prices.denominator))
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def path_shares(
-    table: FloatArray,
-    heat: float,
-    requests: RequestColumns,
-    shares: FloatArray,
-    scratch: FloatArray,
+    table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
     """Add to ``shares[r, m]`` the Gibbs share of requests holding m in round r.
 
-    Returns the sum of soft V_i; ``scratch`` has shape (2, longest output, T + 1).
+    Returns the sum of soft V_i.
     """
     prompt, output, arrival, _ = requests
-    soft, flow = scratch[0], scratch[1]
+    soft, flow = np.empty((2, largest(output), table.shape[0]))
     last = table.shape[0] - 1
     total = 0.0
     for i in range(len(arrival)):
@@ -345,13 +336,12 @@ class StopDual:
     settings = Settings(damping=1e-9)
     """Parameters of Adam: gradients of single prices are small."""
 
-    def __init__(self, instance: Instance, rounds: int) -> None:
+    def __init__(self, instance: Instance) -> None:
         self._requests = instance.columns
-        self._scratch = np.zeros((2, int(instance.output_lengths.max()), rounds + 1))
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """See `hindsight.prices.ascent.Dual`."""
         gradient = np.zeros_like(x)
-        paths = path_shares(x, heat, self._requests, gradient, self._scratch)
+        paths = path_shares(x, heat, self._requests, gradient)
         sets = set_shares(x, heat, self._requests, gradient)
         return Evaluation(-math.inf, paths - sets, gradient)

@@ -17,7 +17,6 @@ weights are a fractional solution that keeps to M.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +29,10 @@ from instances.arrays import FloatArray, IntArray
 
 from .ascent import Evaluation
 from .starts import (
-    PricedRounds,
     RequestClasses,
     StartWindows,
-    block_minima,
     cheapest_starts,
+    priced_rounds,
     request_classes,
     soft_starts,
     start_cost,
@@ -74,8 +72,7 @@ def round_prices(
     return MemoryPrices(numerators, denominator)
 
 
-@dataclass(frozen=True, eq=False)
-class PriceBound:
+class PriceBound(NamedTuple):
     """The exact Lagrangian bound of memory prices.
 
     Attributes
@@ -128,10 +125,7 @@ class PricedCosts:
         self._beyond = self._units * (outputs - self._lengths)
         padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
         padded[1 : horizon + 1] = prices.numerators
-        weighted_sums = np.cumsum(padded * np.arange(len(padded), dtype=np.int64))
-        self._rounds = PricedRounds(
-            np.cumsum(padded), weighted_sums, block_minima(padded), prices.denominator
-        )
+        self._rounds = priced_rounds(padded, prices.denominator)
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
@@ -141,10 +135,9 @@ class PricedCosts:
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
-        sums, weighted_sums, _, _ = self._rounds
         lengths = int(self.classes.prompt_lengths[k]), int(self._lengths[k])
         starts = np.arange(first, self.prices.horizon + 1)
-        costs = plain(start_cost)(sums, weighted_sums, self._units[k], first, *lengths, starts)
+        costs = plain(start_cost)(self._rounds, self._units[k], first, *lengths, starts)
         return int(self.classes.arrival_times[k]), costs + self._beyond[k]
 
     def cheapest(
@@ -152,22 +145,15 @@ class PricedCosts:
     ) -> IntArray:
         """Return the least scaled cost of each class over all starts, or those to ``final[k]``."""
         horizon = self.prices.horizon
-        last = (
-            np.full_like(self._arrivals, horizon)
-            if final is None
-            else np.clip(final, self._arrivals, horizon)
-        )
+        last = np.full_like(self._arrivals, horizon)
+        if final is not None:
+            last = np.clip(final, self._arrivals, horizon)
         costs = np.zeros(len(last), dtype=np.int64)
+        s, w = self.classes.prompt_lengths, self.classes.weights
+        columns = self._arrivals, s, self._lengths, w, last, costs
         for part in timed_slices(len(last), should_stop):
-            cheapest_starts(
-                self._rounds,
-                self._arrivals[part],
-                self.classes.prompt_lengths[part],
-                self._lengths[part],
-                self.classes.weights[part],
-                last[part],
-                costs[part],
-            )
+            *requests, cheapest = (column[part] for column in columns)
+            cheapest_starts(self._rounds, tuple(requests), cheapest)
         costs += self._beyond
         return costs
 
@@ -228,9 +214,8 @@ def useful_starts(
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
     if slack < 0:
-        raise InvalidValueError(
-            None, "upper_bound", upper_bound, f"is below the proved lower bound {bound.bound}"
-        )
+        reason = f"is below the proved lower bound {bound.bound}"
+        raise InvalidValueError(None, "upper_bound", upper_bound, reason)
     costs = PricedCosts(instance, bound.prices)
     allowed: list[IntArray] = []
     for index in range(len(instance)):
@@ -242,10 +227,8 @@ def useful_starts(
         final = last + max(0, beyond)
         if latest_completion is not None:
             final = min(final, latest_completion - instance[index].output_length)
-            starts = starts[starts <= final]
-        if final > last:
-            starts = np.concatenate([starts, np.arange(last + 1, final + 1)])
-        allowed.append(starts.astype(np.int64))
+        further = np.arange(last + 1, final + 1)
+        allowed.append(np.concatenate([starts[starts <= final], further]).astype(np.int64))
     return allowed
 
 
@@ -330,9 +313,7 @@ class TokenDual:
         classes = self.classes
         prices = np.zeros(self._length)
         prices[1 : self.rounds + 1] = self.prices(x)
-        sums = np.cumsum(prices)
-        weighted_sums = np.cumsum(prices * np.arange(self._length, dtype=np.float64))
-        rounds = PricedRounds(sums, weighted_sums, block_minima(prices), 1.0)
+        rounds = priced_rounds(prices, 1.0)
         entering, running = np.zeros((2, self._length + 1))
         count = len(classes.counts)
         windows = StartWindows(self._hints, *np.zeros((3, count)))
@@ -340,7 +321,7 @@ class TokenDual:
             bounds, memory = (part.start, part.stop), (entering, running)
             soft_starts(rounds, classes, bounds, self._final, heat, memory, windows, self._penalty)
         own = classes.output_lengths - classes.arrival_times
-        paid = self.capacity * float(sums[-1])
+        paid = self.capacity * float(rounds.sums[-1])
         usage = np.cumsum(entering + np.cumsum(running))[: self._length]
         used = np.add.reduceat(usage[1 : self.rounds + 1], self._firsts)
         cost = float((classes.counts * classes.weights) @ (windows.mean_starts + own))

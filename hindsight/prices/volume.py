@@ -7,9 +7,8 @@ weights w_i differ, v_i / w_i takes the place of v_i in every order and price.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,7 @@ LONGEST_PRICES = 10_000_000
 """Last round that may have a price: prices are arrays, and a certificate holds this many."""
 
 
-@dataclass(frozen=True, eq=False)
-class VolumeFilling:
+class VolumeFilling(NamedTuple):
     """Rounds filled with M units of volume of arrived requests, smallest v_i / w_i first.
 
     Attributes
@@ -150,16 +148,12 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
         # Idle rounds carry no volume; skip them.
         instance = compress(instance).instance
         filling = fill_by_volume(instance)
-    scale = 1 << SCALE_BITS
-    total = 0
+    scale, total = 1 << SCALE_BITS, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
-        output = request.output_length
-        moment = (
-            request.prompt_length * output * (output + 1) // 2
-            + output * (output + 1) * (2 * output + 1) // 6
-        )
-        total += scale * request.weight * (output - request.arrival_time)
-        total += scale * request.weight * (weighted - moment) // request.volume
+        o, unit = request.output_length, scale * request.weight
+        moment = request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
+        total += unit * (o - request.arrival_time)
+        total += unit * (weighted - moment) // request.volume
     return -(-total // scale)
 
 

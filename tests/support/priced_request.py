@@ -7,11 +7,30 @@ tried.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from hindsight.prices.minorants import AffineMinorant
-from hindsight.prices.round_lengths import RoundLengthPrices
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from instances import Workload
+from instances.arrays import FloatArray
+
+
+def priced_values(
+    workload: Workload,
+    minorant: AffineMinorant,
+    prices: RoundLengthPrices,
+    step: float,
+    size: int = 32,
+    spread: float = 1.2,
+) -> tuple[Fraction, FloatArray]:
+    """Return the bound on total latency, and the values of all requests that make it."""
+    priced = PricedValues(workload, minorant, prices, step, size, spread)
+    horizon = prices.price.size * prices.cell
+    allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step
+    values = priced.of(np.arange(len(workload)), allowance)
+    return priced.bound(values, minorant).total, values
 
 
 def least_cost(

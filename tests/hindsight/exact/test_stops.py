@@ -38,7 +38,7 @@ def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
     table = rng.exponential(0.3, shape) * rng.integers(0, 2, shape) * (kind != FREE)
     if kind == ASCENDED:
         stage = Stage(30, (1.0, 0.05), (0.02, 0.001))
-        dual = StopDual(instance, len(table) - 1)
+        dual = StopDual(instance)
         table = ascend(dual, table, (stage,), settings=dual.settings)
     return round_preemptive_prices(table)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from priced_request import priced_values
 
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_length_ascent import RoundLengthAscent
-from hindsight.prices.round_lengths import priced_bound
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from instances import SecondsSchedule, Workload
@@ -38,9 +38,9 @@ def test_where_rounds_are_shared_ascended_prices_win() -> None:
     time = LLAMA_2_70B_2XA100.batch_time
     (minorant,) = affine_minorants(time, 2_000)
     ascent = ascended(workload, time, 16.0, 60)
-    bound, _ = priced_bound(workload, minorant, ascent.prices(), 2.0**-6)
-    assert bound.total > max(one.total for one in machine_bounds(workload, time).values())
-    assert bound.mean <= ascent.estimate * 1.01
+    bound, _ = priced_values(workload, minorant, ascent.prices(), 2.0**-6)
+    assert bound > max(one.total for one in machine_bounds(workload, time).values())
+    assert float(bound) / len(workload) <= ascent.estimate * 1.01
 
 
 def test_prices_do_not_depend_on_the_number_of_threads() -> None:

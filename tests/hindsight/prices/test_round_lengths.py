@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import round_length_values
-from priced_request import least_cost
+from priced_request import least_cost, priced_values
 from round_length_values import Case
 
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.minorants import AffineMinorant
-from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, priced_bound
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from instances import InvalidValueError, Workload
 
 
@@ -104,10 +104,10 @@ def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
     possible = least_cost(workload, minorant, prices, 2.0**-5)
     found = []
     for step, size, spread in ((2.0**-3, 16, 1.3), (2.0**-5, 4, 1.2), (2.0**-6, 1, 1.1)):
-        bound, (value,) = priced_bound(workload, minorant, prices, step, size=size, spread=spread)
+        bound, (value,) = priced_values(workload, minorant, prices, step, size=size, spread=spread)
         assert value <= possible
         paid = Fraction(cell) * sum(map(Fraction, price.tolist()))
-        assert bound.total == Fraction(value) - paid
+        assert bound == Fraction(value) - paid
         found.append(value)
     # Where prices fall off a cliff, a grid may miss much of them.
     if seed % 3 != 2:
@@ -121,7 +121,7 @@ def test_what_was_cheap_before_the_arrival_lowers_no_value() -> None:
     falling = np.concatenate([np.full(20, 300.0), np.linspace(300, 0, 100)])
     prices = RoundLengthPrices(0.5, np.append([1.0, 1.0, 10.0], falling), np.zeros(123))
     possible = least_cost(workload, minorant, prices, 2.0**-5)
-    _, (value,) = priced_bound(workload, minorant, prices, 2.0**-6)
+    _, (value,) = priced_values(workload, minorant, prices, 2.0**-6)
     assert 0.97 * possible <= value <= possible
 
 
@@ -129,9 +129,9 @@ def test_one_request_without_prices_takes_its_own_time() -> None:
     workload = Workload([0.3], [3], [2], memory_limit=5)
     minorant = AffineMinorant(Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
     prices = RoundLengthPrices(0.125, np.zeros(80), np.full(80, 0.25))
-    bound, values = priced_bound(workload, minorant, prices, 0.125)
+    bound, values = priced_values(workload, minorant, prices, 0.125)
     assert values == pytest.approx([3.125])
-    assert bound.total <= Fraction(25, 8)
+    assert bound <= Fraction(25, 8)
 
 
 def test_a_full_round_pays_the_price_of_its_time() -> None:
@@ -139,7 +139,7 @@ def test_a_full_round_pays_the_price_of_its_time() -> None:
     workload = Workload([0.0], [3], [1], memory_limit=4)
     minorant = AffineMinorant(Fraction(1), Fraction(1, 2), Fraction(1, 4))
     prices = RoundLengthPrices(0.25, np.ones(28), np.ones(28))
-    _, values = priced_bound(workload, minorant, prices, 2.0**-6)
+    _, values = priced_values(workload, minorant, prices, 2.0**-6)
     assert 6.4 < values[0] <= 7
 
 
@@ -170,18 +170,12 @@ def test_a_grid_that_would_break_the_proof_is_refused(step: float) -> None:
     minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
     prices = RoundLengthPrices(0.25, np.ones(2), np.ones(2))
     with pytest.raises(InvalidValueError, match="step"):
-        priced_bound(workload, minorant, prices, step)
+        priced_values(workload, minorant, prices, step)
 
 
-@pytest.mark.parametrize(
-    ("arrival", "given", "named"),
-    [(1e18, {}, "arrival_times"), (0.0, {"size": 0}, "size"), (0.0, {"spread": 1.0}, "spread")],
-)
-def test_what_has_no_place_on_the_grid_is_refused(
-    arrival: float, given: dict[str, Any], named: str
-) -> None:
-    workload = Workload([arrival], [1], [2], memory_limit=3)
+def test_arrivals_without_a_place_on_the_grid_are_refused() -> None:
+    workload = Workload([1e18], [1], [2], memory_limit=3)
     minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
     prices = RoundLengthPrices(0.5, np.ones(1), np.ones(1))
-    with pytest.raises(InvalidValueError, match=named):
-        priced_bound(workload, minorant, prices, 0.125, np.ones(1), **given)
+    with pytest.raises(InvalidValueError, match="arrival_times"):
+        PricedValues(workload, minorant, prices, 0.125)

@@ -20,7 +20,6 @@ from hindsight.prices.state_tables import (
     first_tables,
     memory_table,
     ordered_states,
-    state_copies,
 )
 from instances import Instance, generate
 from instances.arrays import IntArray
@@ -135,15 +134,6 @@ def test_cores_see_what_memory_does_not() -> None:
     for one, two in combinations(range(8), 2):
         sums = left_hand_sides(table, instance, (one, two))
         assert max(sums) > table.capacity or two - one >= 7
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"request 1: prompt_length \+ output_length = 7 exceeds"):
-        state_copies([1, 5], [2, 2], 6)
-    with pytest.raises(ValueError, match="request 0: output_length = 0"):
-        state_copies([1], [0], 6)
-    with pytest.raises(ValueError, match="sigma = 0"):
-        core_table(np.zeros((0, 2), dtype=np.int64), 0, 6)
 
 
 def test_first_tables_are_of_lengths_evenly_spaced() -> None:

@@ -44,17 +44,16 @@ def test_a_climb_is_along_the_gradient_of_the_smooth_bound() -> None:
         limit, heat = instance.memory_limit, 0.7
         table = rng.uniform(0.1, 1.0, (int(instance.arrival_times.max()) + 4, limit + 1))
         table[0] = table[:, 0] = 0
-        scratch = np.zeros((2, int(instance.output_lengths.max()), len(table)))
 
         gradient = np.zeros_like(table)
-        path_shares(table, heat, requests, gradient, scratch)
+        path_shares(table, heat, requests, gradient)
         set_shares(table, heat, requests, gradient)
         for r, m in np.argwhere(table > 0)[seed::9].tolist():
             rise = 0.0
             for step in (1e-5, -1e-5):
                 table[r, m] += step
                 ignored = np.zeros_like(table)
-                paths = path_shares(table, heat, requests, ignored, scratch)
+                paths = path_shares(table, heat, requests, ignored)
                 sets = set_shares(table, heat, requests, ignored)
                 rise += (paths - sets) / (2 * step)
                 table[r, m] -= step
