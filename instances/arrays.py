@@ -35,11 +35,3 @@ class RequestColumns(NamedTuple):
     output_lengths: IntArray
     arrival_times: IntArray
     memory_limit: int
-
-    def read_only(self) -> RequestColumns:
-        """Return copies that cannot be written to, as those of an instance.
-
-        numba takes arrays that can be for another type, and would compile every loop once more.
-        """
-        s, o, a, limit = self
-        return RequestColumns(read_only(s), read_only(o), read_only(a), limit)
