@@ -76,7 +76,7 @@ class _Bisection:
     def numbers(self) -> Iterator[Any]:
         """Yield numbers to try, for either end in turn; after the first, while there is time."""
         if math.isinf(self.high):
-            yield max(self.low, SHORTEST)
+            yield self.low
         while not (self._tried and self._search.clock.must_stop()):
             maybe, failed = min(self._unproved, self.high), max(self._failed, self.low)
             wide = [one for one in ((self.low, maybe), (failed, self.high)) if self._is_wide(*one)]
@@ -131,7 +131,7 @@ def solve_tail(stated: Problem, search: Search) -> Result:
         for number in bisection.numbers():
             low = bisection.low
             # Late requests are served too, so that there is a schedule whatever the limit is.
-            level = OnTime(ServiceLevel(**{goal.of: number}), "serve")
+            level = OnTime(ServiceLevel(**{goal.of: max(number, SHORTEST)}), "serve")
             found = bisection.attempt(number, problem, level)
             certified = found.certified if bisection.low > low else certified
             times: Any = found.schedule.latencies
