@@ -16,7 +16,8 @@ from instances.problem.memory_rule import TOKENS
 from instances.validation import as_integer
 
 from .extensions.bounds import AnyBound, OwnBound
-from .outcomes.goals import GOAL_NAMES, PREEMPTIVE, Optimum
+from .outcomes.goals import Goal, OnTime, Preemption, Tail
+from .outcomes.problem import Problem
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
 """Prompt lengths, in turn: a fault may need no prompts, or only long ones."""
@@ -126,7 +127,8 @@ def check_bound(
     bound: AnyBound,
     instances: int | Iterable[Instance] = 100,
     *,
-    goal: Optimum = "latency",
+    goal: Goal = "latency",
+    preemption: Preemption | None = None,
     seed: int = 0,
 ) -> CheckReport:
     """Try a bound on tiny instances, and report where it is false.
@@ -145,9 +147,9 @@ def check_bound(
         third of the instances have longer ones than 9), arrivals 0 to 4, or 30 after a gap. Or
         instances to try instead: every schedule of them is enumerated, so they have no more than
         four or five requests that wait for few rounds, and their memory is counted in tokens.
-    goal : Optimum, default "latency"
-        Goal that it bounds: ``"latency"``, ``"makespan"``, or ``"preemptive"``,
-        of schedules that may stop requests.
+    goal, preemption : default "latency", None
+        Optimum that it bounds, as in `hindsight.solve`: ``"latency"`` or ``"makespan"``, or with
+        preemption ``"keep"`` total latency of schedules that may stop requests.
     seed : int, default 0
         Seed of the instances.
 
@@ -161,11 +163,11 @@ def check_bound(
     InvalidValueError, InvalidTypeError
         An argument is invalid, or the object given is not a bound.
     """
-    from .rounds import proved_value
+    from .rounds.solving import proved_value
 
     own = OwnBound.found(bound)
-    if goal not in GOAL_NAMES:
-        raise InvalidValueError(None, "goal", goal, f"is not one of {', '.join(GOAL_NAMES)}")
+    if isinstance(goal, OnTime | Tail):
+        raise InvalidValueError(None, "goal", goal, "is not one of latency, makespan")
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
         cases = list(instances)
@@ -179,22 +181,24 @@ def check_bound(
         raise InvalidValueError(None, "instances", instances, "are none")
     failing, tight = [], 0
     for case in sorted(cases, key=lambda one: (len(one), int(one.volumes.sum()))):
-        least = optimum(case, goal)
+        problem = Problem.checked(case, goal, preemption)
+        least = optimum(problem)
         try:
             found = own.of(case)
-            claimed = found if isinstance(found, int) else proved_value(own, found, case, goal)
+            claimed = found if isinstance(found, int) else proved_value(own, found, problem)
         except (InvalidValueError, InvalidTypeError) as error:
             failing.append((case, str(error)))
             continue
         tight += claimed == least
         if claimed > least:
-            words = f"it says {claimed}, and the {GOAL_NAMES[goal]} is {least} at best"
+            words = f"it says {claimed}, and the {problem.goal_name} is {least} at best"
             failing.append((case, words))
     reason = lines = None
     if failing:
         case, reason = failing[0]
         name = getattr(bound, "__name__", repr(bound))
         more = "" if goal == "latency" else f", goal={goal!r}"
+        more += "" if preemption is None else f", preemption={preemption!r}"
         lines = (
             "import hindsight\nfrom instances import Instance, Request\n"
             f"{instance_lines(case)}\nprint(hindsight.check_bound({name}, [instance]{more}))"
@@ -243,13 +247,14 @@ def instance_lines(instance: Instance) -> str:
     return f"rows = {rows}  # arrival, prompt, output, id, weight\ninstance = {call}"
 
 
-def optimum(instance: Instance, goal: Optimum) -> int:
+def optimum(problem: Problem) -> int:
     """Return the least cost of a feasible schedule, by every choice of requests in every round.
 
     No part of the solver is used. A request with k tokens holds s + k + 1 in a round in which it
-    runs. Once begun it runs to the end, unless the goal is preemptive: then it keeps its tokens
-    between its rounds, and holds nothing.
+    runs. Once begun it runs to the end, unless it may be stopped: then it keeps its tokens between
+    its rounds, and holds nothing.
     """
+    instance, goal, stops = problem.source, problem.goal, problem.preemption == "keep"
     rows = [(r.arrival_time, r.prompt_length, r.output_length, r.weight) for r in instance]
 
     @cache
@@ -261,7 +266,7 @@ def optimum(instance: Instance, goal: Optimum) -> int:
             return now if goal == "makespan" else 0
         if not present:
             return least(min(rows[i][0] for i in left), done)
-        begun = set() if goal == PREEMPTIVE else {i for i in present if done[i] > 0}
+        begun = set() if stops else {i for i in present if done[i] > 0}
         # Each fits alone, so that only waiting for an arrival gains by an idle round.
         may_idle = len(present) < len(left)
         best = math.inf

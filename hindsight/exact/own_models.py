@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from hindsight.outcomes.goals import GOAL_NAMES, Optimum, cost_of
+from hindsight.outcomes.goals import Goal
+from hindsight.outcomes.problem import Problem
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.user_modules import described
@@ -57,7 +58,7 @@ class ModelResult:
     """
 
     instance: Instance
-    goal: Optimum
+    goal: Goal
     schedule: Schedule | FleetSchedule | None
     lower_bound: int | None
     status: ModelStatus
@@ -66,15 +67,18 @@ class ModelResult:
     def __repr__(self) -> str:
         rows = self.rows or ("no rows",)
         more = (f"{len(rows) - ROWS_SHOWN} more",) * (len(rows) > ROWS_SHOWN)
+        name = Problem(self.instance, self.goal).goal_name
         return (
-            f"ModelResult({self.instance!r}, {self.status}, {GOAL_NAMES[self.goal]} in "
+            f"ModelResult({self.instance!r}, {self.status}, {name} in "
             f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows[:ROWS_SHOWN] + more)})"
         )
 
     @property
     def upper_bound(self) -> int | None:
         """Return the cost of ``schedule``, recomputed from its start times."""
-        return None if self.schedule is None else int(cost_of(self.schedule, cast(Any, self.goal)))
+        if self.schedule is None:
+            return None
+        return int(Problem(self.instance, self.goal).cost(self.schedule))
 
 
 def solve_model(
@@ -147,7 +151,8 @@ def solve_model(
         schedule = program.schedule(np.array([counts[key] for key in program.labels()[0]]))
         for violation in schedule.violations():
             raise _refused(model, f"has a solution that is no schedule: {violation}")
-    lower, status = _interval(result, None if schedule is None else cost_of(schedule, goal))
+    problem = Problem(starts.instance, goal)
+    lower, status = _interval(result, None if schedule is None else problem.cost(schedule))
     built = {name for name, _ in base.rows}
     added = dict.fromkeys(name for name, _ in compiled.rows if name not in built)
     rows = (*added, *tightened)

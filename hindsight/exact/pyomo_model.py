@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hindsight.outcomes.goals import Goal, OnTime, Tail, checked_goal
+from hindsight.outcomes.goals import Goal, OnTime, Tail
+from hindsight.outcomes.problem import Problem
 from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError
@@ -157,7 +158,7 @@ def build_model(
     """
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
-    if isinstance(checked_goal(goal), Tail):
+    if isinstance(Problem.checked(instance, goal).goal, Tail):
         raise InvalidValueError(None, "goal", goal, "has no program: it is found by bisection")
     if formulation not in FORMULATIONS:
         known = ", ".join(FORMULATIONS)

@@ -122,7 +122,8 @@ class LargeMemory:
 
     def _place(self, program: Program, values: FloatArray) -> None:
         """Place requests in the order of a schedule of the machine below."""
-        place_in_order(self._improvement, self._interval, program.starts(values))
+        starts = program.starts(values).astype(np.float64)
+        place_in_order(self._improvement, self._interval, starts)
 
     def _search_beside(
         self, starts: StartSets, relaxed: Relaxation, take: Callable[..., object] | None = None

@@ -142,7 +142,7 @@ class Preemptive:
         self._linear_prices()
         rounds, limit = self._interval.schedule.makespan, below.memory_limit
         stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
-        table = ascend(StopDual(below, rounds), np.zeros((rounds + 1, limit + 1)), (stage,))
+        table = ascend(StopDual(below), np.zeros((rounds + 1, limit + 1)), (stage,))
         prices = round_preemptive_prices(table)
         preemptive_price_bound(below, prices)
         search = PreemptiveSearch(below, prices)
@@ -190,7 +190,7 @@ class Preemptive:
             self._table[1 : len(prices) + 1] = prices[:, None] * np.arange(states)
         heat = HEAT / work
         stage = Stage(ASCENT * work, (heat, 0.2 * heat), (heat, 0.05 * heat))
-        dual = StopDual(below, len(self._table) - 1)
+        dual = StopDual(below)
         stop, settings = self._must_stop, StopDual.settings
         self._table = ascend(dual, self._table, (stage,), must_stop=stop, settings=settings)
         rounded = round_preemptive_prices(self._table)
@@ -263,9 +263,11 @@ class _Orders:
         tokens = int(machine.output_lengths.sum())
         moves = max(1, min(MOST_MOVES, SLICE_TOKENS // tokens))
         hot = float(machine.output_lengths.mean())
-        found = in_source(self._orders[turn].anneal(moves, hot, COLDEST), machine)
+        found: PreemptiveSchedule = in_source(
+            self._orders[turn].anneal(moves, hot, COLDEST), machine
+        )
         if self._source.replicas == 1:
-            return in_source(found, self._source)
+            return PreemptiveSchedule.moved(found, self._source, np.zeros_like(found.start_times))
         if found.total_latency < self._parts[k].total_latency:
             self._parts[k] = found
         parts = list(self._parts)

@@ -110,7 +110,7 @@ def test_bounds_of_other_goals() -> None:
     assert not report.passed
     assert "goal='makespan'" in str(report)
     assert check_bound(ends, 10, goal="makespan").passed
-    assert check_bound(outputs, 10, goal="preemptive").passed
+    assert check_bound(outputs, 10, preemption="keep").passed
 
 
 def test_the_reproduction_of_a_file_can_be_pasted(
