@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from instances.version import package_version as _package_version
 
 if TYPE_CHECKING:
-    from .bounds.transportation import transportation_bound as transportation_bound
     from .certificates.checking import Verdict as Verdict
     from .certificates.checking import check_certificate as check_certificate
     from .certificates.format import CertificateError as CertificateError
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from .outcomes.result import Bound as Bound
     from .outcomes.result import Progress as Progress
     from .outcomes.result import Result as Result
+    from .prices.transportation import transportation_bound as transportation_bound
     from .prices.volume import mean_busy_time_bound as mean_busy_time_bound
     from .relaxation import relax as relax
     from .schedules.lists import best_list_schedule as best_list_schedule
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .testing import check_bound as check_bound
 
 _NAMES = {
-    "bounds.transportation": ("transportation_bound",),
+    "prices.transportation": ("transportation_bound",),
     "certificates.checking": ("Verdict", "check_certificate"),
     "certificates.format": (
         "CertificateError",

@@ -222,7 +222,7 @@ class HeaviestBeside:
             Followed members of so many rounds, and the sum of their m.
         """
         is_large = self.M * max(price for *_, price in self.states) >= 2**28
-        values = np.zeros_like(self.cells[:1], dtype=np.int64 if is_large else np.int32)  # V_0
+        values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)  # V_0
         group = np.zeros(number.shape[1], dtype=np.int64)
         position = 0
         for r in range(1, self.longest + 1):

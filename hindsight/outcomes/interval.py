@@ -237,22 +237,6 @@ class Interval:
             self.lower_bound = exact
             self._check(f"the lower bound {name!r}")
 
-    def follow(self, name: str) -> Callable[[Progress], None]:
-        """Return a callback that takes the lower bounds of another solve, named ``name``."""
-
-        def hear(line: Progress) -> None:
-            if line.lower_bound > self.lower_bound:
-                self.prove(line.lower_bound, name, certified=False)
-
-        return hear
-
-    def take_bounds(self, found: Result) -> None:
-        """Take the bounds and the proof of a relaxation's result, as they are."""
-        self.root_bound, self.proof = found.root_bound, found.proof
-        for name, bound in found.bounds.items():
-            if not bound.claimed:
-                self.prove(bound.value, name, certified=bound.certified)
-
     def claim(self, bound: int, name: str) -> None:
         """Note a number that a user calls a lower bound; it ends nothing.
 

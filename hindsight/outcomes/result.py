@@ -181,11 +181,6 @@ class Result:
         """Return the lower end that rests on no solver in floating point."""
         return self._ends(certified=True)[0]
 
-    @property
-    def certified_upper_bound(self) -> Any:
-        """Return the upper end that rests on no solver in floating point."""
-        return self._ends(certified=True)[1]
-
     def _ends(self, *, certified: bool) -> tuple[Any, Any]:
         values = [
             one.value

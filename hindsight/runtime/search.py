@@ -80,11 +80,8 @@ class Search:
         return self.threads or available_cores()
 
     def part(
-        self,
-        time_limit: float | None,
-        start: Any = None,
-        progress: Callable[[Any], object] | None = None,
+        self, time_limit: float | None, progress: Callable[[Any], object] | None = None
     ) -> Search:
         """Return a search that begins now, stops with this one, and closes the gap."""
         clock = Clock(time_limit, self.clock.must_stop)
-        return replace(self, clock=clock, start=start, progress=progress, gap=0.0)
+        return replace(self, clock=clock, start=None, progress=progress, gap=0.0)

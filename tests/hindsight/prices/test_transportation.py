@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 import hindsight
 from hindsight import mean_busy_time_bound, transportation_bound
-from hindsight.bounds.transportation import cheapest_flow, small_transportation_bound
 from hindsight.exact.horizon import proved_horizon
+from hindsight.prices.transportation import cheapest_flow, small_transportation_bound
 from instances import Instance
 
 

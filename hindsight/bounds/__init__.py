@@ -1,1 +1,0 @@
-"""Lower bounds in exact arithmetic, by volumes and by memory prices; no solver."""

@@ -1,1 +1,0 @@
-"""User-defined bounds: registration, calls and validation of their results."""
