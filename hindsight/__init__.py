@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from instances.version import package_version as _package_version
 
 if TYPE_CHECKING:
-    from .certificates.checking import Verdict as Verdict
     from .certificates.checking import check_certificate as check_certificate
     from .certificates.format import CertificateError as CertificateError
     from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from .certificates.format import read_certificate as read_certificate
     from .certificates.writing import make_certificate as make_certificate
     from .certificates.writing import write_certificate as write_certificate
-    from .exact.own_models import ModelResult as ModelResult
     from .exact.own_models import solve_model as solve_model
     from .exact.pyomo_model import build_model as build_model
     from .exact.second_opinion import second_opinion as second_opinion
@@ -39,20 +37,15 @@ if TYPE_CHECKING:
     from .outcomes.result import Progress as Progress
     from .outcomes.result import Result as Result
     from .prices.transportation import transportation_bound as transportation_bound
-    from .prices.volume import mean_busy_time_bound as mean_busy_time_bound
     from .relaxation import relax as relax
     from .schedules.lists import best_list_schedule as best_list_schedule
-    from .schedules.lists import prefix_schedule as prefix_schedule
-    from .sizing import CapacityResult as CapacityResult
     from .sizing import fewest_replicas as fewest_replicas
     from .solver import solve as solve
-    from .testing import CheckError as CheckError
-    from .testing import CheckReport as CheckReport
     from .testing import check_bound as check_bound
 
 _NAMES = {
     "prices.transportation": ("transportation_bound",),
-    "certificates.checking": ("Verdict", "check_certificate"),
+    "certificates.checking": ("check_certificate",),
     "certificates.format": (
         "CertificateError",
         "CertificateTooLargeError",
@@ -60,20 +53,19 @@ _NAMES = {
         "read_certificate",
     ),
     "certificates.writing": ("make_certificate", "write_certificate"),
-    "exact.own_models": ("ModelResult", "solve_model"),
+    "exact.own_models": ("solve_model",),
     "exact.pyomo_model": ("build_model",),
     "exact.second_opinion": ("second_opinion",),
     "exact.solution_files": ("read_solution",),
     "outcomes.goals": ("OnTime", "Tail"),
-    "schedules.lists": ("best_list_schedule", "prefix_schedule"),
+    "schedules.lists": ("best_list_schedule",),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
     "outcomes.relaxation": ("Relaxation",),
-    "prices.volume": ("mean_busy_time_bound",),
     "relaxation": ("relax",),
     "outcomes.result": ("Bound", "Progress", "Result"),
-    "sizing": ("CapacityResult", "fewest_replicas"),
+    "sizing": ("fewest_replicas",),
     "solver": ("solve",),
-    "testing": ("CheckError", "CheckReport", "check_bound"),
+    "testing": ("check_bound",),
 }
 """The public names, by the module that they are imported from on first use."""
 

@@ -30,6 +30,7 @@ from tiny_problems import (
 )
 
 import hindsight
+from hindsight.prices.volume import mean_busy_time_bound
 from instances import Instance, MemoryRule, ServiceLevel, Workload
 from online import AffineTime, TiledTime
 
@@ -125,7 +126,7 @@ def bounds_and_programs(seed: int) -> None:
         assert len(model.rounds) <= horizon * min(instance.replicas, len(instance))
         assert hindsight.solve_model(model, threads=1).lower_bound == best
     if is_plain(instance):
-        assert hindsight.mean_busy_time_bound(instance) <= best
+        assert mean_busy_time_bound(instance) <= best
         assert hindsight.transportation_bound(instance) <= best
         schedule = hindsight.best_list_schedule(instance)
         assert total_in_rounds(problem, schedule) == schedule.total_latency >= best

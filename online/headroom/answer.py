@@ -32,7 +32,7 @@ LARGE_DIFFERENCE = Fraction(1, 10)
 
 
 if TYPE_CHECKING:
-    from hindsight import CapacityResult
+    from hindsight.sizing import CapacityResult
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ from .on_time import LEVEL_FACTORS, MEASURED, OnTimePoint, carried_on_time, scal
 from .waiting import OverTime, load, over_time, stretch_seconds, together
 
 if TYPE_CHECKING:
-    from hindsight import CapacityResult
+    from hindsight.sizing import CapacityResult
 
 SEARCH_SHARE, POLICY_SHARE, POINT_SHARE = 0.4, 0.08, 0.005
 """Of the time limit: for the search of the best possible, for a policy, for it at a point."""

@@ -139,7 +139,7 @@ def policy_costs(target: Target, draft: Draft, seeds: range = REPORT_SEEDS) -> C
 
 def lower_bound(instance: Instance) -> int:
     """Bound either optimum in microseconds: by volumes, or as if all were served on arrival."""
-    from hindsight import mean_busy_time_bound
+    from hindsight.prices.volume import mean_busy_time_bound
 
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
 

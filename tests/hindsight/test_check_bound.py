@@ -11,8 +11,8 @@ from brute_force import optimal_makespan, optimal_total_latency, rows_of
 from preemptive_by_definition import preemptive_optimum
 
 import hindsight
-from hindsight import CheckError, check_bound
-from hindsight.testing import drawn_instances, optimum
+from hindsight import check_bound
+from hindsight.testing import CheckError, drawn_instances, optimum
 from instances import Instance, InvalidValueError
 
 FEW = 25

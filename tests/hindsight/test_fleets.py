@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import hindsight
+from hindsight.prices.volume import mean_busy_time_bound
+from hindsight.schedules.lists import prefix_schedule
 from instances import (
     FleetSchedule,
     Instance,
@@ -68,11 +70,11 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
 
 REFUSED: dict[str, Callable[[], object]] = {
     "best_list_schedule": lambda: hindsight.best_list_schedule(FLEET),
-    "prefix_schedule": lambda: hindsight.prefix_schedule(FLEET, lambda one: one.output_length),
+    "prefix_schedule": lambda: prefix_schedule(FLEET, lambda one: one.output_length),
     "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
     "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
-    "mean_busy_time_bound": lambda: hindsight.mean_busy_time_bound(FLEET),
+    "mean_busy_time_bound": lambda: mean_busy_time_bound(FLEET),
     "relax_strengthened": lambda: hindsight.relax(FLEET, method="states"),
     "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),
     "check_bound": lambda: hindsight.check_bound(lambda instance: 0, [FLEET]),

@@ -15,7 +15,12 @@ from hindsight.exact import pyomo_model
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.tokens import PricedCosts, price_bound, round_prices
-from hindsight.prices.volume import LONGEST_PRICES, fill_by_volume, filling_prices
+from hindsight.prices.volume import (
+    LONGEST_PRICES,
+    fill_by_volume,
+    filling_prices,
+    mean_busy_time_bound,
+)
 from instances import Instance, InvalidValueError, Request, generate
 
 FAR = 10**7
@@ -33,7 +38,7 @@ def peak_bytes(compute: Callable[[], object]) -> int:
 def test_volumes_of_long_requests_take_no_memory() -> None:
     """Two requests that fill the memory for 5,000,000 rounds each, one after the other."""
     instance = Instance.from_arrays([1, 1], [FAR, FAR], memory_limit=FAR + 1)
-    assert peak_bytes(lambda: hindsight.mean_busy_time_bound(instance)) < 100_000
+    assert peak_bytes(lambda: mean_busy_time_bound(instance)) < 100_000
     filling = fill_by_volume(instance)
     volume = FAR + FAR * (FAR + 1) // 2
     assert filling.rounds == -(-2 * volume // (FAR + 1))

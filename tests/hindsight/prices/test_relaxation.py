@@ -23,7 +23,7 @@ from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.starts import request_classes
 from hindsight.prices.tokens import TokenDual, price_bound, round_prices
-from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from hindsight.relaxation import relax_until
 from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
@@ -133,7 +133,7 @@ def test_no_time_leaves_the_volume_bound() -> None:
     instance = drawn(5, 30)
     relaxed = hindsight.relax(instance, method="lagrangian", time_limit=0)
     assert relaxed.stop_reason == "time-limit"
-    assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
+    assert relaxed.certified_bound >= mean_busy_time_bound(instance)
     assert (relaxed.expected_start_times >= instance.arrival_times).all()
 
 
@@ -180,7 +180,7 @@ def test_arrivals_over_time_prove_more_than_volumes_and_outputs() -> None:
         progress=lambda line: seen.append(line.lower_bound),
     )
     outputs = int(instance.output_lengths.sum())
-    assert seen[0] >= max(outputs, hindsight.mean_busy_time_bound(instance))
+    assert seen[0] >= max(outputs, mean_busy_time_bound(instance))
     assert relaxed.certified_bound > 1.1 * max(seen[0], outputs)
     assert relaxed.certified_bound == price_bound(instance, relaxed.prices).bound
     assert relaxed.certified_bound <= hindsight.best_list_schedule(instance).total_latency
@@ -193,7 +193,7 @@ def test_size_is_never_an_error() -> None:
     instance = Instance.from_arrays(prompts, outputs, memory_limit=6000)
     relaxed = hindsight.relax(instance, time_limit=1)
     assert relaxed.method == "lagrangian"
-    assert relaxed.certified_bound >= hindsight.mean_busy_time_bound(instance)
+    assert relaxed.certified_bound >= mean_busy_time_bound(instance)
 
 
 FAR = 10**9
@@ -447,7 +447,7 @@ def test_weights_are_a_solution_whose_memory_is_told() -> None:
 def test_policies_on_two_thousand_requests() -> None:
     """Expected starts at the default tolerance serve the policies that sort by them."""
     instance = generate("mixed-long-short", seed=0, n=2000)
-    bound = hindsight.mean_busy_time_bound(instance)
+    bound = mean_busy_time_bound(instance)
     shortest = online.simulate(instance, "mc-sf").total_latency
     for name in ("sorted-lp", "lp-swap"):
         run = online.simulate(instance, name)

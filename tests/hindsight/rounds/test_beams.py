@@ -9,9 +9,10 @@ from hypothesis import given
 from strategies import instances, schedules
 
 import hindsight
-from hindsight import best_list_schedule, mean_busy_time_bound, prefix_schedule
+from hindsight import best_list_schedule
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
+from hindsight.prices.volume import mean_busy_time_bound
 from hindsight.rounds import openings, program, solving
 from hindsight.schedules import improving
 from hindsight.schedules.cycles import RuinAndRecreate
@@ -19,6 +20,7 @@ from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import (
     PRIORITIES,
     one_after_another,
+    prefix_schedule,
     prefix_schedule_within,
 )
 from instances import Instance, Schedule, generate

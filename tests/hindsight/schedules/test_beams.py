@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
-from hindsight import prefix_schedule
 from hindsight.runtime.clock import never
 from hindsight.schedules.beam_kernels import Best, take_slot
 from hindsight.schedules.beams import (
@@ -18,7 +17,7 @@ from hindsight.schedules.beams import (
     memory_moments,
     most_running,
 )
-from hindsight.schedules.lists import PRIORITIES
+from hindsight.schedules.lists import PRIORITIES, prefix_schedule
 from instances import Instance, Schedule
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances as drawn
 
-from hindsight import prefix_schedule
 from hindsight.schedules import lists as list_scheduling
-from hindsight.schedules.lists import PRIORITIES, prefix_schedule_within
+from hindsight.schedules.lists import PRIORITIES, prefix_schedule, prefix_schedule_within
 from instances import Instance, Request, generate
 
 
