@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,9 +23,6 @@ from .pyomo_model import model_of
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
-
-ROWS_SHOWN = 8
-"""Length limit of a one-line list; bounds can be tightened by the thousand."""
 
 ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
@@ -53,8 +50,6 @@ class ModelResult:
         ``"optimal"`` where the bounds meet, ``"feasible"``, ``"infeasible"`` where HiGHS finds that
         the rows leave no schedule within the rounds of the model, which need not admit the best
         one, or ``"unknown"``.
-    rows : tuple[str, ...]
-        Names of the added constraints, and the tightened bounds, such as ``"x[1, 0] >= 1"``.
     """
 
     instance: Instance
@@ -62,16 +57,11 @@ class ModelResult:
     schedule: Schedule | FleetSchedule | None
     lower_bound: int | None
     status: ModelStatus
-    rows: tuple[str, ...]
 
     def __repr__(self) -> str:
-        rows = self.rows or ("no rows",)
-        more = (f"{len(rows) - ROWS_SHOWN} more",) * (len(rows) > ROWS_SHOWN)
         name = Problem(self.instance, self.goal).goal_name
-        return (
-            f"ModelResult({self.instance!r}, {self.status}, {name} in "
-            f"[{self.lower_bound}, {self.upper_bound}] with {', '.join(rows[:ROWS_SHOWN] + more)})"
-        )
+        ends = f"[{self.lower_bound}, {self.upper_bound}]"
+        return f"ModelResult({self.instance!r}, {self.status}, {name} in {ends})"
 
     @property
     def upper_bound(self) -> int | None:
@@ -87,7 +77,6 @@ def solve_model(
     *,
     threads: int | None = None,
     seed: int = 0,
-    should_stop: Callable[[], bool] | None = None,
 ) -> ModelResult:
     """Solve a model of `build_model` to which linear rows were added, with HiGHS.
 
@@ -101,15 +90,14 @@ def solve_model(
         Threads of HiGHS; None leaves it the choice.
     seed : int, default 0
         Seed of HiGHS.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts. With None Ctrl-C does.
 
     Raises
     ------
     InvalidTypeError
         ``model`` is not a Pyomo model.
     InvalidValueError
-        The model is not a program of `build_model` with added rows, or a row is not linear.
+        The model was not made by `build_model`, lacks one of its variables, has another objective,
+        or a row that is not linear; or its solution is no schedule, as memory rows are missing.
     SolverError
         HiGHS failed.
 
@@ -121,12 +109,12 @@ def solve_model(
     >>> model = hindsight.build_model(instance)
     >>> model.x[0, 0].setub(0)
     >>> result = hindsight.solve_model(model)
-    >>> result.status, result.upper_bound, result.rows
-    ('optimal', 9, ('x[0, 0] <= 0',))
+    >>> result.status, result.upper_bound
+    ('optimal', 9)
     """
     import pyomo.environ as pyo
 
-    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed)
+    search = Search.checked(time_limit, threads=threads, seed=seed)
     if not isinstance(model, pyo.ConcreteModel):
         raise InvalidTypeError(None, "model", model, "is not a pyomo ConcreteModel")
     built_of: Any = getattr(model, "built_of", None)
@@ -136,7 +124,7 @@ def solve_model(
     with search.clock.listening():
         base = compile_model(model_of(starts, formulation, goal=goal))
         compiled = described(lambda: compile_model(model), str(model.name), "model")
-        tightened = _require_base(model, base, compiled)
+        _require_program(model, base, compiled)
         result = solve_linear(
             compiled.linear,
             time_limit=search.clock.limit_left(),
@@ -153,10 +141,7 @@ def solve_model(
             raise _refused(model, f"has a solution that is no schedule: {violation}")
     problem = Problem(starts.instance, goal)
     lower, status = _interval(result, None if schedule is None else problem.cost(schedule))
-    built = {name for name, _ in base.rows}
-    added = dict.fromkeys(name for name, _ in compiled.rows if name not in built)
-    rows = (*added, *tightened)
-    return ModelResult(starts.instance, goal, schedule, lower, status, rows)
+    return ModelResult(starts.instance, goal, schedule, lower, status)
 
 
 def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, ModelStatus]:
@@ -178,53 +163,34 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
     return InvalidValueError(None, "model", str(model.name), reason)
 
 
-def _require_base(
+def _require_program(
     model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
-) -> list[str]:
-    """List bounds that are tighter than built; refuse a model with missing or changed parts."""
+) -> None:
+    """Refuse a model without all variables as built, or with another objective.
+
+    Rows that are missing only lower the bound, and a solution that breaks them is no schedule.
+    """
     built, given = _columns(base), _columns(compiled)
     for key, count in Counter(compiled.columns).items():
         if count > 1:
             raise _refused(model, f"has two variables {_named(key)}: give yours another name")
-    costs = dict.fromkeys(given, 0.0) | {key: column[0] for key, column in built.items()}
-    tightened = []
-    for key, (_, lower, upper, is_whole) in built.items():
+    for key, (_, is_whole) in built.items():
         if key not in given:
             reason = "was built of another instance or with it fixed: add a row that says so"
             raise _refused(model, f"has no variable {_named(key)}: it {reason} instead")
-        _, least, most, stays_whole = given[key]
-        if least < lower or most > upper or stays_whole < is_whole:
+        if given[key][1] < is_whole:
             reason = "take values that it was not built with, as relax=True does"
             raise _refused(model, f"lets {_named(key)} {reason}")
-        tightened += [f"{_named(key)} >= {least:g}"] * (least > lower)
-        tightened += [f"{_named(key)} <= {most:g}"] * (most < upper)
-    same = costs == {key: column[0] for key, column in given.items()}
+    same = all(cost == built.get(key, (0.0, True))[0] for key, (cost, _) in given.items())
     if not same or base.linear.offset != compiled.linear.offset:
         raise _refused(model, "has another objective than build_model gave it for this instance")
-    rows = _rows(compiled)
-    for key, row in _rows(base).items():
-        if rows.get(key) != row:
-            raise _refused(model, f"lacks row {_named(key)} of this instance, or has another")
-    return tightened
 
 
-def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, float, float, bool]]:
-    """Return the cost, the bounds and the kind of each column, by name."""
+def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, bool]]:
+    """Return the cost of each column, and whether it is an integer, by name."""
     linear = compiled.linear
-    parts = linear.costs, linear.column_lower, linear.column_upper, linear.integer
-    columns = zip(*(part.tolist() for part in parts), strict=True)
+    columns = zip(linear.costs.tolist(), linear.integer.tolist(), strict=True)
     return dict(zip(compiled.columns, columns, strict=True))
-
-
-def _rows(compiled: CompiledModel) -> dict[Any, tuple[float, float, dict[Any, float]]]:
-    """Return the bounds and the entries of each row, by name."""
-    linear, matrix, found = compiled.linear, compiled.linear.matrix.tocsr(), {}
-    for row, key in enumerate(compiled.rows):
-        part = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        names = [compiled.columns[column] for column in matrix.indices[part]]
-        entries = dict(zip(names, matrix.data[part].tolist(), strict=True))
-        found[key] = float(linear.row_lower[row]), float(linear.row_upper[row]), entries
-    return found
 
 
 def _named(key: tuple[str, Any]) -> str:
