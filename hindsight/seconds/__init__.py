@@ -1,1 +1,1 @@
-"""Intervals around the least latency in seconds of every scheduler, without a solver."""
+"""Intervals around optima in seconds: total latency, and requests on time, of every scheduler."""

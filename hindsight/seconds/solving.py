@@ -3,12 +3,15 @@
 One flow closes both. What differs is data: deadlines, or None where the goal is total latency.
 
 *Upper bounds on the cost*: checked schedules, from list schedules in seconds and their annealing
-(`hindsight.schedules.keys`), which continue in a second thread while bounds are computed. The cost
-is total latency, or the number of late requests. *Lower bounds*: first those that need no prices.
-Of total latency these are the bounds of `hindsight.prices.machines`; of late requests, the number
-of those that no machine serves on time even alone. Then prices that know a round's length, found by
-an ascent for the best minorant and evaluated with outward rounding on finer and finer grids
-(`hindsight.prices.round_lengths`); with deadlines, being late costs 1 there (*Service levels*).
+(`hindsight.schedules.keys`). The cost is total latency, or the number of late requests. For total
+latency the search for schedules continues in a second thread while bounds are computed. For
+requests on time, where bounds gain more, it continues after them.
+
+*Lower bounds on the cost*: first those that need no prices. Of total latency these are the bounds
+of `hindsight.prices.machines`; of late requests, the number of those that no machine serves on time
+even alone. Then prices that know a round's length, found by an ascent for the best minorant and
+evaluated with outward rounding on finer and finer grids (`hindsight.prices.round_lengths`). With
+deadlines, being late costs 1 there (*Service levels*).
 
 If a batch time has no known minorant, the only bound is that no cost is negative. Under a memory
 rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
@@ -48,9 +51,9 @@ from instances.problem.fleet_schedule import by_replica
 OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of the bound by requests that are late even alone, and of the bound by prices."""
 
-OPENING_SHARE, ASCENT_SHARE = 0.15, 0.5
-"""Shares of the time left for the first schedules, and then for the ascent; the rest evaluates the
-prices. Further schedules are searched for at the same time."""
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
+"""Shares of the time left for the first schedules, for the ascent, and for the evaluation where the
+search for schedules continues after it."""
 
 MARGIN = 1.1
 """End of the priced time, as a multiple of the end of the best schedule."""
@@ -140,9 +143,8 @@ class _Search:
         self._interval, self._anneal = interval, anneal
         self._workload = workload = interval.source
         batch_time = workload.require_batch_time()
-        self._minorants: tuple[AffineMinorant, ...] = ()
-        if has_minorants(batch_time):
-            self._minorants = affine_minorants(batch_time, workload.memory_limit)
+        bounded, memory = has_minorants(batch_time), workload.memory_limit
+        self._minorants = affine_minorants(batch_time, memory) if bounded else ()
         self._certified = is_known(batch_time)
         self._limits = interval.problem.limits
         self._threads = search.cores
@@ -161,12 +163,13 @@ class _Search:
         self._prove_without_prices()
         if interval.is_done():
             return
-        with self._beside.running():
-            with ThreadPoolExecutor(self._threads) as pool:
-                best = self._ascend(pool)
-                if best is not None and not interval.is_done():
-                    self._evaluate(best, pool)
+        if self._limits is not None:
+            self._prove_by_prices(EVALUATION_SHARE)
             interval.phase = "schedules"
+            self._find(self._offer, interval.is_done)
+            return
+        with self._beside.running():
+            self._prove_by_prices(1.0)
             while not (self._beside.ends_within(SLICE_SECONDS) or interval.is_done()):
                 self._beside.take()
 
@@ -174,7 +177,7 @@ class _Search:
         self._interval.offer(*found)
 
     def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Find schedules in a second thread, which hands them over instead of offering them."""
+        """Find better and better schedules, perhaps in a second thread, which hands them over."""
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         keys.open(must_stop)
         self._hand_over(found)
@@ -204,12 +207,20 @@ class _Search:
             for name, bound in machine_bounds(workload, workload.batch_time).items():
                 interval.prove(bound.total, name, certified=bound.certified)
 
+    def _prove_by_prices(self, share: float) -> None:
+        """Ascend in prices and evaluate them, the latter in a share of the time left."""
+        interval, clock = self._interval, self._interval.clock
+        with ThreadPoolExecutor(self._threads) as pool:
+            best = self._ascend(pool)
+            if best is not None and not interval.is_done():
+                with clock.within(share * clock.seconds_left()):
+                    self._evaluate(best, pool)
+
     def _ascend(self, pool: Executor) -> _Priced | None:
         """Run price ascents; return the best, or None if there are no prices."""
-        interval, clock = self._interval, self._interval.clock
+        interval, workload, clock = self._interval, self._workload, self._interval.clock
         interval.phase = "prices"
-        is_latency, stop = self._limits is None, clock.must_stop
-        whole = interval.schedule if is_latency else _opened(self._workload, stop)
+        whole = interval.schedule if self._limits is None else _opened(workload, clock.must_stop)
         begun = [self._begin_ascent(one, whole) for one in self._minorants]
         priced = [one for one in begun if one is not None]
         if not priced:
