@@ -101,11 +101,12 @@ def relax(
     only memory round by round, but every multiset of requests that cannot run together counts
     (`hindsight.prices.state_ascent`). At the maximum of its smoothed dual the Gibbs weights of the
     starts use every state just as often as the Gibbs weights of the configurations provide it, so
-    they are a fractional schedule, up to what the ascent leaves undone; it needs M up to 255.
+    they are a fractional schedule, up to what the ascent leaves undone. It takes one machine in
+    tokens, M up to 255 and equal weights.
 
-    For an instance whose memory is not counted in tokens, the relaxed instance in tokens is used
+    For an instance in blocks the others use the relaxed instance in tokens
     (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K
-    replicas one machine with K times the memory is used, likewise a relaxation in rounds
+    replicas they use one machine with K times the memory, likewise a relaxation in rounds
     (`instances.problem.memory_translation.pooled`).
 
     In a workload each round lasts as long as its batch takes. The result then has lower bounds on

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def relax(
     source: OneSource,
     method: Annotated[
-        str, typer.Option(help="lp (the whole model, by HiGHS), lagrangian (prices), or auto.")
+        str,
+        typer.Option(help="lp (the whole model, by HiGHS), lagrangian or states (prices), or auto."),
     ] = "auto",
     gap: Annotated[
         float, typer.Option(min=1e-9, max=1, help="Relative accuracy at which lagrangian stops.")

@@ -54,7 +54,7 @@ def solve(  # noqa: PLR0913
     source: OneSource,
     method: Annotated[
         str,
-        typer.Option(help="auto, paths, configurations, mip or beams (docs/solving.md)."),
+        typer.Option(help="auto, paths, mip or beams (docs/solving.md)."),
     ] = "auto",
     objective_name: Annotated[
         str,
