@@ -26,7 +26,7 @@ def relax(
     source: OneSource,
     method: Annotated[
         str,
-        typer.Option(help="lp (the whole model, by HiGHS), lagrangian or states (prices), or auto."),
+        typer.Option(help="lp (whole model, by HiGHS), lagrangian or states (prices), or auto."),
     ] = "auto",
     gap: Annotated[
         float, typer.Option(min=1e-9, max=1, help="Relative accuracy at which lagrangian stops.")
