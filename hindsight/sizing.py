@@ -35,7 +35,7 @@ from instances.problem.instance import MOST_REPLICAS
 from instances.problem.workload import as_problem
 from instances.validation import as_fraction
 
-PROBE_SHARE = 0.1
+PROBE_SHARE = 0.25
 """Share of the time left for each number that is tried."""
 
 WIDTH = 0.01

@@ -16,8 +16,8 @@ from instances.problem.memory_rule import TOKENS
 from instances.validation import as_integer
 
 from .outcomes.goals import Goal, OnTime, Preemption, Tail
+from .outcomes.own_bounds import AnyBound, OwnBound
 from .outcomes.problem import Problem
-from .own_bounds import AnyBound, OwnBound
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
 """Prompt lengths, in turn: a fault may need no prompts, or only long ones."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import SecondsProof
 from hindsight.outcomes.result import rounded_down
 from hindsight.prices.minorants import affine_minorants
+from hindsight.prices.round_lengths import SecondsProof
 from hindsight.seconds.solving import grids
 from instances import InvalidTypeError, InvalidValueError
 from instances.batch_time import AffineTime, TiledTime

@@ -1,8 +1,8 @@
-"""Proofs of lower bounds on total latency: their base class, memory prices, and prices in seconds.
+"""Proofs of lower bounds on total latency, in integers: their base class, and memory prices.
 
-Each kind of proof in rounds is a class, in integers. It defines how the proof changes when idle
-gaps return to its instance, and how a certificate writes it. The checker of certificates evaluates
-the proof and shares no code with it.
+Each kind of proof is a class. It defines how the proof changes when idle gaps return to its
+instance, and how a certificate writes it. The checker of certificates evaluates the proof and
+shares no code with it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.clock import never
 from instances import Instance, InvalidValueError
-from instances.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    # The first of them compiles loops.
-    from hindsight.prices.minorants import AffineMinorant
-    from hindsight.prices.round_lengths import RoundLengthPrices
+from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
 """Most entries of prices with idle gaps; larger ones are dropped."""
@@ -160,25 +155,6 @@ class MemoryPrices(Proof):
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
 """Prices that are 0 everywhere: their bound is the sum of the output lengths."""
-
-
-@dataclass(frozen=True, eq=False)
-class SecondsProof:
-    """Proof of a bound in seconds, by `hindsight.prices.round_lengths`.
-
-    Attributes
-    ----------
-    prices : RoundLengthPrices
-        The best prices of an ascent.
-    minorant : AffineMinorant
-        The minorant of the batch time for which they were found.
-    allowance : float64 array
-        Seconds after arrival that are examined closely, shape (n,).
-    """
-
-    prices: RoundLengthPrices
-    minorant: AffineMinorant
-    allowance: FloatArray
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:

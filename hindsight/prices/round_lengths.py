@@ -99,6 +99,25 @@ class RoundLengthPrices:
         return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
 
 
+@dataclass(frozen=True, eq=False)
+class SecondsProof:
+    """Proof of a bound in seconds, as data.
+
+    Attributes
+    ----------
+    prices : RoundLengthPrices
+        The best prices of an ascent.
+    minorant : AffineMinorant
+        The minorant of the batch time for which they were found.
+    allowance : float64 array
+        Seconds after arrival that are examined closely, shape (n,).
+    """
+
+    prices: RoundLengthPrices
+    minorant: AffineMinorant
+    allowance: FloatArray
+
+
 def longest_block(
     workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
 ) -> float:

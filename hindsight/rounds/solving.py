@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.own_bounds import OwnBound
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
-from hindsight.own_bounds import OwnBound
 from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.prices.transportation import small_transportation_bound

@@ -31,14 +31,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.proofs import SecondsProof
 from hindsight.outcomes.result import NO_BOUND, rounded_down
 from hindsight.prices.deadlines import Deadlines, own_times
 from hindsight.prices.machines import first_token_bounds, machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
-from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, SecondsProof
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import SLICE_SECONDS, Clock, never
 from hindsight.runtime.search import Search

@@ -12,6 +12,7 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight import check_bound
+from hindsight.outcomes.problem import Problem
 from hindsight.testing import CheckError, drawn_instances, optimum
 from instances import Instance, InvalidValueError
 
@@ -23,11 +24,11 @@ FEW = 25
 
 def test_optima_are_those_of_the_oracles() -> None:
     for instance in drawn_instances(FEW, 5):
-        assert optimum(instance, "latency") == optimal_total_latency(instance)[0]
-        assert optimum(instance, "makespan") == optimal_makespan(instance)[0]
+        assert optimum(Problem(instance)) == optimal_total_latency(instance)[0]
+        assert optimum(Problem(instance, "makespan")) == optimal_makespan(instance)[0]
         if instance.arrival_times.max() < 9:  # that oracle goes round by round
             preempted = preemptive_optimum(rows_of(instance), instance.memory_limit)
-            assert optimum(instance, "preemptive") == preempted
+            assert optimum(Problem(instance, preemption="keep")) == preempted
 
 
 def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
@@ -35,7 +36,7 @@ def test_many_drawn_instances_need_more_than_a_list_schedule() -> None:
     for seed in range(3):
         drawn = list(drawn_instances(40, seed))
         costs = [hindsight.best_list_schedule(one).total_latency for one in drawn]
-        optima = [optimum(one, "latency") for one in drawn]
+        optima = [optimum(Problem(one)) for one in drawn]
         assert sum(map(int.__gt__, costs, optima)) >= 5
 
 

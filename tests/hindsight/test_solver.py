@@ -18,7 +18,7 @@ import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
 
 import hindsight
-from instances import Instance, MemoryRule, Request, generate
+from instances import Instance, MemoryRule, Request, Workload, generate
 from online import AffineTime
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,8 +250,9 @@ def test_a_gap_ends_the_search(rule: MemoryRule) -> None:
 
 
 def test_a_gap_ends_a_search_in_seconds() -> None:
-    workload = generate("mixed", 1, n=200)
-    close = hindsight.solve(workload.with_batch_time(AffineTime(0.01, 0.0, 1e-6)), 60, gap=0.9)
+    requests = generate("mixed", 1, n=200)
+    workload = Workload.from_instance(requests, AffineTime(0.01, 0.0, 1e-6))
+    close = hindsight.solve(workload, 60, gap=0.9)
     assert close.stop_reason == "gap"
     assert 0 < close.gap <= 0.9
 

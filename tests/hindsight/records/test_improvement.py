@@ -15,9 +15,8 @@ import hindsight
 from hindsight import Bound
 from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.certificates.writing import bound_of_prices
-from hindsight.outcomes.proofs import SecondsProof
 from hindsight.prices.minorants import affine_minorants
-from hindsight.prices.round_lengths import RoundLengthPrices
+from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof
 from hindsight.prices.state_proofs import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, compressed, take_result

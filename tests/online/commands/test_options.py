@@ -14,6 +14,7 @@ from forked_scripts import fields
 
 import hindsight
 import instances
+from hindsight import relaxation
 from instances import Instance, ServiceLevel, Workload
 from online import AffineTime, compare
 from online.commands import relax as relax_command
@@ -54,18 +55,20 @@ def test_reading_counts_towards_the_limit(
 ) -> None:
     name, path, given = command.__name__.rpartition(".")[2], tmp_path / "small.json", []
     instances.save(instances.generate("arrival-model-1", 1, n=3), path)
-    load, computed = instances.load, getattr(hindsight, name)
+    load = instances.load
+    owner, called = (hindsight, name) if name == "solve" else (relaxation, "relax_until")
+    computed = getattr(owner, called)
 
     def slow(path: Path) -> Instance:
         time.sleep(0.3)
         return load(path)
 
-    def recorded(instance: Instance, *rest: Any, **options: Any) -> Any:
-        given.append(options["time_limit"] if "time_limit" in options else rest[0])
-        return computed(instance, *rest, **options)
+    def recorded(*rest: Any, **options: Any) -> Any:
+        given.append(options["time_limit"] if "time_limit" in options else rest[-1])
+        return computed(*rest, **options)
 
     monkeypatch.setattr(instances, "load", slow)
-    monkeypatch.setattr(hindsight, name, recorded)
+    monkeypatch.setattr(owner, called, recorded)
     assert getattr(command, name)(path, time_limit=20) == 0
     assert [limit <= 19.7 for limit in given] == [True]
 
