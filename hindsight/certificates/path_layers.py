@@ -7,7 +7,7 @@ the one that a step follows.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from . import limits
 from .format import CertificateTooLargeError
 from .path_states import HeaviestBeside, Shorts, joined, numbered
 from .proofs import Flags, Ints, Numbers
-
-if TYPE_CHECKING:
-    from .path_proof import PathProof
 
 FAR = 2**61
 """Cost of a node that is not reached; all other costs are below half of it."""
@@ -169,7 +166,7 @@ class Building:
         F of the old nodes of each epoch.
     """
 
-    def __init__(self, proof: PathProof, stage: Stage, budget: int, forth: list[Ints]) -> None:
+    def __init__(self, proof: Any, stage: Stage, budget: int, forth: list[Ints]) -> None:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.old, self.added, self.tracked = proof.graph, stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])

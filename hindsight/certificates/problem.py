@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from instances import Instance, MemoryRule, Workload
+from instances.problem.memory_rule import TOKENS
 
 from .format import (
     CertificateError,
@@ -119,6 +120,23 @@ def read_instance(part: Any) -> Rows:
     machines = min(replicas, len(rows))
     pooled, text = machines * (limit // size * size), rule.told
     return Rows(below, pooled, given.digest, size, stored, text, weights, replicas, machines)
+
+
+def instance_part(requests: Instance | Workload) -> dict[str, Any]:
+    """Return requests as they are written in a certificate: `read_certificate`."""
+    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
+    part: dict[str, Any] = {
+        "memory_limit": requests.memory_limit,
+        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "digest": requests.digest,
+    }
+    if isinstance(requests, Instance) and requests.is_weighted:
+        part["weights"] = requests.weights.tolist()
+    if requests.memory_rule != TOKENS:
+        part["memory_rule"] = asdict(requests.memory_rule)
+    if requests.replicas > 1:
+        part["replicas"] = requests.replicas
+    return part
 
 
 def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:

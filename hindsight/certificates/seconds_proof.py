@@ -30,11 +30,11 @@ from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of
 
 from . import limits
-from .checking import Verdict
 from .format import (
     CertificateError,
     CertificateTooLargeError,
     MalformedCertificateError,
+    Verdict,
     keys_of,
     list_of,
     shown,

@@ -19,8 +19,8 @@ from instances.problem.schedule import TimedSchedule
 
 from .format import FORMAT, VERSION, CertificateError
 from .limits import LARGEST_WORK
+from .problem import instance_part
 from .seconds_proof import GAMMA_UNITS, MACHINE, PRICES, proved_seconds
-from .writing import instance_part
 
 BITS = 16
 """Of the largest price: with 8 bounds of the library lose up to 0.06 %, with 16 up to 0.01 %."""

@@ -23,7 +23,6 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -45,13 +44,13 @@ from instances import (
     Workload,
 )
 from instances.files import write_atomically
-from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
-from .checking import Verdict, check_certificate, read_proof
-from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError
+from .checking import check_certificate, read_proof
+from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError, Verdict
+from .problem import instance_part
 from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
@@ -153,23 +152,6 @@ def _in_rounds(
         with contextlib.suppress(SearchFailedError):
             _take_best(document, part, clock)
     return document
-
-
-def instance_part(requests: Instance | Workload) -> dict[str, Any]:
-    """Return requests as they are written in a certificate: `read_certificate`."""
-    columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
-    part: dict[str, Any] = {
-        "memory_limit": requests.memory_limit,
-        "requests": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
-        "digest": requests.digest,
-    }
-    if isinstance(requests, Instance) and requests.is_weighted:
-        part["weights"] = requests.weights.tolist()
-    if requests.memory_rule != TOKENS:
-        part["memory_rule"] = asdict(requests.memory_rule)
-    if requests.replicas > 1:
-        part["replicas"] = requests.replicas
-    return part
 
 
 def _may_stop(schedule: TimedSchedule) -> bool:
