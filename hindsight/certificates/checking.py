@@ -1,12 +1,12 @@
 """Check of a certificate, that is a schedule and a proof of a lower bound, without any solver.
 
-The modules beside this one implement what they need from the definitions. They import nothing from
+The modules next to this one implement what they need from the definitions. They import nothing from
 the package but `instances` (for the digest): a check of the solver's claims must not rest on the
 solver's code, so code that exists both here and there is duplicated on purpose.
 
 * `hindsight.certificates.format`: the JSON file and the form of its parts;
 * `hindsight.certificates.problem`: the instance, and the total latency of its schedule;
-* `hindsight.certificates.proofs`: the base class of all proofs; a module beside it for each kind,
+* `hindsight.certificates.proofs`: the base class of all proofs; modules next to it for the kinds,
   with the reason why it proves its bound;
 * `hindsight.certificates.replay`: the search that a proof may require;
 * `hindsight.certificates.path_layers`, `hindsight.certificates.path_states`: the graphs of paths;
