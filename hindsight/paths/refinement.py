@@ -107,8 +107,13 @@ class Refinement:
         except (StoppedEarlyError, TooLargeError, MemoryError):
             pass
         return PathOutcome(
-            *(self._lower, self._found, self._root or self._lower, sum(self._nodes)),
-            *(max(self._nodes, default=0), is_whole, tuple(self._stages)),
+            lower_bound=self._lower,
+            start_times=self._found,
+            root_bound=self._root or self._lower,
+            nodes=sum(self._nodes),
+            most_nodes=max(self._nodes, default=0),
+            is_whole=is_whole,
+            stages=tuple(self._stages),
         )
 
     def _close(self) -> None:
