@@ -25,7 +25,6 @@ window's end, up to the reference's first idle round.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +33,9 @@ import numpy.typing as npt
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
-FlagArray = npt.NDArray[np.uint8]
-
-NOW, FIRST, RUNNING, LAST, PARENT = 0, 1, 2, 3, 4
-"""Columns of a state's integers: last start, first unplaced rank, requests running, rank placed
-last (-1 before the first), and the node of the search tree it continues."""
+NOW, FIRST, RUNNING, LAST = range(4)
+"""Columns of a state's integers: last start, first unplaced rank, requests running, and rank placed
+last (-1 before the first)."""
 
 
 class RankedRequests(NamedTuple):
@@ -48,8 +45,8 @@ class RankedRequests(NamedTuple):
     ----------
     prompt, output, arrival : int64 array, shape (n,)
         Lengths in tokens, arrivals in rounds.
-    volume, moment, weight : float64 array, shape (n,)
-        v and m of the module docstring, and weights w.
+    length, moment, weight : float64 array, shape (n,)
+        Rounds v / capacity that the fluid takes; m of the module docstring, times 1 - g; weights w.
     limit : int
         M, tokens.
     capacity : float
@@ -65,7 +62,7 @@ class RankedRequests(NamedTuple):
     prompt: IntArray
     output: IntArray
     arrival: IntArray
-    volume: FloatArray
+    length: FloatArray
     moment: FloatArray
     weight: FloatArray
     limit: int
@@ -80,7 +77,7 @@ class Beam(NamedTuple):
 
     Attributes
     ----------
-    states : int64 array, shape (width, 5)
+    states : int64 array, shape (width, 4)
         The columns above.
     costs : float64 array, shape (width,)
         Part of the value contributed by the placed requests.
@@ -92,27 +89,9 @@ class Beam(NamedTuple):
 
     states: IntArray
     costs: FloatArray
-    placed: FlagArray
+    placed: npt.NDArray[np.uint8]
     ends: IntArray
     bases: IntArray
-
-
-class Best(NamedTuple):
-    """The best children so far, as a binary heap with the worst value on top.
-
-    Attributes
-    ----------
-    heap : float64 array, shape (width,)
-        Values.
-    slots : int64 array, shape (width,)
-        Slot of the state that each value belongs to.
-    used : int64 array, shape (1,)
-        Number of entries in use.
-    """
-
-    heap: FloatArray
-    slots: IntArray
-    used: IntArray
 
 
 class Ahead(NamedTuple):
@@ -137,75 +116,71 @@ class Ahead(NamedTuple):
     holding: FloatArray
 
 
+class Kept(NamedTuple):
+    """The best children of a beam so far, least value first.
+
+    Attributes
+    ----------
+    values, costs : float64 array, shape (width,)
+        Values, and their parts by the placed requests.
+    rows : int64 array, shape (width, 3)
+        Parent, rank placed, and its start.
+    used : int64 array, shape (1,)
+        Number of children.
+    """
+
+    values: FloatArray
+    costs: FloatArray
+    rows: IntArray
+    used: IntArray
+
+
 class Search(NamedTuple):
     """What a beam search works on.
 
     Attributes
     ----------
+    requests : RankedRequests
+        All requests.
     beam, children : Beam
-        The states, and room for those that follow.
-    alive : int64 array, shape (2,)
-        States in the beam, and nodes in the tree.
-    best : Best
+        The states with an even number of requests placed, and with an odd one.
+    kept : Kept
         The best children.
-    tree : int64 array, shape (nodes, 3)
-        Parent, rank and start of each node.
+    tree : int64 array, shape (n, width, 3)
+        Rows of the best children of each depth.
     ahead : Ahead
         Work space, one entry more than requests may run at once.
     """
 
+    requests: RankedRequests
     beam: Beam
     children: Beam
-    alive: IntArray
-    best: Best
+    kept: Kept
     tree: IntArray
     ahead: Ahead
 
 
 @step
-def take_slot(value: float, best: Best) -> int:
-    """Return a slot for a state of this value among the best, or -1 if it is not one of them."""
-    heap, slots, used = best
-    size = used[0]
-    width = heap.shape[0]
-    if size < width:
-        i = size
-        used[0] = size + 1
-        while i > 0:
-            above = (i - 1) // 2
-            if heap[above] >= value:
-                break
-            heap[i] = heap[above]
-            slots[i] = slots[above]
-            i = above
-        heap[i] = value
-        slots[i] = size
-        return int(size)
-    if value >= heap[0]:
-        return -1
-    slot = slots[0]
-    i = 0
-    while True:
-        below = 2 * i + 1
-        if below >= width:
-            break
-        if below + 1 < width and heap[below + 1] > heap[below]:
-            below += 1
-        if heap[below] <= value:
-            break
-        heap[i] = heap[below]
-        slots[i] = slots[below]
-        i = below
-    heap[i] = value
-    slots[i] = slot
-    return int(slot)
+def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
+    """Insert a child of state x, which starts request i, if it is one of the best."""
+    values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
+    y = min(kept.used[0], width - 1)
+    if kept.used[0] == width and value >= values[y]:
+        return
+    while y > 0 and values[y - 1] > value:
+        values[y], costs[y] = values[y - 1], costs[y - 1]
+        for k in range(3):
+            rows[y, k] = rows[y - 1, k]
+        y -= 1
+    values[y], costs[y] = value, cost
+    rows[y, 0], rows[y, 1], rows[y, 2] = x, i, start
+    kept.used[0] = min(kept.used[0] + 1, width)
 
 
 @step
 def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
     """Count those of the sorted ends of state x that are at most ``round_index``."""
-    low = 0
-    high = running
+    low, high = 0, running
     while low < high:
         middle = (low + high) // 2
         if ends[x, middle] <= round_index:
@@ -221,7 +196,7 @@ def _first_start(
 ) -> int:
     """Return the first start >= ``start`` at which a request fits beside those of state x."""
     ends, running = beam.ends, beam.states[x, RUNNING]
-    peaks, ceilings, bases, _, _ = ahead
+    peaks, ceilings, bases = ahead.peaks, ahead.ceilings, ahead.bases
     while True:
         # The last round of the request itself.
         own_end = start + output
@@ -249,39 +224,14 @@ def _first_start(
             return start
 
 
-@partial(njit, makes_arrays=True)
-def reference_fluid(
-    arrival: IntArray, volume: FloatArray, weight: FloatArray, capacity: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`."""
-    n = arrival.shape[0]
-    front, later, before_idle = np.zeros((3, n + 1))
-    waits = np.zeros(n, np.uint8)
-    mean = np.zeros(n)
-    now = float(arrival.min())
-    front[0] = now
-    for i in range(n):
-        if now < arrival[i]:
-            waits[i] = 1
-            now = float(arrival[i])
-        mean[i] = now + 0.5 * volume[i] / capacity
-        now += volume[i] / capacity
-        front[i + 1] = now
-    for i in range(n - 1, -1, -1):
-        later[i] = later[i + 1] + weight[i] * mean[i]
-        before_idle[i] = 0.0 if waits[i] == 1 else before_idle[i + 1] + weight[i]
-    return front, later, before_idle
-
-
 @step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
     """Sum up what runs in state x, from the last end to the first."""
-    states, _, _, ends, own_bases = beam
+    ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
-    now, running = states[x, NOW], states[x, RUNNING]
+    now, running = beam.states[x, NOW], beam.states[x, RUNNING]
     bases[running] = 0
-    held[running] = 0.0
-    holding[running] = 0.0
+    held[running] = holding[running] = 0.0
     for j in range(running - 1, -1, -1):
         left = float(ends[x, j] - now)
         base = float(own_bases[x, j] + now)
@@ -303,12 +253,9 @@ def _fluid_total(
 
     Also sum w of the requests that would move with it: those before the first wait for an arrival.
     """
-    _, _, arrival, volume, _, weight, _, capacity, front, later, before_idle = requests
+    arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
-    fluid = begin
-    total = 0.0
-    affected = 0.0
-    busy = True
+    fluid, total, affected, busy = begin, 0.0, 0.0, True
     for i in range(beam.states[x, FIRST], stop):
         if placed[x, i % window] == 1:
             continue
@@ -317,54 +264,13 @@ def _fluid_total(
             fluid = float(arrival[i])
         if busy:
             affected += weight[i]
-        total += weight[i] * (fluid + 0.5 * volume[i] / capacity)
-        fluid += volume[i] / capacity
+        total += weight[i] * (fluid + 0.5 * length[i])
+        fluid += length[i]
     # Beyond the window the fluid follows the reference with the lag at the window's end.
-    total += later[stop] + before_idle[stop] * (fluid - front[stop])
+    total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
-        affected += before_idle[stop]
+        affected += requests.before_idle[stop]
     return total, affected
-
-
-@step
-def _write_child(
-    beam: Beam, x: int, children: Beam, slot: int, i: int, start: int, requests: RankedRequests
-) -> None:
-    """Write state x with request i started into a slot; its cost is written separately."""
-    states, _, placed, ends, bases = beam
-    new_states, _, new_placed, new_ends, new_bases = children
-    prompt, output = requests.prompt[i], requests.output[i]
-    n, window = requests.prompt.shape[0], placed.shape[1]
-    running = states[x, RUNNING]
-    new_states[slot, NOW] = start
-    new_states[slot, LAST] = i
-    new_states[slot, PARENT] = states[x, PARENT]
-    # The window moves past the placed requests.
-    for k in range(window):
-        new_placed[slot, k] = placed[x, k]
-    new_placed[slot, i % window] = 1
-    rank = states[x, FIRST]
-    while rank < n and new_placed[slot, rank % window] == 1:
-        new_placed[slot, rank % window] = 0
-        rank += 1
-    new_states[slot, FIRST] = rank
-    # Copy the requests still running, and insert the new one by its end.
-    over = _ends_until(ends, x, running, start)
-    end = start + output
-    y = 0
-    for j in range(over, running):
-        if y == j - over and ends[x, j] >= end:
-            new_ends[slot, y] = end
-            new_bases[slot, y] = prompt - start
-            y += 1
-        new_ends[slot, y] = ends[x, j]
-        new_bases[slot, y] = bases[x, j]
-        y += 1
-    if y == running - over:
-        new_ends[slot, y] = end
-        new_bases[slot, y] = prompt - start
-        y += 1
-    new_states[slot, RUNNING] = y
 
 
 @step
@@ -377,118 +283,113 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
 
 
 @step
-def _expand(
-    x: int,
-    choices: int,
-    preference: float,
-    requests: RankedRequests,
-    beam: Beam,
-    children: Beam,
-    best: Best,
-    ahead: Ahead,
-) -> None:
+def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
+    """Return the start of request i in a child of state x, or -1 without room for it.
+
+    It is the first fit from now on; requests of equal start come in rising rank. Also return where
+    the fluid of the others would begin behind what then runs.
+    """
+    requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
+    start = max(now, requests.arrival[i])
+    if start == now and beam.states[x, LAST] > i:
+        start = now + 1
+    prompt, output = requests.prompt[i], requests.output[i]
+    start = _first_start(start, prompt, output, requests.limit, beam, x, ahead)
+    over = _ends_until(beam.ends, x, beam.states[x, RUNNING], start)
+    running, gone = beam.states[x, RUNNING] - over, float(start - now)
+    if running == beam.ends.shape[1]:
+        return -1, 0.0
+    held = ahead.held[over] - ahead.holding[over] * gone - running * 0.5 * gone * (gone + 1.0)
+    return start, start + held / requests.capacity + requests.length[i]
+
+
+@step
+def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     """Try the next requests of state x, up to ``choices`` different ones."""
-    prompt, output, arrival, volume, moment, weight, limit, capacity, _, _, _ = requests
-    states, costs, placed, ends, _ = beam
-    new_costs = children.costs
-    _, _, _, held, holding = ahead
-    now, first, running = states[x, NOW], states[x, FIRST], states[x, RUNNING]
-    window, room = placed.shape[1], ends.shape[1]
-    stop = min(prompt.shape[0], first + window)
+    requests, placed, window = search.requests, beam.placed, beam.placed.shape[1]
+    arrival, length, weight = requests.arrival, requests.length, requests.weight
+    now, first = beam.states[x, NOW], beam.states[x, FIRST]
+    stop = min(len(arrival), first + window)
     # Fluid of all unplaced requests if nothing more were placed now.
-    begin = now + held[0] / capacity
+    begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
-    seen = 0
-    before = 0.0
-    fluid = begin
-    like = -1
+    seen, before, fluid, like = 0, 0.0, begin, -1
     for i in range(first, stop):
         if seen == choices:
             break
         if placed[x, i % window] == 1:
             continue
         fluid = max(fluid, float(arrival[i]))
-        mean = fluid + 0.5 * volume[i] / capacity
-        fluid += volume[i] / capacity
+        mean = fluid + 0.5 * length[i]
+        fluid += length[i]
         before += weight[i]
         # Try only one of several requests alike.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
         like = i
         seen += 1
-        # The start is the first fit from now on; requests of equal start come in rising rank.
-        start = max(now, arrival[i])
-        if start == now and states[x, LAST] > i:
-            start = now + 1
-        start = _first_start(start, prompt[i], output[i], limit, beam, x, ahead)
-        over = _ends_until(ends, x, running, start)
-        if running - over + 1 > room:
+        start, begin_after = _start(beam, x, i, search)
+        if start < 0:
             continue
         # Value: the fluid without this request begins behind what then runs.
-        gone = float(start - now)
-        still_held = (
-            held[over]
-            - holding[over] * gone
-            - (running - over) * 0.5 * gone * (gone + 1.0)
-            + volume[i]
-        )
-        shift = start + still_held / capacity - begin
-        cost = costs[x] + weight[i] * start + weight[i] * (1.0 - preference) * moment[i]
-        value = cost + total - weight[i] * mean
+        shift = begin_after - begin
+        cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
+        value = cost + total - weight[i] * mean + affected * shift
         if before - weight[i] < affected:
-            value += (affected - weight[i]) * shift
-            value -= (affected - before) * volume[i] / capacity
-        else:
-            value += affected * shift
-        slot = take_slot(value, best)
-        if slot >= 0:
-            new_costs[slot] = cost
-            _write_child(beam, x, children, slot, i, start, requests)
+            value -= weight[i] * shift + (affected - before) * length[i]
+        offer(value, cost, x, i, start, search.kept)
 
 
 @step
-def _advance(search: Search) -> None:
-    """Replace the beam by the best children, which become nodes of the tree."""
-    (states, costs, placed, ends, bases), children, alive, best, tree, _ = search
-    new_states, new_costs, new_placed, new_ends, new_bases = children
-    alive[0] = best.used[0]
-    for slot in range(alive[0]):
-        node = alive[1] + slot
-        tree[node, 0] = new_states[slot, PARENT]
-        tree[node, 1] = new_states[slot, LAST]
-        tree[node, 2] = new_states[slot, NOW]
-        for k in range(PARENT):
-            states[slot, k] = new_states[slot, k]
-        states[slot, PARENT] = node
-        costs[slot] = new_costs[slot]
-        for k in range(placed.shape[1]):
-            placed[slot, k] = new_placed[slot, k]
-        for j in range(new_states[slot, RUNNING]):
-            ends[slot, j] = new_ends[slot, j]
-            bases[slot, j] = new_bases[slot, j]
-    alive[1] += alive[0]
+def _write_child(
+    beam: Beam, children: Beam, slot: int, requests: RankedRequests, kept: Kept
+) -> None:
+    """Write the child number ``slot``: its state with its request started."""
+    states, ends, bases = children.states, children.ends, children.bases
+    x, i, start = kept.rows[slot, 0], kept.rows[slot, 1], kept.rows[slot, 2]
+    window, running = beam.placed.shape[1], beam.states[x, RUNNING]
+    children.costs[slot] = kept.costs[slot]
+    states[slot, NOW], states[slot, LAST] = start, i
+    # The window moves past the placed requests.
+    placed = children.placed[slot]
+    for k in range(window):
+        placed[k] = beam.placed[x, k]
+    placed[i % window] = 1
+    rank = beam.states[x, FIRST]
+    while rank < len(requests.prompt) and placed[rank % window] == 1:
+        placed[rank % window] = 0
+        rank += 1
+    states[slot, FIRST] = rank
+    # Copy the requests still running, and insert the new one by its end.
+    over = _ends_until(beam.ends, x, running, start)
+    y, end = running - over, start + requests.output[i]
+    states[slot, RUNNING] = y + 1
+    while y > 0 and beam.ends[x, over + y - 1] >= end:
+        ends[slot, y], bases[slot, y] = beam.ends[x, over + y - 1], beam.bases[x, over + y - 1]
+        y -= 1
+    ends[slot, y], bases[slot, y] = end, requests.prompt[i] - start
+    for j in range(y):
+        ends[slot, j], bases[slot, j] = beam.ends[x, over + j], beam.bases[x, over + j]
 
 
 @njit
-def grow(
-    first_depth: int,
-    last_depth: int,
-    choices: int,
-    preference: float,
-    requests: RankedRequests,
-    search: Search,
-) -> int:
-    """Place requests number first_depth .. last_depth - 1 in every state.
+def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Search) -> int:
+    """Place requests number first_depth .. last_depth - 1 in every state, ``alive`` at first.
 
-    Returns the depth reached, less than ``last_depth`` if no child had room for its requests.
+    Returns the number of states that follow, 0 where no child had room for its requests.
     """
-    beam, children, alive, best, _, ahead = search
+    beam, children, kept = search.beam, search.children, search.kept
+    if first_depth % 2 == 1:
+        beam, children = children, beam
     for depth in range(first_depth, last_depth):
-        best.used[0] = 0
-        for x in range(alive[0]):
-            _look_ahead(beam, x, ahead)
-            _expand(x, choices, preference, requests, beam, children, best, ahead)
-        if best.used[0] == 0:
-            return depth
-        _advance(search)
-    return last_depth
+        kept.used[0] = 0
+        for x in range(alive):
+            _look_ahead(beam, x, search.ahead)
+            _expand(beam, x, choices, search)
+        alive = kept.used[0]
+        for slot in range(alive):
+            _write_child(beam, children, slot, search.requests, kept)
+            for k in range(3):
+                search.tree[depth, slot, k] = kept.rows[slot, k]
+        beam, children = children, beam
+    return alive

@@ -18,7 +18,7 @@ from hindsight.runtime.clock import Slices
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
-from .beam_kernels import PARENT, Ahead, Beam, Best, RankedRequests, Search, grow, reference_fluid
+from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
 """Ranks among which a partial schedule may choose, from its first unplaced request on."""
@@ -92,68 +92,84 @@ def beam_schedule(
         earlier. None keeps none.
     """
     n, kept = len(instance), np.zeros(0, np.int64) if kept is None else kept
-    requests = _ranked(instance, order, settings.efficiency)
-    width, window = settings.width, min(WINDOW, n)
-    room = min(n, room)
+    width, room, window = settings.width, min(len(instance), room), min(WINDOW, len(instance))
 
     def empty_states() -> Beam:
         return Beam(
-            np.full((width, PARENT + 1), -1, np.int64),
+            np.full((width, LAST + 1), -1, np.int64),
             np.zeros(width),
             np.zeros((width, window), np.uint8),
-            np.zeros((width, room), np.int64),
-            np.zeros((width, room), np.int64),
+            *np.zeros((2, width, room), np.int64),
         )
 
-    best = Best(np.zeros(width), np.zeros(width, np.int64), np.zeros(1, np.int64))
-    depth = len(kept)
-    tree = np.zeros((width * (n - depth), 3), np.int64)
-    ahead = Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1)))
-    alive = np.array([1, 0], np.int64)
-    search = Search(empty_states(), empty_states(), alive, best, tree, ahead)
-    beam = search.beam
-    beam.states[0] = (int(requests.arrival.min()), 0, 0, -1, -1)
-    if depth and not _keep(beam, requests, kept):
+    search = Search(
+        _ranked(instance, order, settings),
+        empty_states(),
+        empty_states(),
+        Kept(*np.zeros((2, width)), np.zeros((width, 3), np.int64), np.zeros(1, np.int64)),
+        np.empty((n, width, 3), np.int64),
+        Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1))),
+    )
+    depth, alive = len(kept), 1
+    if not _keep((search.beam, search.children)[depth % 2], search.requests, kept):
         return None
     slices = Slices()
-    while depth < n:
+    while depth < n and alive:
         if should_stop():
             return None
         with slices.next(n - depth) as count:
-            last = depth + count
-            choices, preference = settings.choices, settings.preference
-            reached = grow(depth, last, choices, preference, requests, search)
-        if reached < last:
-            return None
-        depth = last
+            alive = grow(depth, depth + count, alive, settings.choices, search)
+        depth += count
+    if not alive:
+        return None
     starts = np.zeros(n, dtype=np.int64)
     starts[order[: len(kept)]] = kept
-    node = int(beam.states[int(np.argmin(beam.costs[: search.alive[0]])), PARENT])
-    while node >= 0:
-        starts[order[tree[node, 1]]] = tree[node, 2]
-        node = int(tree[node, 0])
+    slot = int(np.argmin((search.beam, search.children)[n % 2].costs[:alive]))
+    for row in search.tree[len(kept) :][::-1]:
+        slot, rank, start = row[slot].tolist()
+        starts[order[rank]] = start
     return starts
 
 
 def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
     """Let the first state hold what runs at the last start that is kept; False without room."""
-    count, now = len(kept), int(kept[-1])
+    count = len(kept)
+    now = int(kept[-1]) if count else int(requests.arrival.min())
     ends = kept + requests.output[:count]
     running = np.flatnonzero(ends > now)
     running = running[np.argsort(ends[running], kind="stable")]
     if len(running) > beam.ends.shape[1]:
         return False
-    beam.states[0] = (now, count, len(running), count - 1, -1)
+    beam.states[0] = (now, count, len(running), count - 1)
     beam.ends[0, : len(running)] = ends[running]
     beam.bases[0, : len(running)] = requests.prompt[running] - kept[running]
     return True
 
 
-def _ranked(instance: Instance, order: IntArray, efficiency: float) -> RankedRequests:
+def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> RankedRequests:
+    """Return the requests in order of rank, with the fluid of all of them."""
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
     weight = instance.weights[order].astype(np.float64)
-    capacity = efficiency * instance.memory_limit
-    lengths = (prompt, output, arrival, volume, moment, weight)
-    fluid = reference_fluid(arrival, volume, weight, capacity)
+    capacity = settings.efficiency * instance.memory_limit
+    length, moment = volume / capacity, (1.0 - settings.preference) * moment
+    lengths = prompt, output, arrival, length, moment, weight
+    # A window that holds all requests needs no reference.
+    fluid = np.zeros((3, len(order) + 1))
+    if len(order) > WINDOW:
+        fluid = _reference(arrival, length, weight)
     return RankedRequests(*lengths, instance.memory_limit, capacity, *fluid)
+
+
+def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`, shape (3, n + 1)."""
+    # The fluid lags behind one without arrivals, by the most that an arrival made it wait so far.
+    before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
+    lag = np.maximum.accumulate(arrival - before)
+    begin = before + lag
+    later, left = np.zeros((2, n + 1))
+    later[:n] = np.cumsum((weight * (begin + 0.5 * length))[::-1])[::-1]
+    left[:n] = np.cumsum(weight[::-1])[::-1]
+    waits = np.append(np.diff(lag, prepend=first) > 0, True)
+    idle = np.minimum.accumulate(np.where(waits, np.arange(n + 1), n)[::-1])[::-1]
+    return np.stack([np.append(first, begin + length), later, left - left[idle]])

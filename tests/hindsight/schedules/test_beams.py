@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
-from hindsight.schedules.beam_kernels import Best, take_slot
+from hindsight.schedules.beam_kernels import Kept, offer
 from hindsight.schedules.beams import (
     BeamSettings,
     beam_schedule,
@@ -74,16 +74,14 @@ def test_a_beam_without_room_or_time_gives_up() -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 8))
-def test_slots_keep_the_best_values(values: list[int], width: int) -> None:
-    best = Best(np.zeros(width), np.zeros(width, np.int64), np.zeros(1, np.int64))
-    stored: dict[int, float] = {}
-    for value in values:
-        slot = take_slot(float(value), best)
-        if slot >= 0:
-            stored[slot] = float(value)
-    assert sorted(stored.values()) == [float(value) for value in sorted(values)[:width]]
-    for value, slot in list(zip(best.heap, best.slots, strict=True))[: best.used[0]]:
-        assert stored[int(slot)] == value
+def test_the_best_children_are_kept(values: list[int], width: int) -> None:
+    kept = Kept(*np.zeros((2, width)), np.zeros((width, 3), np.int64), np.zeros(1, np.int64))
+    for place, value in enumerate(values):
+        offer(float(value), 2.0 * value, place, 0, 0, kept)
+    best = sorted(range(len(values)), key=values.__getitem__)[:width]
+    assert kept.used[0] == len(best)
+    assert kept.rows[: len(best), 0].tolist() == best
+    assert kept.costs[: len(best)].tolist() == [2.0 * values[place] for place in best]
 
 
 @given(instances())
