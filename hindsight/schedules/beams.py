@@ -106,7 +106,12 @@ def beam_schedule(
         _ranked(instance, order, settings),
         empty_states(),
         empty_states(),
-        Kept(*np.zeros((2, width)), np.zeros((width, 3), np.int64), np.zeros(1, np.int64)),
+        Kept(
+            np.zeros(width),
+            np.zeros(width),
+            np.zeros((width, 3), np.int64),
+            np.zeros(1, np.int64),
+        ),
         np.empty((n, width, 3), np.int64),
         Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1))),
     )

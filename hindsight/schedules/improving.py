@@ -38,7 +38,7 @@ from instances.problem.memory_rule import TOKENS
 from .beams import BeamSettings, beam_schedule, most_running
 from .cycles import CycleSettings, RuinAndRecreate
 from .draws import first_state
-from .orders import OrderAnnealing, OrderSettings
+from .orders import OrderAnnealing
 
 IN_TOKENS = (
     CycleSettings(6, 1.0, 1.0),
@@ -309,11 +309,9 @@ class Improvement:
 
         def anneal(draw: FloatArray) -> OrderAnnealing:
             hot = float(np.exp(low + draw[0] * (np.log(ORDER_HEAT[1]) - low)))
-            settings, state = OrderSettings(hot, ORDER_COLD), first_state(int(draw[1] * (1 << 32)))
-            schedule, stop = (self.moves.starts, self.moves.machines), interval.clock.must_stop
-            annealing = OrderAnnealing(
-                self._instance, *schedule, settings, moves, state, must_stop=stop
-            )
+            state, stop = first_state(int(draw[1] * (1 << 32))), interval.clock.must_stop
+            heat, schedule = (hot, ORDER_COLD), (self.moves.starts, self.moves.machines)
+            annealing = OrderAnnealing(self._instance, schedule, heat, moves, state, must_stop=stop)
             annealing.run(moves, stop)
             return annealing
 
@@ -321,7 +319,7 @@ class Improvement:
             for annealing in pool.map(anneal, self._rng.random((self._threads, 2))):
                 interval.nodes += annealing.placed // PLACED_PER_MOVE
                 if annealing.is_possible:
-                    self._offer_shifted(annealing.work.best, annealing.work.best_machines)
+                    self._offer_shifted(*annealing.best)
 
     def _run_tails(self, most_nodes: int) -> None:
         """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""

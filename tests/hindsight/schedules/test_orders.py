@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from brute_force import (
@@ -20,17 +18,10 @@ from strategies import instances, schedules
 from hindsight.schedules import orders
 from hindsight.schedules.draws import first_state
 from hindsight.schedules.lists import one_after_another
-from hindsight.schedules.orders import (
-    OrderAnnealing,
-    OrderSearch,
-    OrderSettings,
-    PreemptiveOrders,
-)
+from hindsight.schedules.order_moves import BEST, PRESENT
+from hindsight.schedules.orders import OrderAnnealing, OrderSearch, PreemptiveOrders
 from instances import Instance, MemoryRule, Schedule, generate
 from instances.arrays import IntArray
-
-FREE = OrderSettings(0.5, 0.01)
-IN_ORDER = OrderSettings(0.5, 0.1, 0.2, in_order=True, by_volume=False)
 
 
 def tiny(seed: int) -> Instance:
@@ -45,10 +36,10 @@ def crowd(n: int) -> Instance:
 
 
 def annealing_of(
-    instance: Instance, starts: IntArray, settings: OrderSettings, moves: int = 60, seed: int = 1
+    instance: Instance, starts: IntArray, delayed: float, moves: int = 60, seed: int = 1
 ) -> OrderAnnealing:
-    nowhere = np.zeros(len(instance), np.int64)
-    return OrderAnnealing(instance, starts, nowhere, settings, moves, first_state(seed))
+    schedule, state = (starts, np.zeros(len(instance), np.int64)), first_state(seed)
+    return OrderAnnealing(instance, schedule, (0.5, 0.02), moves, state, delayed=delayed)
 
 
 def placed_in(
@@ -79,65 +70,62 @@ def placed_in(
     return starts
 
 
-@given(schedules(), st.booleans())
-def test_every_feasible_schedule_has_an_order_with_delays(
-    schedule: Schedule, in_order: bool
-) -> None:
-    changed = replace(IN_ORDER, in_order=in_order)
-    work = annealing_of(schedule.instance, schedule.start_times, changed).work
-    assert work.best.tolist() == schedule.start_times.tolist()
+@given(schedules())
+def test_every_feasible_schedule_has_an_order_with_delays(schedule: Schedule) -> None:
+    work = annealing_of(schedule.instance, schedule.start_times, 0.2).work
+    assert work.rounds[BEST].tolist() == schedule.start_times.tolist()
     order, delay = work.order.tolist(), work.delay.tolist()
-    found = placed_in(schedule.instance, order, delay, in_order=in_order)
+    found = placed_in(schedule.instance, order, delay, in_order=True)
     assert found == schedule.start_times.tolist()
 
 
 @given(
     instances(8, min_requests=3, max_weight=3),
-    st.sampled_from((FREE, IN_ORDER, replace(IN_ORDER, in_order=False))),
+    st.sampled_from((0.0, 0.2)),
     st.integers(1, 99),
     st.integers(1, 60),
 )
 @settings(max_examples=examples(60, 40))
-def test_after_any_moves_the_order_leads_to_the_schedule(instance, kind, seed, moves) -> None:
+def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed, moves) -> None:
     first = one_after_another(instance).start_times
-    annealing = annealing_of(instance, first, kind, moves, seed)
+    annealing = annealing_of(instance, first, delayed, moves, seed)
     assert annealing.run(moves) == moves
     assert annealing.is_done
-    work = annealing.work
-    began = np.array(placed_in(instance, np.argsort(first, kind="stable").tolist()))
-    if kind is not FREE:
-        began = first
-    assert Schedule(instance, work.best).is_feasible
-    assert instance.weights @ work.best <= instance.weights @ began
-    in_order = bool(kind.in_order)
-    found = placed_in(instance, work.order.tolist(), work.delay.tolist(), in_order=in_order)
-    assert work.rounds.tolist() == found
+    work, best = annealing.work, annealing.best[0]
+    began = first
+    if not delayed:
+        began = np.array(placed_in(instance, np.argsort(first, kind="stable").tolist()))
+    assert Schedule(instance, best).is_feasible
+    assert instance.weights @ best <= instance.weights @ began
+    order, delay = work.order.tolist(), work.delay.tolist()
+    found = placed_in(instance, order, delay, in_order=delayed > 0)
+    assert work.rounds[PRESENT].tolist() == found
     # The profile holds those before the present place.
     before = work.order[: work.counts[0]]
     held = sum(int(instance.volumes[i]) for i in before)
     assert work.profiles.sum() == held
-    again = annealing_of(instance, first, kind, moves, seed)
+    again = annealing_of(instance, first, delayed, moves, seed)
     for _ in range(moves):
         assert again.run(1) == 1
-    assert again.work.best.tolist() == work.best.tolist()
+    assert again.best[0].tolist() == best.tolist()
 
 
 def test_free_orders_find_the_optimum_of_few_requests() -> None:
     instance = generate("arrival-model-1", seed=1, n=4)
-    annealing = annealing_of(instance, one_after_another(instance).start_times, FREE, 500)
+    annealing = annealing_of(instance, one_after_another(instance).start_times, 0.0, 500)
     annealing.run(500)
-    best = Schedule(instance, annealing.work.best)
+    best = Schedule(instance, annealing.best[0])
     assert best.total_latency == optimal_total_latency(instance)[0]
 
 
 def test_it_stops_when_told_to() -> None:
     instance = generate("arrival-model-1", seed=1, n=5)
     first = one_after_another(instance).start_times
-    annealing = annealing_of(instance, first, FREE, 500)
+    annealing = annealing_of(instance, first, 0.0, 500)
     assert annealing.run(500, lambda: True) == 0
     assert annealing.placed == 0
     began = placed_in(instance, np.argsort(first, kind="stable").tolist())
-    assert annealing.work.best.tolist() == began
+    assert annealing.best[0].tolist() == began
 
 
 def test_machines_and_blocks_are_those_of_the_instance() -> None:
@@ -148,7 +136,7 @@ def test_machines_and_blocks_are_those_of_the_instance() -> None:
     search.run(20_000)
     assert search.best_cost < before
     for k in range(2):
-        own = np.flatnonzero(search.best_machines == k)
+        own = np.flatnonzero(search.best.machines == k)
         assert len(own)
         assert Schedule(fleet.alone(own), search.best_starts[own]).is_feasible
 
