@@ -27,7 +27,7 @@ from instances.service_level import Limits
 
 from .assignments import assignments
 from .machines import machine_of
-from .serving import Rule, State, serve
+from .serving import Rule, Run, State, serve
 
 SKIPS = (0, 3, 10)
 """Numbers of waiting requests that may be skipped in a round because they do not fit."""
@@ -44,8 +44,8 @@ EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """Powers of the machine seconds left and, inverted, of the seconds left until a deadline."""
 
-BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Factors, caps and patience of rules with deadlines."""
+DUE_CAPS = (math.inf, 2.0, 0.5)
+"""Caps of rules with deadlines."""
 
 SHORTLIST = 12
 """Rules that are tried with all assignments but the first."""
@@ -183,52 +183,37 @@ class KeySearch:
         """Yield better and better costs; end after `FRUITLESS` cycles without any."""
         fruitless, known = 0, self.cost
         first = sorted((*FIRST_CYCLE, FIRST_WORK // len(self._workload)))[1]
-        moves_in_slice = max(1, SLICE_WORK // len(self._workload))
         while fruitless < FRUITLESS and not should_stop():
             fruitless += 1
-            for move, _ in enumerate(self._moves(first * (1 + self.cycle))):
-                stops = should_stop()
-                if self.cost < known and (stops or move % moves_in_slice == 0):
+            for _ in self._moves(first * (1 + self.cycle)):
+                if self.cost < known:
                     known, fruitless = self.cost, 0
                     yield known
-                if stops:
+                if should_stop():
                     return
-            if self.cost < known:
-                known, fruitless = self.cost, 0
-                yield known
             self.cycle += 1
 
     def schedule(self) -> SecondsSchedule | FleetSchedule:
         """Return the best schedule of all requests so far, where there are no limits."""
-        assert self._best is not None
-        parts: list[SecondsSchedule | None] = [
-            self._part(k, own)[0] if len(own) else None
-            for k, own in enumerate(by_replica(self._best.machine, self._machines))
-        ]
-        return self._together(parts, self._best.machine, self._workload)
+        found = self.on_time()
+        assert found is not None
+        return found[0]
 
     def on_time(self) -> tuple[SecondsSchedule | FleetSchedule, IntArray] | None:
         """Return a schedule of the requests on time alone, and their positions; None for none."""
         assert self._best is not None
         machine = np.where(self._best.late > 0, NOBODY, self._best.machine)
-        parts: list[SecondsSchedule | None] = []
+        parts: list[SecondsSchedule | None] = [None] * self._workload.replicas
         for k, own in enumerate(by_replica(machine, self._machines)):
-            part, served = self._part_on_time(k, own)
-            parts.append(part)
+            parts[k], served = self._part(k, own)
             machine[np.setdiff1d(own, served)] = NOBODY
         served = np.flatnonzero(machine != NOBODY)
         if not len(served):
             return None
-        return self._together(parts, machine[served], self._workload.of(served)), served
-
-    def _together(
-        self, parts: list[SecondsSchedule | None], machine: IntArray, workload: Workload
-    ) -> SecondsSchedule | FleetSchedule:
         if self._workload.replicas == 1:
             assert parts[0] is not None
-            return parts[0]
-        parts = parts + [None] * (workload.replicas - len(parts))
-        return FleetSchedule(workload, machine, parts)
+            return parts[0], served
+        return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
         """Yield keys and rules to open with."""
@@ -238,14 +223,12 @@ class KeySearch:
         unit = int(doubled.argmax()) if doubled.any() else most
         again = self._recomputes
         if self._limits is not None:
-            for begun, cap, power, patience, (share, left) in product(
-                BEGUN, DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
-            ):
-                rule = Rule(share, -left, begun, n, cap * unit, patience, 0.0, False, again)
+            for cap, power, (share, left) in product(DUE_CAPS, (0.0, 1.0), SHAPES):
+                rule = Rule(share, -left, n, cap * unit, 0.0, reserves=False, recomputes=again)
                 yield _Way(charge**power, rule)
             return
         caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
-        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, False, again)
+        stops = Rule(1.0, 0.0, 0, math.inf, 0.0, reserves=False, recomputes=again)
         reserves = stops._replace(charge=0.0, reserves=True)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = [(charge**power, stops) for power in EXPONENTS]
@@ -292,7 +275,7 @@ class KeySearch:
             self.cost = cost
 
     def _moves(self, moves: int) -> Iterator[None]:
-        """Run one annealing from the best plan; yield after each move."""
+        """Run one annealing from the best plan; yield after each slice of moves."""
         plan = self._best
         assert plan is not None
         n, rng = len(plan.machine), self._rng
@@ -308,7 +291,9 @@ class KeySearch:
                 plan, cost = trial, trial_cost
                 if cost < self.cost:
                     self._best, self.cost = plan, cost
-            yield
+            if move % max(1, SLICE_WORK // n) == 0:
+                yield
+        yield
 
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
         """Return a changed copy of a plan, and the machines to serve again."""
@@ -348,32 +333,27 @@ class KeySearch:
     def _cost(
         self, own: IntArray, way: _Way, factor: FloatArray, bound: float, late: IntArray
     ) -> float:
-        if not len(own):
-            return 0.0
-        key = way.key * factor
-        return serve(self._machine, own, key, way.rule, bound, late, _NO_TABLE, self._state)[0]
+        run = Run(self._machine, way.rule, way.key * factor, self._state, late, _NO_TABLE)
+        return serve(run, own, bound)[0]
 
-    def _part(self, k: int, own: IntArray) -> tuple[SecondsSchedule, IntArray]:
-        """Return the schedule of some requests of a machine, and 1 for each that is late."""
+    def _part(self, k: int, own: IntArray) -> tuple[SecondsSchedule | None, IntArray]:
+        """Return a schedule of requests of a machine that are on time, and these requests."""
         assert self._best is not None
         way, late = self._best.ways[k], self._best.late.copy()
-        given = self._machine, own, way.key * self._best.factor, way.rule, math.inf, late
-        table = np.empty((serve(*given, _NO_TABLE, self._state)[1], len(COLUMNS)), np.int64)
-        serve(*given, table, self._state)
-        begins = table[:, 4] == 0
-        table[begins, 5] = self._workload.prompt_lengths[table[begins, 0]]
-        table[:, 0] = np.searchsorted(own, table[:, 0])
-        workload = self._workload.alone(own)
-        return SecondsSchedule(workload, table), late[own]
-
-    def _part_on_time(self, k: int, own: IntArray) -> tuple[SecondsSchedule | None, IntArray]:
-        """Return a schedule of requests of a machine that are on time, and these requests."""
-        assert self._limits is not None
         while len(own):
-            # Without those that were late others may be late instead.
-            schedule, late = self._part(k, own)
-            is_on_time = (late == 0) & schedule.keeps(self._limits.of(own))
+            key = way.key * self._best.factor
+            run = Run(self._machine, way.rule, key, self._state, late, _NO_TABLE)
+            table = np.empty((serve(run, own, math.inf)[1], len(COLUMNS)), np.int64)
+            serve(run._replace(table=table), own, math.inf)
+            begins = table[:, 4] == 0
+            table[begins, 5] = self._workload.prompt_lengths[table[begins, 0]]
+            table[:, 0] = np.searchsorted(own, table[:, 0])
+            schedule = SecondsSchedule(self._workload.alone(own), table)
+            is_on_time = late[own] == 0
+            if self._limits is not None:
+                is_on_time &= schedule.keeps(self._limits.of(own))
             if is_on_time.all():
                 return schedule, own
+            # Without those that were late others may be late instead.
             own = own[is_on_time]
         return None, own

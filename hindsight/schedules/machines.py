@@ -85,26 +85,15 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
     held = d2 + float(seconds[1]) / inner.memory_limit
     arrival = np.array(workload.arrival_times)
-    late = np.full((3, len(workload)), np.inf)
+    end, first_token, decode = np.full((3, len(workload)), np.inf)
     if limits is not None:
-        late[:2] = arrival + limits.latency, arrival + limits.first_token
-        late[2] = limits.decode(output)
-    return Machine(
-        arrival,
-        prompt,
-        output,
-        np.array(inner.prompt_lengths),
-        np.array(relaxed(workload).prompt_lengths),
-        late[0],
-        late[1],
-        late[2],
-        inner.memory_limit,
-        seconds,
-        d2,
-        float(seconds[1:].min()),
-        (token, held),
-        limits is not None,
-    )
+        end, first_token = arrival + limits.latency, arrival + limits.first_token
+        decode = limits.decode(output)
+    stored = np.array(relaxed(workload).prompt_lengths)
+    lengths = arrival, prompt, output, np.array(inner.prompt_lengths), stored
+    lasts = seconds, d2, float(seconds[1:].min()), (token, held)
+    is_late = limits is not None
+    return Machine(*lengths, end, first_token, decode, inner.memory_limit, *lasts, is_late)
 
 
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:

@@ -48,14 +48,10 @@ class Rule(NamedTuple):
     ----------
     charge, left : float
         Powers, in a rank, of the machine seconds left (>= 0) and of the seconds until it is late.
-    begun : float
-        Factor on the rank of requests that have a token.
     skips : int
         Number of requests that may be skipped in a round because they do not fit.
     prompt_cap : float
         Most prompt tokens of a round; one prompt is always allowed.
-    patience : float
-        Most seconds of a round, in the seconds a token that its requests have left.
     wait : float
         A round does not start if a request arrives within so many seconds.
     reserves : bool
@@ -66,10 +62,8 @@ class Rule(NamedTuple):
 
     charge: float
     left: float
-    begun: float
     skips: int
     prompt_cap: float
-    patience: float
     wait: float
     reserves: bool
     recomputes: bool
@@ -96,13 +90,31 @@ class State(NamedTuple):
     rank: FloatArray
 
 
-class _Run(NamedTuple):
-    """A run: machine, rule, keys, state, and the table of stretches."""
+class Run(NamedTuple):
+    """What a run reads and writes.
+
+    Attributes
+    ----------
+    machine : Machine
+        Requests, memory and seconds.
+    rule : Rule
+        The rule.
+    key : float64 array, shape (n,)
+        Key of each request, > 0.
+    state : State
+        Is overwritten.
+    late : int64 array, shape (n,)
+        Becomes 1 for requests of the run that are late or dropped, else 0.
+    table : int64 array, shape (rows, 6)
+        Becomes the stretches, as many as it has rows for, with columns as in
+        `instances.batch_time.seconds_schedule.COLUMNS`.
+    """
 
     machine: Machine
     rule: Rule
     key: FloatArray
     state: State
+    late: IntArray
     table: IntArray
 
 
@@ -127,7 +139,7 @@ class _Round(NamedTuple):
 
 
 @step
-def _tokens(i: int, r: int, run: _Run) -> int:
+def _tokens(i: int, r: int, run: Run) -> int:
     """Return the tokens that request i would process in round r + 1."""
     done: int = run.state.done[i]
     if done > 0 and (run.state.last[i] == r or not run.rule.recomputes):
@@ -137,7 +149,7 @@ def _tokens(i: int, r: int, run: _Run) -> int:
 
 
 @step
-def _charge(i: int, r: int, run: _Run) -> float:
+def _charge(i: int, r: int, run: Run) -> float:
     """Return what is left of the machine seconds of request i, to the power of the rule."""
     done, output = run.state.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
@@ -147,7 +159,7 @@ def _charge(i: int, r: int, run: _Run) -> float:
 
 
 @step
-def _rank(i: int, r: int, t: float, run: _Run) -> float:
+def _rank(i: int, r: int, t: float, run: Run) -> float:
     """Return the rank of request i after round r at time t, infinite if it cannot be on time."""
     machine, rule = run.machine, run.rule
     done, due = run.state.done[i], run.state.due[i]
@@ -160,8 +172,6 @@ def _rank(i: int, r: int, t: float, run: _Run) -> float:
     if rule.reserves and done > 0:
         return RUNNING + float(r + steps)
     rank: float = run.key[i]
-    if done > 0:
-        rank *= rule.begun
     if rule.charge > 0:
         rank *= _charge(i, r, run)
     if rule.left != 0:
@@ -181,7 +191,7 @@ def _insert(count: int, request: int, state: State) -> None:
 
 
 @step
-def _wait(i: int, running: int, memory: int, run: _Run) -> int:
+def _wait(i: int, running: int, memory: int, run: Run) -> int:
     """Return 0 if memory holds request i for its whole life, or rounds that it waits at least.
 
     The ``running`` requests are first in order, by their last rounds. Memory is largest in rounds
@@ -206,7 +216,7 @@ def _wait(i: int, running: int, memory: int, run: _Run) -> int:
 
 
 @step
-def _enter(x: int, running: int, r: int, run: _Run) -> None:
+def _enter(x: int, running: int, r: int, run: Run) -> None:
     """Have the request at place x of the order run in round r + 1."""
     state, i = run.state, run.state.order[x]
     if run.rule.reserves and state.last[i] != r:
@@ -219,7 +229,7 @@ def _enter(x: int, running: int, r: int, run: _Run) -> None:
 
 
 @step
-def _write(i: int, r: int, tokens: int, written: int, run: _Run) -> int:
+def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
     """Begin a stretch of request i in round r + 1 unless one goes on; return their number."""
     if run.state.last[i] == r and run.state.done[i] > 0:
         return written
@@ -232,11 +242,11 @@ def _write(i: int, r: int, tokens: int, written: int, run: _Run) -> int:
 
 
 @step
-def _choose(r: int, t: float, active: int, written: int, run: _Run) -> _Round:
+def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
     """Choose the requests that run in round r + 1 from time t, least rank first."""
     machine, rule, state = run.machine, run.rule, run.state
     running = tokens = memory = stored = prompts = refused = x = 0
-    span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
+    span = REVIEW if machine.counts_late else LONGEST
     while x < active and refused <= rule.skips:
         i = state.order[x]
         x += 1
@@ -251,22 +261,16 @@ def _choose(r: int, t: float, active: int, written: int, run: _Run) -> _Round:
             span = min(span, wait)
             refused += 1
             continue
-        more = stored + machine.stored[i] + done + 1
-        is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
-        if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
+        if own > 1 and prompts > 0 and prompts + own > rule.prompt_cap:
             # The next round may have a place for it.
             span = 1
             continue
-        if machine.counts_late:
-            # A round that lasts longer makes those late that have been admitted to it.
-            allowed = (state.due[i] - t) / (machine.output[i] - done)
-            longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
         _enter(x - 1, running, r, run)
         span = min(span, machine.output[i] - done)
         running += 1
         memory += held
-        stored = more
+        stored += machine.stored[i] + done + 1
         tokens += own
         prompts += own if own > 1 else 0
     if not rule.reserves:
@@ -275,7 +279,7 @@ def _choose(r: int, t: float, active: int, written: int, run: _Run) -> _Round:
 
 
 @step
-def _advance(i: int, r: int, rounds: int, first: float, run: _Run) -> None:
+def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
     """Let request i run in the rounds after r, whose first one ends at ``first``."""
     machine, state = run.machine, run.state
     if machine.counts_late and state.done[i] == 0:
@@ -289,7 +293,7 @@ def _advance(i: int, r: int, rounds: int, first: float, run: _Run) -> None:
 
 
 @step
-def _arrive(i: int, r: int, t: float, active: int, run: _Run) -> int:
+def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
     """Insert request i into the order after round r at time t; return how many there are.
 
     It is left out if it cannot be on time.
@@ -316,39 +320,12 @@ def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple
 
 
 @njit
-def serve(
-    machine: Machine,
-    members: IntArray,
-    key: FloatArray,
-    rule: Rule,
-    bound: float,
-    late: IntArray,
-    table: IntArray,
-    state: State,
-) -> tuple[float, int]:
-    """Serve some requests by ``key``; return the cost and the number of stretches.
+def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
+    """Serve some requests, at ascending positions; return the cost and the number of stretches.
 
-    Parameters
-    ----------
-    machine : Machine
-        Requests, memory and seconds.
-    members : int64 array, shape (m,)
-        Positions of the requests to serve, ascending.
-    key : float64 array, shape (n,)
-        Key of each request, > 0.
-    rule : Rule
-        The rule.
-    bound : float
-        A cost; the run ends early, with an infinite cost, once its own is certainly above.
-    late : int64 array, shape (n,)
-        Becomes 1 for members that are late or dropped, else 0.
-    table : int64 array, shape (rows, 6)
-        Becomes the stretches, as many as it has rows for, with columns as in
-        `instances.batch_time.seconds_schedule.COLUMNS`.
-    state : State
-        Is overwritten.
+    The run ends early, with an infinite cost, once its own is certainly above ``bound``.
     """
-    run = _Run(machine, rule, key, state, table)
+    machine, rule, state, late = run.machine, run.rule, run.state, run.late
     active = position = r = written = steps_left = on_time = 0
     t = total = 0.0
     for i in members:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from hindsight.schedules.machines import Machine, machine_of
-from hindsight.schedules.serving import Rule, State, serve
+from hindsight.schedules.serving import Rule, Run, State, serve
 from instances import SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 
 TIME = AffineTime(0.5, 0.0625, 0.015625)
-RULE = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, reserves=False, recomputes=False)
+RULE = Rule(1.0, 0.0, 0, math.inf, 0.0, reserves=False, recomputes=False)
 
 
 def drawn(seed: int) -> Workload:
@@ -35,11 +35,11 @@ def served(
     n = len(key)
     state = State(*np.full((4, n), -7), *np.full((2, n), np.nan))
     late = np.full(n, -7)
-    tables = [np.empty((0, len(COLUMNS)), np.int64)]
-    for _ in range(2):
-        cost, rows = serve(machine, own, key, rule, bound, late, tables[-1], state)
-        tables.append(np.empty((rows, len(COLUMNS)), np.int64))
-    return cost, late, tables[1]
+    table = np.empty((0, len(COLUMNS)), np.int64)
+    run = Run(machine, rule, key, state, late, table)
+    table = np.empty((serve(run, own, bound)[1], len(COLUMNS)), np.int64)
+    cost, _ = serve(run._replace(table=table), own, bound)
+    return cost, late, table
 
 
 def fits(lives: list[tuple[int, int]], workload: Workload) -> bool:
@@ -141,9 +141,7 @@ def test_late_requests_are_those_of_the_schedule_and_of_those_left_out(seed: int
     workload, rng = drawn(100 + seed), np.random.default_rng(seed)
     n = len(workload)
     limits = Limits(*(np.where(rng.random(n) < 0.3, np.inf, rng.uniform(1, 30, n)) for _ in "abc"))
-    rule = RULE._replace(
-        left=float(rng.choice([-1, 0])), begun=0.5, skips=n, patience=float(rng.choice([2, np.inf]))
-    )
+    rule = RULE._replace(left=float(rng.choice([-1, 0])), skips=n)
     machine = machine_of(workload, limits, recomputes=False)
     own = np.flatnonzero(rng.random(n) < 0.8)
     cost, late, _ = served(machine, own, np.ones(n), rule)
