@@ -26,10 +26,8 @@ Priority = Callable[[Request], int | Fraction]
 
 def _per_weight(name: str) -> Priority:
     """Return the priority by an attribute of a request over its weight."""
-    value_of = operator.attrgetter(name)
-    return lambda request: (
-        value_of(request) if request.weight == 1 else Fraction(value_of(request), request.weight)
-    )
+    value = operator.attrgetter(name)
+    return lambda one: value(one) if one.weight == 1 else Fraction(value(one), one.weight)
 
 
 PRIORITIES: dict[str, Priority] = {
@@ -226,7 +224,7 @@ def best_list_schedule(
     """
     instance.require_tokens()
     best: Schedule | None = None
-    for skip in (False, True) if thorough else (False,):
+    for skip in (False, True)[: 1 + thorough]:
         stop = None if thorough and not skip else should_stop
         for priority in PRIORITIES.values():
             schedule = prefix_schedule_within(instance, priority, stop, skip=skip)
@@ -237,9 +235,8 @@ def best_list_schedule(
                 if found is not None:
                     found(best)
     best = best or one_after_another(instance)
-    violations = best.violations()
-    if violations:
-        raise AssertionError(f"a list schedule is infeasible: {violations[0]}")
+    if not best.is_feasible:
+        raise AssertionError("a list schedule is infeasible")
     return best
 
 
