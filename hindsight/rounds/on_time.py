@@ -50,8 +50,7 @@ from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.runtime.search import Search
-from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.on_time import improved
+from hindsight.schedules.cycles import RuinAndRecreate, improved
 from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -116,7 +115,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     rounds += int(starts.max())
     requests = requests_of(beside)
     if rounds * problem.replicas <= LONGEST_PROFILE:
-        table = timetable(requests, starts, assignment, (problem.replicas, rounds), 1)
+        table = timetable(requests, starts, assignment, (problem.replicas, rounds))
         place(requests, table, late)
         return schedule_on(problem, table.machines, table.starts + moved.shifts)
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):

@@ -13,9 +13,8 @@ number of threads alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,11 +24,8 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 from .draws import first_state
-from .moves import Moves, PriceSums, Region, Work, ruin_and_recreate, work_space
+from .moves import CycleSettings, Region, Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, timetable
-
-BUCKETS_PER_OUTPUT = 20
-"""Number of buckets in the mean output length."""
 
 MOVES_BETWEEN_CUTS = 4096
 """Moves of each thread before the rounds are cut again and the best schedule is saved."""
@@ -44,52 +40,23 @@ LIVES_IN_A_REGION = 8
 """Least requests of a region, and least rounds in longest output lengths: small regions keep the
 data of moves in the processor's cache, and large ones leave requests room to move."""
 
-LEAST_DEPTH = 4
-"""Requests of a bucket among which one is drawn, where most buckets hold less."""
-
-EVERYWHERE = 0.3
-"""Share of moves that remove requests from all machines."""
-
 SPARE_ROUNDS = 1.3
 """Most rounds of a schedule, as a multiple of those of the first schedule."""
 
+ON_TIME = (
+    CycleSettings(6, 1.0, 0.3, 0.01),
+    CycleSettings(12, 2.0, 0.15, 0.01, 0.5),
+    CycleSettings(20, 10.0, 0.3, 0.01),
+    CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
+)
+"""Cycles of a round for as many requests as possible by their last start."""
 
-@dataclass(frozen=True)
-class CycleSettings:
-    """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
+FIRST_MOVES, MOST_MOVES = 50, 12_800
+"""Moves per request of the first cycle of a kind, and of the longest; each has twice as many as the
+one before."""
 
-    Temperatures also scale with the mean weight; where requests may be left out they are in
-    requests.
-
-    Attributes
-    ----------
-    most : int
-        Most requests removed at once.
-    reach : float
-        Requests are removed that start within this distance of a random moment.
-    weight : float
-        Initial weight of memory prices. A cycle with a weight above 0 is skipped without prices.
-    hot, cold : float
-        First and last temperature.
-    priced_until : float
-        Share of the cycle after which prices have no weight.
-    blink : float
-        Probability that the search for a start passes over one that fits.
-    second : float
-        Probability that a request is also tried at its next start that fits.
-    tried : int
-        Further requests drawn to find some that are left out.
-    """
-
-    most: int = 8
-    reach: float = 1.0
-    weight: float = 0.0
-    hot: float = 0.1
-    cold: float = 0.003
-    priced_until: float = 0.8
-    blink: float = 0.01
-    second: float = 0.3
-    tried: int = 0
+ROUNDS_WITHOUT_GAIN = 3
+"""Rounds of cycles without a better schedule after which a search on time ends."""
 
 
 class RuinAndRecreate:
@@ -137,7 +104,6 @@ class RuinAndRecreate:
         self._rounds = min(self._most_rounds, rounds)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
         self._prices = np.zeros(0)
-        self._width = max(1, int(self._mean_output / BUCKETS_PER_OUTPUT))
         self.starts, self.machines = np.full(n, -1, np.int64), np.zeros(n, np.int64)
         self.cost, self.moves = np.inf, 0
 
@@ -232,16 +198,14 @@ class RuinAndRecreate:
             return False
         rounds = self._needed_rounds()
         table, cost = self._table(self.starts, self.machines, rounds), self.cost
-        sums, regions = self._price_sums(rounds), self._regions(table)
+        sums, regions, done, slices = self._price_sums(rounds), self._regions(table), 0, Slices()
         each = -(-moves // len(regions))
-        plan = self._plan(settings, each)
-        most = plan.most + plan.tried + 1
-        spaces = [work_space(most, len(self.starts)) for _ in self._states]
-        done, slices = 0, Slices()
+        spaces = [work_space(settings.most, len(self.starts)) for _ in self._states]
+        mean, unit = self._mean_output, float(self._unit)
         with ThreadPoolExecutor(min(len(regions), self._most_threads)) as pool:
             while done < each:
                 works = [
-                    Work(self.requests, table, sums, region, plan, space)
+                    Work(self.requests, table, region, settings, space, *sums, each, mean, unit)
                     for region, space in zip(regions, spaces, strict=False)
                 ]
                 until = min(each, done + MOVES_BETWEEN_CUTS)
@@ -259,26 +223,8 @@ class RuinAndRecreate:
                 regions = self._regions(table)
         return True
 
-    def _plan(self, settings: CycleSettings, total: int) -> Moves:
-        """Return the parameters of a cycle in rounds and costs."""
-        buckets = self.starts // self._width
-        return Moves(
-            total=total,
-            hot=settings.hot * self._unit,
-            cold=settings.cold * self._unit,
-            most=min(settings.most, max(2, len(self.starts))),
-            tried=settings.tried,
-            reach=max(2.0, settings.reach * self._mean_output),
-            weight=settings.weight,
-            priced_until=settings.priced_until,
-            blink=settings.blink,
-            second=settings.second,
-            depth=max(LEAST_DEPTH, 2 * len(self.starts) // len(np.unique(buckets))),
-            everywhere=EVERYWHERE,
-        )
-
     def _table(self, starts: IntArray, machines: IntArray, rounds: int) -> Timetable:
-        return timetable(self.requests, starts, machines, (self._count, rounds), self._width)
+        return timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
         """Return the rounds of a schedule with one behind it."""
@@ -290,14 +236,14 @@ class RuinAndRecreate:
             return self._most_rounds
         return int(SPARE_ROUNDS * self._rounds_of(self.starts)) + 2 * self._longest_output
 
-    def _price_sums(self, rounds: int) -> PriceSums:
+    def _price_sums(self, rounds: int) -> tuple[FloatArray, FloatArray]:
         padded = np.zeros(rounds)
         known = self._prices[: rounds - 1]
         padded[1 : len(known) + 1] = known
-        return PriceSums(np.cumsum(padded), np.cumsum(padded * np.arange(rounds)))
+        return np.cumsum(padded), np.cumsum(padded * np.arange(rounds))
 
     def _regions(self, table: Timetable) -> list[Region]:
-        """Cut the rounds, about evenly by requests, so that regions share no bucket."""
+        """Cut the rounds, about evenly by requests."""
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
         fewest = min(len(starts) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
@@ -307,19 +253,40 @@ class RuinAndRecreate:
             self._states.append(first_state(int(self._random.integers(1 << 32))))
         order = np.argsort(starts, kind="stable")
         shares = (np.arange(1, count) + self._random.uniform(-0.25, 0.25, count - 1)) / count
-        cuts = starts[order[(shares * len(order)).astype(np.int64)]] // self._width * self._width
-        ends = [0, *cuts.tolist(), rounds - 1]
-        completions = starts + self.requests.output
+        cuts = starts[order[(shares * len(order)).astype(np.int64)]]
         regions = []
-        for (first, last), state in zip(pairwise(ends), self._states, strict=False):
-            inside = np.flatnonzero((starts >= first) & (completions <= last))
-            if count == 1:
-                inside = np.arange(len(starts))
-            if len(inside):
-                regions.append(Region(first, last, inside, state))
+        for (first, last), state in zip(
+            pairwise([0, *cuts.tolist(), rounds - 1]), self._states, strict=False
+        ):
+            inside = (starts >= first) & (starts + self.requests.output <= last) | (count == 1)
+            if inside.any():
+                regions.append(Region(first, last, order[inside[order]], state))
         return regions
 
     def _cost_of(self, starts: IntArray) -> float:
         if self._are_optional:
             return float((starts < 0).sum())
         return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf
+
+
+def improved(
+    search: RuinAndRecreate, must_stop: Callable[[], bool], *, patient: bool
+) -> Iterator[RuinAndRecreate]:
+    """Run cycles for requests on time; yield the search after each that found a better schedule.
+
+    Each round of cycles has twice as many moves as the one before. Unless ``patient``, the search
+    ends after `ROUNDS_WITHOUT_GAIN`.
+    """
+    share, fruitless = FIRST_MOVES, 0
+    while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:
+        fruitless += 1
+        for settings in ON_TIME:
+            if must_stop():
+                return
+            cost = search.cost
+            if settings.weight == 0 or search.has_prices:
+                search.cycle(settings, share * len(search.starts), must_stop)
+            if search.cost < cost:
+                fruitless = 0
+                yield search
+        share = min(2 * share, MOST_MOVES)

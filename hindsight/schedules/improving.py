@@ -31,37 +31,24 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume
 from hindsight.runtime.clock import never
-from instances import FleetSchedule, Instance, Schedule
+from instances import FleetSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS
 
 from .beams import BeamSettings, beam_schedule, most_running
-from .cycles import CycleSettings, RuinAndRecreate
+from .cycles import FIRST_MOVES, MOST_MOVES, RuinAndRecreate
 from .draws import first_state
+from .moves import CycleSettings
 from .orders import OrderAnnealing
 
-IN_TOKENS = (
-    CycleSettings(6, 1.0, 1.0),
-    CycleSettings(40, 10.0, 0.0, hot=0.3, cold=0.02, blink=0.0, second=0.0),
-    CycleSettings(20, 10.0, 0.0, hot=0.05, cold=0.01, blink=0.0, second=0.0),
-    CycleSettings(12, 2.0, 1.0, hot=0.03),
-    CycleSettings(8, 1.0, 0.0, hot=0.03),
+CYCLES = (
+    CycleSettings(6, 1.0, weight=1.0),
+    CycleSettings(40, 10.0, 0.3, 0.02),
+    CycleSettings(20, 10.0, 0.05, 0.01),
+    CycleSettings(12, 2.0, 0.03, weight=1.0),
+    CycleSettings(8, 1.0, 0.03),
 )
-"""Cycles in tokens on one machine."""
-
-IN_BLOCKS = (
-    CycleSettings(6, 1.0, second=0.0),
-    CycleSettings(12, 2.0, hot=0.3, cold=0.02, blink=0.0, second=0.0),
-    CycleSettings(20, 10.0, hot=0.05, cold=0.01, blink=0.0, second=0.0),
-    CycleSettings(8, 1.0, hot=0.03, second=0.0),
-)
-"""Cycles in blocks on one machine."""
-
-ON_FLEETS = tuple(
-    CycleSettings(12, 2.0, hot=hot, cold=cold, second=0.0)
-    for hot, cold in ((0.3, 0.05), (0.3, 0.02), (0.1, 0.01))
-)
-"""Cycles on several machines."""
+"""Cycles of moves."""
 
 WHOLE = (
     ("volume", BeamSettings(4, 16)),
@@ -74,12 +61,9 @@ WHOLE = (
 GUIDED = BeamSettings(4, 32), BeamSettings(32, 16), BeamSettings(128, 16)
 """Whole beams around the order of the relaxation."""
 
-AGAIN = BeamSettings(4, 64), BeamSettings(4, 32), BeamSettings(4, 16)
-"""Whole beams around the best of these, repeated as long as they improve it."""
-
-WIDTHS, CHOICES = (4, 8, 16, 32, 64), (8, 16, 32)
-PREFERENCES, EFFICIENCIES = (0.0, 0.5, 0.75, 1.0), (0.93, 0.97, 1.0)
-"""Settings of beams that keep the best schedule up to a random round, drawn one by one."""
+WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
+"""Beams that keep the best schedule up to a random round have 4 states, up to four times doubled,
+8 choices, up to twice doubled, any preference up to 1 and any efficiency from this one on."""
 
 FIRST_TAILS = 50
 """Partial schedules per request that such beams grow before all else."""
@@ -103,18 +87,8 @@ ORDER_MOVES = 8
 EXPLORING = 0.2
 """Share of rounds whose kind is chosen at random."""
 
-FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle of each kind, and of the longest; each cycle has twice as
-many as the one before."""
-
 PATIENCE = 6
 """Cycles of the longest kind without a better schedule after which a search ends."""
-
-
-def volume_order_key(instance: Instance) -> FloatArray:
-    """Return the mean round in which the volume relaxation serves each request, shape (n,)."""
-    filling = fill_by_volume(compress(instance).instance)
-    return np.array(filling.weighted_rounds, dtype=np.float64) / instance.volumes
 
 
 class Improvement:
@@ -128,10 +102,6 @@ class Improvement:
         Seed of every random choice.
     threads : int, default 1
         Threads of the cycles.
-    first_moves, most_moves : int
-        See `FIRST_MOVES`.
-    patience : int, default `PATIENCE`
-        See `PATIENCE`.
 
     Attributes
     ----------
@@ -141,29 +111,15 @@ class Improvement:
         Number of beams and cycles run so far.
     """
 
-    def __init__(
-        self,
-        interval: Interval,
-        seed: int = 0,
-        threads: int = 1,
-        first_moves: int = FIRST_MOVES,
-        most_moves: int = MOST_MOVES,
-        patience: int = PATIENCE,
-    ) -> None:
-        self._interval, self._instance = interval, interval.source
-        self._threads, self._patience = threads, patience
-        self._shares = first_moves, most_moves
+    def __init__(self, interval: Interval, seed: int = 0, threads: int = 1) -> None:
+        self._interval, self._instance, self._threads = interval, interval.source, threads
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        in_tokens = self._instance.memory_rule == TOKENS
-        self._has_beams = in_tokens and self._instance.replicas == 1
-        self._cycles: tuple[CycleSettings, ...] = IN_TOKENS if in_tokens else IN_BLOCKS
-        if self._instance.replicas > 1:
-            self._cycles = ON_FLEETS
         # Cycles of each kind, annealings of the order and beams, with the latency gained and the
         # moves used; older ones count less.
-        self._kinds = len(self._cycles) + 1 + self._has_beams
+        has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
+        self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
         self._gains, self._works = np.zeros(self._kinds), np.ones(self._kinds)
         self._seconds_per_move = 0.0
@@ -197,34 +153,20 @@ class Improvement:
         last = None if most_rounds is None else self.rounds + most_rounds
         while not (interval.is_done() or self.rounds == last or self.moves.is_too_long):
             before, kind = interval.upper_bound, self._draw_kind()
-            share = min(self._shares[0] << min(self._times[kind], 40), self._shares[1])
+            share = min(FIRST_MOVES << min(self._times[kind], 40), MOST_MOVES)
             self._run_kind(kind, share * len(self._instance))
             self._times[kind] += 1
-            is_longest = share == self._shares[1]
+            is_longest = share == MOST_MOVES
             fruitless = 0 if interval.upper_bound < before else fruitless + is_longest
-            if fruitless >= self._patience and not patient:
+            if fruitless >= PATIENCE and not patient:
                 break
 
     def run_whole(self) -> None:
-        """Run whole beams around the relaxation's order, then repeatedly around their results.
-
-        Tails follow for as long as they better the best schedule.
-        """
+        """Run whole beams around the relaxation's order, then tails as long as they gain."""
         interval = self._interval
         interval.phase = "search"
-        found = [self._whole(self._keys["relaxation"], settings) for settings in GUIDED]
-        best = min(
-            (schedule for schedule in found if schedule is not None),
-            key=lambda schedule: schedule.total_latency,
-            default=interval.schedule,
-        )
-        is_better = True
-        while is_better:
-            is_better = False
-            for settings in AGAIN:
-                schedule = self._whole(best.start_times.astype(np.float64), settings)
-                if schedule is not None and schedule.total_latency < best.total_latency:
-                    best, is_better = schedule, True
+        for settings in GUIDED:
+            self._whole(self._keys["relaxation"], settings)
         before = None
         while interval.upper_bound != before:
             before = interval.upper_bound
@@ -233,19 +175,15 @@ class Improvement:
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         self._whole(self._key("volume"), WHOLE[0][1])
-        self.moves.cycle(self._cycles[0], 1, never)
+        self.moves.cycle(CYCLES[0], 1, never)
         self._anneal_order(1)
 
-    def _offer_shifted(
-        self, starts: IntArray, machines: IntArray | None = None
-    ) -> Schedule | FleetSchedule:
+    def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
         moves, interval = self.moves, self._interval
         where = np.zeros_like(starts) if machines is None else machines
         starts, where = moves.shift_left(starts, where, interval.clock.must_stop)
         moves.offer(starts, where)
-        schedule = moves.schedule_of(starts, where)
-        interval.offer(schedule)
-        return schedule
+        interval.offer(moves.schedule_of(starts, where))
 
     def _take_best(self) -> None:
         """Let the moves begin from the best schedule of the solve."""
@@ -253,13 +191,14 @@ class Improvement:
         machines = best.assignment if isinstance(best, FleetSchedule) else None
         self.moves.offer(self._interval.schedule.start_times, machines)
 
-    def _whole(self, key: FloatArray, settings: BeamSettings) -> Schedule | FleetSchedule | None:
-        """Return the schedule of a beam around an order, or None if stopped or stuck."""
+    def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
+        """Offer the schedule of a beam around an order."""
         if self._interval.is_done():
-            return None
+            return
         self.rounds += 1
         starts = self._beam(key, settings)
-        return None if starts is None else self._offer_shifted(starts)
+        if starts is not None:
+            self._offer_shifted(starts)
 
     def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
         """Return the starts of a beam that keeps the first ``kept`` starts of the best schedule."""
@@ -278,9 +217,9 @@ class Improvement:
         """Run a cycle of so many moves, or the work of as many, and note what it gained."""
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
-        if kind < len(self._cycles):
-            self._ruin_and_recreate(self._cycles[kind], moves)
-        elif kind == len(self._cycles):
+        if kind < len(CYCLES):
+            self._ruin_and_recreate(CYCLES[kind], moves)
+        elif kind == len(CYCLES):
             self._anneal_order(moves // ORDER_MOVES)
         else:
             self._run_tails(moves)
@@ -302,15 +241,15 @@ class Improvement:
 
     def _anneal_order(self, moves: int) -> None:
         """Anneal the order of the best schedule, differently on each thread."""
-        interval, low = self._interval, np.log(ORDER_HEAT[0])
+        interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
             return
         self._take_best()
 
         def anneal(draw: FloatArray) -> OrderAnnealing:
-            hot = float(np.exp(low + draw[0] * (np.log(ORDER_HEAT[1]) - low)))
+            heat = low * (high / low) ** float(draw[0]), ORDER_COLD
             state, stop = first_state(int(draw[1] * (1 << 32))), interval.clock.must_stop
-            heat, schedule = (hot, ORDER_COLD), (self.moves.starts, self.moves.machines)
+            schedule = self.moves.starts, self.moves.machines
             annealing = OrderAnnealing(self._instance, schedule, heat, moves, state, must_stop=stop)
             annealing.run(moves, stop)
             return annealing
@@ -332,8 +271,9 @@ class Improvement:
             if rng.random() < NOISY:
                 ranks = np.argsort(np.argsort(key, kind="stable"))
                 key = ranks + rng.normal(0.0, NOISE, len(ranks))
-            choices = int(rng.choice(WIDTHS)), int(rng.choice(CHOICES))
-            settings = BeamSettings(*choices, rng.choice(PREFERENCES), rng.choice(EFFICIENCIES))
+            width, choices = 4 << int(rng.integers(WIDEST)), 8 << int(rng.integers(MOST_CHOICES))
+            efficiency = rng.uniform(LEAST_EFFICIENCY, 1.0)
+            settings = BeamSettings(width, choices, rng.random(), efficiency)
             moment = int(rng.integers(int(starts.min()), int(starts.max()) + 1))
             found = self._beam(key, settings, int((starts < moment).sum()))
             if found is not None and int(instance.weights @ (found - starts)) < 0:
@@ -341,12 +281,8 @@ class Improvement:
 
     def _draw_kind(self) -> int:
         """Draw every kind once, then by their recent gains per move."""
-        priced = len(self._cycles) if self.moves.has_prices else 0
-        kinds = [
-            k
-            for k in range(self._kinds)
-            if k < priced or k >= len(self._cycles) or self._cycles[k].weight == 0
-        ]
+        is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
+        kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.has_prices).tolist()
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
@@ -359,5 +295,7 @@ class Improvement:
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            self._keys[ranking] = volume_order_key(self._instance)
+            # The mean round in which the volume relaxation serves each request.
+            rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
+            self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

@@ -1,10 +1,10 @@
 """Compiled moves of ruin and recreate, on any number of machines, in tokens or in blocks.
 
-Each machine has an array of the memory held in every round, and buckets of rounds hold requests by
-their start. A move picks a request that waits or is left out, and removes it and some that start
-near an earlier round of its wait. It puts them back one by one, in a randomly chosen order, each at
-the first start at which it fits beside all others for its whole life, on any machine (or,
-sometimes, at the cheaper of this and a later one). So the cost of a move does not depend on n, and
+Each machine has an array of the memory held in every round, and the requests are sorted by start
+every now and then. A move picks a request that waits or is left out, and removes it and some that
+start near an earlier round of its wait. It puts them back one by one, in a randomly chosen order,
+each at the first start at which it fits beside all others for its whole life, on any machine (or,
+sometimes, at the cheaper of this and a later one). So the cost of a move hardly depends on n, and
 every intermediate schedule is feasible.
 
 A request that has no start by its last one is left out, at a penalty. A move is accepted if it
@@ -16,6 +16,7 @@ promising schedules have similar costs, and waits move to the requests that shou
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,27 +25,55 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 from .draws import next_uniform, threshold
-from .timetables import Requests, Timetable, fit, hold_start, link, unlink
+from .timetables import Requests, Timetable, fit, hold_start
 
-WAITING_DRAWS = 20
-"""Requests drawn to find one that waits or is left out."""
+WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
+"""Requests drawn to find one that waits or is left out, and for each further one to be removed."""
 
-LONGEST_STEP = 4
-"""Most rounds by which a search passes over a start that fits."""
+TRIED = 8
+"""Further requests drawn to find some that are left out, where that is allowed."""
 
-DRAWS_PER_REQUEST = 4
-"""Rounds drawn for each request to be removed; buckets may be empty."""
+SORTED = 8
+"""Times that candidates are sorted in as many moves as there are candidates."""
+
+EVERYWHERE = 0.3
+"""Share of moves that remove requests from all machines instead of two."""
+
+BLINK, LONGEST_STEP = 0.01, 4
+"""Probability that the search for a start passes over one that fits, and by how many rounds."""
+
+SECOND, PRICED_UNTIL = 0.3, 0.8
+"""Probability that a request is also tried at a later start that fits, while prices count; and the
+share of the moves after which their weight, falling linearly, is 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
 """Cumulative shares of the orders in which requests are put back: random, by volume, by start, the
 waiting one first, the largest peak first."""
 
 
-class PriceSums(NamedTuple):
-    """Running sums of the prices lambda_r of memory and of r lambda_r, shape (rounds,)."""
+class CycleSettings(NamedTuple):
+    """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
 
-    sums: FloatArray
-    weighted_sums: FloatArray
+    Temperatures also scale with the mean weight; where requests may be left out they are in
+    requests.
+
+    Attributes
+    ----------
+    most : int
+        Most requests with a start that are removed at once, >= 2.
+    reach : float
+        Requests are removed that start within this distance of a random moment.
+    hot, cold : float
+        First and last temperature.
+    weight : float
+        Initial weight of memory prices. A cycle with a weight above 0 is skipped without prices.
+    """
+
+    most: int = 8
+    reach: float = 1.0
+    hot: float = 0.1
+    cold: float = 0.003
+    weight: float = 0.0
 
 
 class Region(NamedTuple):
@@ -53,8 +82,7 @@ class Region(NamedTuple):
     Attributes
     ----------
     first, last : int
-        Starts from ``first`` on and completions up to ``last`` belong to the region; both are
-        multiples of the buckets' width, or the last round of all.
+        Starts from ``first`` on and completions up to ``last`` belong to the region.
     candidates : int64 array
         Requests that lived within the region, or were left out, when the moves began.
     state : int64 array, shape (1,)
@@ -65,49 +93,6 @@ class Region(NamedTuple):
     last: int
     candidates: IntArray
     state: IntArray
-
-
-class Moves(NamedTuple):
-    """Parameters of the moves of a cycle.
-
-    Attributes
-    ----------
-    total : int
-        Number of moves of the whole cycle.
-    hot, cold : float
-        First and last temperature, in costs.
-    most : int
-        Most requests with a start that are removed at once, >= 2.
-    tried : int
-        Requests drawn besides to find further ones that are left out.
-    reach : float
-        Rounds around the chosen earlier round from which requests are removed.
-    weight : float
-        Initial weight of the memory prices.
-    priced_until : float
-        Share of the moves after which the weight, falling linearly, is 0.
-    blink : float
-        Probability that the search for a start passes over one that fits.
-    second : float
-        Probability that a request is also tried at its next start that fits.
-    depth : int
-        Requests of a bucket among which one is drawn.
-    everywhere : float
-        Probability that requests are removed from all machines instead of two.
-    """
-
-    total: int
-    hot: float
-    cold: float
-    most: int
-    tried: int
-    reach: float
-    weight: float
-    priced_until: float
-    blink: float
-    second: float
-    depth: int
-    everywhere: float
 
 
 class Removed(NamedTuple):
@@ -126,22 +111,31 @@ class Removed(NamedTuple):
     is_taken: IntArray
 
 
-def work_space(most: int, count: int) -> Removed:
-    """Return work space for so many removed requests of so many."""
-    taken, old, old_machines, new, new_machines, order = np.zeros((6, most), np.int64)
-    keys, is_taken = np.zeros(most), np.zeros(count, np.int64)
-    return Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
-
-
 class Work(NamedTuple):
-    """All that moves read and write."""
+    """All that moves read and write.
+
+    ``sums`` and ``weighted_sums`` are running sums of the prices lambda_r of memory and of
+    r lambda_r, shape (rounds,); ``total`` is the number of moves of the whole cycle, ``length`` the
+    mean output length, and ``unit`` the cost of a temperature of 1.
+    """
 
     requests: Requests
     table: Timetable
-    prices: PriceSums
     region: Region
-    moves: Moves
+    settings: CycleSettings
     removed: Removed
+    sums: FloatArray
+    weighted_sums: FloatArray
+    total: int
+    length: float
+    unit: float
+
+
+def work_space(most: int, count: int) -> Removed:
+    """Return work space for so many removed requests of so many."""
+    taken, old, old_machines, new, new_machines, order = np.zeros((6, most + TRIED + 1), np.int64)
+    keys, is_taken = np.zeros(most + TRIED + 1), np.zeros(count, np.int64)
+    return Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
 
 
 @step
@@ -153,7 +147,7 @@ def _cost(requests: Requests, i: int, at: int) -> float:
 @step
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
     """Return what a start costs, with the weighted price of its memory."""
-    requests, (sums, weighted_sums) = work.requests, work.prices
+    requests, sums, weighted_sums = work.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
     if at >= 0 and weight > 0:
         end = at + requests.output[i]
@@ -198,53 +192,73 @@ def _take(removed: Removed, count: int, i: int) -> int:
 
 
 @step
-def _draw(work: Work) -> int:
+def _sort(work: Work) -> None:
+    """Sort the candidates by start, few of which changed much."""
+    starts, candidates = work.table.starts, work.region.candidates
+    for place in range(1, len(candidates)):
+        i, y = candidates[place], place
+        while y > 0 and starts[candidates[y - 1]] > starts[i]:
+            candidates[y] = candidates[y - 1]
+            y -= 1
+        candidates[y] = i
+
+
+@step
+def _place_of(work: Work, start: float) -> int:
+    """Return the place of the first candidate with a start, about as last sorted."""
+    starts, candidates = work.table.starts, work.region.candidates
+    low, high = 0, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        if starts[candidates[middle]] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
+def _draw(work: Work, reach: float) -> int:
     """Draw a waiting request and others near an earlier round of its wait; return how many."""
-    requests, table, moves, removed = work.requests, work.table, work.moves, work.removed
-    first, last, _, state = work.region
-    starts, machines, heads, width = table.starts, table.machines, table.heads, table.width
+    requests, table, settings, removed = work.requests, work.table, work.settings, work.removed
+    candidates, state = work.region.candidates, work.region.state
+    starts, machines = table.starts, table.machines
     i = _draw_waiting(work)
     count = _take(removed, 0, i)
     end = starts[i] if starts[i] >= 0 else requests.last[i]
-    begin = max(requests.arrival[i], first, end - int(moves.reach))
+    begin = max(requests.arrival[i], work.region.first, end - int(reach))
     moment = begin + int(next_uniform(state) * (end - begin + 1))
-    wanted = 2 + int(next_uniform(state) * (moves.most - 1))
-    spread = moves.reach * (0.1 + 0.9 * next_uniform(state))
+    wanted = 2 + int(next_uniform(state) * (settings.most - 1))
+    spread = reach * (0.1 + 0.9 * next_uniform(state))
     # Removing from few machines frees memory in one piece.
     total, one, two = table.profiles.shape[0], machines[i], 0
-    everywhere = total == 1 or next_uniform(state) < moves.everywhere
+    everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
         two = int(next_uniform(state) * total)
         if next_uniform(state) < 0.5:
             one = int(next_uniform(state) * total)
-    for _ in range(DRAWS_PER_REQUEST * wanted):
+    place = _place_of(work, max(0.0, moment - spread))
+    near = _place_of(work, moment + spread + 1.0) - place
+    for _ in range(DRAWS_PER_REQUEST * wanted if near > 0 else 0):
         if count == wanted:
             break
-        at = int((moment + (2.0 * next_uniform(state) - 1.0) * spread) / width)
-        steps = int(next_uniform(state) * moves.depth)
-        if at * width < first or (at + 1) * width > last or at >= len(heads):
-            continue
-        j = heads[at]
-        if j < 0:
-            continue
-        while steps > 0 and table.following[j] >= 0:
-            j = table.following[j]
-            steps -= 1
+        j = candidates[place + int(next_uniform(state) * near)]
         is_near = everywhere or machines[j] == one or machines[j] == two
-        if removed.is_taken[j] == 0 and is_near and starts[j] + requests.output[j] <= last:
+        if removed.is_taken[j] == 0 and starts[j] >= 0 and is_near:
             count = _take(removed, count, j)
-    for _ in range(moves.tried):
-        j = int(next_uniform(state) * len(starts))
-        if starts[j] < 0 and removed.is_taken[j] == 0:
-            count = _take(removed, count, j)
+    if requests.penalty[i] < math.inf:
+        for _ in range(TRIED):
+            j = int(next_uniform(state) * len(starts))
+            if starts[j] < 0 and removed.is_taken[j] == 0:
+                count = _take(removed, count, j)
     return count
 
 
 @step
-def _draw_order(work: Work, count: int) -> None:
+def _draw_order(work: Work, reach: float, count: int) -> None:
     """Draw the order in which the ``count`` removed requests are put back."""
     requests, removed, state = work.requests, work.removed, work.region.state
-    order, keys, reach = removed.order, removed.keys, work.moves.reach
+    order, keys = removed.order, removed.keys
     kind = next_uniform(state)
     for q in range(count):
         i = removed.taken[q]
@@ -287,20 +301,22 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
 
 
 @step
-def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
+def _draw_start(
+    work: Work, reach: float, weight: float, i: int, begin: int
+) -> tuple[int, int, float]:
     """Return a start, its machine and its cost: the first fit, or a later one if it is passed."""
-    requests, profiles, moves = work.requests, work.table.profiles, work.moves
+    requests, profiles = work.requests, work.table.profiles
     state, size, first = work.region.state, work.region.last + 1, 0
     if profiles.shape[0] > 1:
         first = int(next_uniform(state) * profiles.shape[0])
     at, k = fit(requests, profiles, i, begin, first, size)
-    while at >= 0 and next_uniform(state) < moves.blink:
+    while at >= 0 and next_uniform(state) < BLINK:
         passed = at + 1 + int(next_uniform(state) * LONGEST_STEP)
         at, k = fit(requests, profiles, i, passed, first, size)
     paid = _paid(work, weight, i, at)
     # Sometimes try a later start, where prices make it cheaper.
-    if at >= 0 and moves.second > 0 and next_uniform(state) < moves.second:
-        passed = at + 1 + int(next_uniform(state) ** 2 * moves.reach)
+    if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
+        passed = at + 1 + int(next_uniform(state) ** 2 * reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
         paid_later = _paid(work, weight, i, later)
         if later >= 0 and paid_later < paid:
@@ -309,7 +325,7 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
 
 
 @step
-def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
+def _put_back(work: Work, reach: float, weight: float, count: int, freed: int, most: float) -> int:
     """Put requests back in order while acceptance is possible; return how many were put.
 
     ``freed`` is the first round that was freed, and ``most`` the cost not to exceed.
@@ -324,7 +340,7 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
         i = removed.taken[q]
         begin = _earliest(work, i, freed)
         least -= min(requests.penalty[i], requests.weight[i] * begin)
-        at, k, paid = _draw_start(work, weight, i, begin)
+        at, k, paid = _draw_start(work, reach, weight, i, begin)
         cost += paid
         if cost + least > most:
             return x
@@ -352,12 +368,7 @@ def _accept(work: Work, count: int) -> float:
     for q in range(count):
         i, old, new = removed.taken[q], removed.old[q], removed.new[q]
         change += _cost(requests, i, new) - _cost(requests, i, old)
-        is_moved = old < 0 or new < 0 or old // table.width != new // table.width
-        if is_moved and old >= 0:
-            unlink(table, i)
         table.starts[i], table.machines[i] = new, removed.new_machines[q]
-        if is_moved and new >= 0:
-            link(table, i)
     return change
 
 
@@ -365,22 +376,23 @@ def _accept(work: Work, count: int) -> float:
 def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
     """Make moves first_move .. last_move - 1 of a cycle within a region, all in place.
 
-    Returns
-    -------
-    float
-        The change of the cost without prices.
+    Returns the change of the cost without prices.
     """
-    moves, change = work.moves, 0.0
+    settings, unit, change = work.settings, work.unit, 0.0
+    reach, state = max(2.0, settings.reach * work.length), work.region.state
     for move in range(first_move, last_move):
-        done = move / moves.total
-        weight = moves.weight * max(0.0, 1.0 - done / moves.priced_until)
+        if move % (len(work.region.candidates) // SORTED + 1) == 0:
+            _sort(work)
+        done = move / work.total
+        weight = settings.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
         # Ruin.
-        count = _draw(work)
+        count = _draw(work, reach)
         before, freed = _take_out(work, weight, count)
         # Recreate, up to a cost drawn beforehand.
-        _draw_order(work, count)
-        most = threshold(before, moves.hot, moves.cold, done, next_uniform(work.region.state))
-        placed = _put_back(work, weight, count, freed, most)
+        _draw_order(work, reach, count)
+        hot, cold = settings.hot * unit, settings.cold * unit
+        most = threshold(before, hot, cold, done, next_uniform(state))
+        placed = _put_back(work, reach, weight, count, freed, most)
         if placed < count:
             _undo(work, placed, count)
         else:

@@ -58,21 +58,11 @@ class Timetable(NamedTuple):
         Start, -1 where a request is left out, and machine.
     profiles : int64 array, shape (machines, rounds)
         Blocks held; entry (k, r) for round r on machine k.
-    heads : int64 array, shape (buckets,)
-        First request of each bucket of ``width`` rounds, or -1.
-    following, preceding : int64 array, shape (n,)
-        Neighbours of each request in the doubly linked list of its bucket; -1 at the ends.
-    width : int
-        Number of rounds of a bucket.
     """
 
     starts: IntArray
     machines: IntArray
     profiles: IntArray
-    heads: IntArray
-    following: IntArray
-    preceding: IntArray
-    width: int
 
 
 @step
@@ -141,36 +131,11 @@ def hold_start(requests: Requests, profiles: IntArray, i: int, at: int, k: int, 
         hold(profiles[k], at, requests.prompt[i], requests.output[i], sign, requests.block)
 
 
-@step
-def link(table: Timetable, i: int) -> None:
-    """Insert a request into the bucket of its start."""
-    bucket = table.starts[i] // table.width
-    head = table.heads[bucket]
-    table.following[i], table.preceding[i] = head, -1
-    if head >= 0:
-        table.preceding[head] = i
-    table.heads[bucket] = i
-
-
-@step
-def unlink(table: Timetable, i: int) -> None:
-    """Take a request out of the bucket of its start."""
-    after, before = table.following[i], table.preceding[i]
-    if before >= 0:
-        table.following[before] = after
-    else:
-        table.heads[table.starts[i] // table.width] = after
-    if after >= 0:
-        table.preceding[after] = before
-
-
 @njit
 def fill(requests: Requests, table: Timetable) -> None:
-    """Write the starts of a timetable into its empty profiles and buckets."""
+    """Write the starts of a timetable into its empty profiles."""
     for i in range(len(table.starts)):
-        if table.starts[i] >= 0:
-            hold_start(requests, table.profiles, i, table.starts[i], table.machines[i], 1)
-            link(table, i)
+        hold_start(requests, table.profiles, i, table.starts[i], table.machines[i], 1)
 
 
 @njit
@@ -182,14 +147,10 @@ def place(requests: Requests, table: Timetable, order: IntArray) -> None:
     """
     starts, machines, profiles = table.starts, table.machines, table.profiles
     for i in order:
-        if starts[i] >= 0:
-            hold_start(requests, profiles, i, starts[i], machines[i], -1)
-            unlink(table, i)
+        hold_start(requests, profiles, i, starts[i], machines[i], -1)
         at, k = fit(requests, profiles, i, requests.arrival[i], machines[i], profiles.shape[1])
         starts[i], machines[i] = at, k
-        if at >= 0:
-            hold_start(requests, profiles, i, at, k, 1)
-            link(table, i)
+        hold_start(requests, profiles, i, at, k, 1)
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
@@ -212,12 +173,9 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
 
 
 def timetable(
-    requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int], width: int
+    requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
 ) -> Timetable:
     """Return a timetable of so many machines and rounds; starts of -1 are left out."""
-    heads = np.full(shape[1] // width + 1, -1, np.int64)
-    following, preceding = np.full((2, len(starts)), -1, np.int64)
-    profiles = np.zeros(shape, np.int64)
-    table = Timetable(starts.copy(), machines.copy(), profiles, heads, following, preceding, width)
+    table = Timetable(starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     fill(requests, table)
     return table
