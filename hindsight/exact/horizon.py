@@ -32,8 +32,6 @@ class HorizonProof(NamedTuple):
 
     Attributes
     ----------
-    schedule : Schedule or FleetSchedule
-        The best list schedule.
     price_bound : PriceBound
         Exact bound of the volume relaxation's memory prices.
     lower_bound : int
@@ -41,11 +39,10 @@ class HorizonProof(NamedTuple):
     horizon : int
         Round by which every optimal schedule completes.
     starts : StartSets or None
-        Every start that an optimal schedule can use, and those of ``schedule``, on every replica of
+        Every start that an optimal schedule can use, and those of the schedule, on every replica of
         a fleet; None if there are too many to list.
     """
 
-    schedule: Schedule | FleetSchedule
     price_bound: PriceBound
     lower_bound: int
     horizon: int
@@ -56,7 +53,6 @@ def proved_horizon(
     instance: Instance,
     schedule: Schedule | FleetSchedule | None = None,
     should_stop: Callable[[], bool] | None = None,
-    found: Callable[[Schedule], object] | None = None,
 ) -> HorizonProof:
     """Prove a horizon from a feasible schedule and the volume relaxation's prices.
 
@@ -66,7 +62,7 @@ def proved_horizon(
 
     Once ``should_stop`` returns True, the remaining steps that take seconds are skipped: schedules
     and, above `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any
-    case. ``found`` is called with each list schedule that is better than all before it.
+    case.
 
     Bounds of a fleet are those of its `pooled` instance, one of whose schedules each of the fleet's
     is; so they also allow its starts.
@@ -76,13 +72,13 @@ def proved_horizon(
     if best is None and instance.replicas > 1:
         best = best_fleet_schedule(instance)
     if best is None:
-        best = best_list_schedule(instance, thorough=thorough, should_stop=should_stop, found=found)
+        best = best_list_schedule(instance, thorough=thorough, should_stop=should_stop)
     machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, best.makespan)
     if not thorough and should_stop is not None and should_stop():
         bound = bound_without_prices(machine)
-        return HorizonProof(best, bound, bound.bound, latest, None)
+        return HorizonProof(bound, bound.bound, latest, None)
     filling = fill_by_volume(machine)
     lower = max(mean_busy_time_bound(machine, filling), machine.total_output_length)
     prices = round_prices(filling_prices(filling), machine)
@@ -93,6 +89,6 @@ def proved_horizon(
         bound = bound_without_prices(machine)
     lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
-        return HorizonProof(best, bound, lower, latest, None)
+        return HorizonProof(bound, lower, latest, None)
     starts = start_sets(instance, useful_starts(machine, bound, best.total_latency, latest))
-    return HorizonProof(best, bound, lower, starts.rounds, starts)
+    return HorizonProof(bound, lower, starts.rounds, starts)

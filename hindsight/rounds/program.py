@@ -24,9 +24,11 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.result import PROGRAM
+from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import price_bound, useful_starts
 from hindsight.runtime.search import Search
 from instances.arrays import FloatArray, IntArray
+from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
 """Most memory entries of a program for each second left, and of any: HiGHS gains nothing from
@@ -64,6 +66,34 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
     if len(below) * latest > 10 * LARGEST_RELAXATION:
         return None
     return useful_starts(below, price_bound(below, prices), interval.upper_bound, latest)
+
+
+def starts_left_by_states(
+    interval: Interval, prices: tuple[IntArray, IntArray], starts: list[IntArray]
+) -> list[IntArray]:
+    """Return those of the starts that a schedule as good as the best one known can use.
+
+    Parameters
+    ----------
+    interval : Interval
+        The solve.
+    prices : tuple[int64 array, int64 array]
+        Prices Q of what runs together on a replica, in tokens, and capacities W.
+    starts : list[int64 array]
+        Starts of each request.
+    """
+    Q, W = prices
+    s, o, a, _ = relaxed(interval.source).alone().columns
+    costs, _ = start_values(Q, s, o, a)
+    # Past the last price only latency grows.
+    least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
+    paid = interval.source.replicas * sum(W.tolist())
+    slack = SCALE * interval.upper_bound - (sum(least) - paid)
+    kept = []
+    for i, own in enumerate(starts):
+        priced = costs[i, np.minimum(own, len(Q))] + SCALE * np.maximum(own - len(Q), 0)
+        kept.append(own[priced - least[i] <= slack])
+    return kept
 
 
 def search_program(

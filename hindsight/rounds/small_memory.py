@@ -11,12 +11,11 @@ optimum in exact integers (`hindsight.prices.states`), then search exactly:
   the prices leave are few.
 
 Prices are those of the problem in tokens, with its replicas: what is active on each of K replicas
-is a configuration of its memory, so K times the heaviest one is paid at most. They see that a
-request must fit one replica, which the memory of one machine with all memory hides.
+is a configuration of its memory, so K times the heaviest one is paid at most.
 
 Schedules of one machine in tokens come from annealed orders (`hindsight.schedules.orders`), and
 unless requests are few from ruin and recreate (`hindsight.schedules.improving`), all others from
-the latter alone. Work is counted in moves, steps and states, not in seconds, so that a solve that
+the latter. Work is counted in moves, steps and states, not in seconds, so that a solve that
 ends with a proof takes the same course on every machine. There are two exceptions. Cycles of ruin
 and recreate have a share of the time. With two threads and more than a few requests, one of them
 improves schedules throughout, while the other one improves prices and searches exactly. Then the
@@ -31,8 +30,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
 from hindsight.outcomes.interval import Interval
@@ -41,7 +38,7 @@ from hindsight.outcomes.result import STATE_PRICES
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.states import SCALE, exact_bound, start_values
+from hindsight.prices.states import exact_bound
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import never
 from hindsight.runtime.search import Search
@@ -53,7 +50,7 @@ from instances.problem.memory_translation import relaxed
 
 from .graphs import GraphSearch
 from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, token_relaxation
-from .program import search_program, starts_left
+from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
 """Annealing moves of the first phase, and moves between two polls of the clock."""
@@ -67,12 +64,9 @@ FEWEST_RUINED = 36
 """Fewest requests with such cycles on one machine in tokens: of fewer, annealing finds as good
 schedules."""
 
-STATES, MOST_STATES = 150_000, 1_500_000
-"""States of the exact search in its first phase, and most of one epoch for up to 64 requests,
-proportionally fewer for more: this limits memory to about a gigabyte."""
-
-SEARCHED_STATES = 150_000
-"""Most states of the exact search in any phase; graphs handle the rest."""
+STATES, SEARCHED_STATES, MOST_STATES = 150_000, 150_000, 1_500_000
+"""States of the exact search in its first phase, and most in any, as graphs handle the rest; and
+most of one epoch for up to 64 requests, proportionally fewer for more: about a gigabyte."""
 
 FEW_REQUESTS = 28
 """Most requests for which the exact search may well close the gap."""
@@ -393,31 +387,15 @@ class SmallMemory:
 
     def _search_program(self) -> None:
         """Solve the integer program once, over the starts that all prices leave."""
-        interval = self.interval
-        if self._is_plain or self._is_programmed or self._relaxed is None or interval.is_done():
+        interval, relaxed = self.interval, self._relaxed
+        if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():
             return
         self._is_programmed = True
-        useful = starts_left(interval, self._relaxed.prices)
+        useful = starts_left(interval, relaxed.prices)
         if useful is None:
             return
-        starts = start_sets(self.source, self._allowed(useful))
-        if self.source.replicas > 1 and starts.count > MOST_PAIRS:
-            return
-        with interval.clock.within(PROGRAM_SHARE * interval.clock.seconds_left()):
-            search_program(interval, self._options, starts)
-
-    def _allowed(self, starts: list[IntArray]) -> list[IntArray]:
-        """Return those of the starts that a schedule as good as the best one can use."""
         assert self._root is not None
-        Q, W = self._root
-        s, o, a, _ = self._in_tokens.alone().columns
-        costs, _ = start_values(Q, s, o, a)
-        # Past the last price only latency grows.
-        least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
-        paid = self.source.replicas * sum(W.tolist())
-        slack = SCALE * self.interval.upper_bound - (sum(least) - paid)
-        kept = []
-        for i, own in enumerate(starts):
-            priced = costs[i, np.minimum(own, len(Q))] + SCALE * np.maximum(own - len(Q), 0)
-            kept.append(own[priced - least[i] <= slack])
-        return kept
+        starts = start_sets(self.source, starts_left_by_states(interval, self._root, useful))
+        if self.source.replicas == 1 or starts.count <= MOST_PAIRS:
+            with interval.clock.within(PROGRAM_SHARE * interval.clock.seconds_left()):
+                search_program(interval, self._options, starts)
