@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,38 @@ DOMINANCE_WINDOW = 30
 """Number of cheaper states that a state is compared with."""
 
 Progress = npt.NDArray[np.int16]
+
+
+class Choice(NamedTuple):
+    """Requests that may run in a state, by gain, and the chosen ones.
+
+    Attributes
+    ----------
+    candidates, size, gain : int64 array, shape (n + 1,)
+        Requests, the tokens they would hold, and how much the bound falls if they run.
+    rest : int64 array, shape (n + 1,)
+        Sum of the positive gains of a candidate and all after it.
+    chosen : bool array, shape (n,)
+        Whether each candidate runs.
+    runs : bool array, shape (n,)
+        Whether each request runs.
+    row : int16 array, shape (n,)
+        Progress of the child.
+    """
+
+    candidates: IntArray
+    size: IntArray
+    gain: IntArray
+    rest: IntArray
+    chosen: npt.NDArray[np.bool_]
+    runs: npt.NDArray[np.bool_]
+    row: Progress
+
+    @classmethod
+    def room(cls, n: int) -> Choice:
+        """Create arrays for n requests."""
+        flags = np.zeros((2, n), dtype=np.bool_)
+        return cls._make([*np.zeros((4, n + 1), np.int64), *flags, np.zeros(n, np.int16)])
 
 
 class Task(NamedTuple):
@@ -32,6 +63,8 @@ class Task(NamedTuple):
         Random numbers, one for each progress of each request, for hashes of states.
     unit : int
         Number of price units in a round of latency.
+    choice : Choice
+        Work space.
     round : int
         r, from 1 on.
     to_go : int64 array
@@ -47,6 +80,7 @@ class Task(NamedTuple):
     offset: IntArray
     marks: npt.NDArray[np.uint64]
     unit: int
+    choice: Choice
     round: int
     to_go: IntArray
     tail: int
@@ -83,32 +117,6 @@ class States(NamedTuple):
         return States._make(column[rows] for column in self)
 
 
-class _Choice(NamedTuple):
-    """Requests that may run in a state, by gain, and the chosen ones.
-
-    Attributes
-    ----------
-    candidates, size, gain : int64 array, shape (n + 1,)
-        Requests, the tokens they would hold, and how much the bound falls if they run.
-    rest : int64 array, shape (n + 1,)
-        Sum of the positive gains of a candidate and all after it.
-    chosen : bool array, shape (n,)
-        Whether each candidate runs.
-    runs : bool array, shape (n,)
-        Whether each request runs.
-    row : int16 array, shape (n,)
-        Progress of the child.
-    """
-
-    candidates: IntArray
-    size: IntArray
-    gain: IntArray
-    rest: IntArray
-    chosen: npt.NDArray[np.bool_]
-    runs: npt.NDArray[np.bool_]
-    row: Progress
-
-
 @step
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
     """Return the place of a state with this progress in the hash table, or the empty slot for it.
@@ -130,13 +138,13 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 
 
 @step
-def _candidates(state: int, states: States, task: Task, choice: _Choice) -> tuple[int, int]:
+def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
     """List requests that may run, largest gain first; return how many, and the bound if none runs.
 
     The bound is -1 if every request is complete.
     """
     prompt, output, arrival, _ = task.requests
-    candidates, size, gain, rest, _, runs, _ = choice
+    candidates, size, gain, rest, _, runs, _ = task.choice
     r, unit, to_go = task.round, task.unit, task.to_go
     total = 0
     is_complete = True
@@ -167,10 +175,9 @@ def _candidates(state: int, states: States, task: Task, choice: _Choice) -> tupl
 
 
 @step
-def _may_run(
-    x: int, room: int, state: int, progress: Progress, twin: IntArray, choice: _Choice
-) -> bool:
+def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
     """Tell whether a candidate fits and no twin with equal progress should run before it."""
+    choice, twin = task.choice, task.twin
     i = choice.candidates[x]
     before = twin[i]
     while before >= 0 and progress[state, before] != progress[state, i]:
@@ -179,7 +186,7 @@ def _may_run(
 
 
 @step
-def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
+def _is_maximal(total: int, room: int, choice: Choice) -> bool:
     """Tell whether no further candidate fits."""
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
@@ -189,17 +196,11 @@ def _is_maximal(total: int, room: int, choice: _Choice) -> bool:
 
 @step
 def _add_child(
-    count: int,
-    bound: int,
-    state: int,
-    states: States,
-    task: Task,
-    choice: _Choice,
-    found: States,
-    slots: IntArray,
+    count: int, bound: int, state: int, states: States, task: Task, found: States, slots: IntArray
 ) -> int:
     """Add the child in which the chosen requests run, or merge it; return the count, -1 if full."""
-    requests, row, key, cost = task.requests, choice.row, np.uint64(0), states.costs[state]
+    requests, choice, row = task.requests, task.choice, task.choice.row
+    key, cost = np.uint64(0), states.costs[state]
     for i in range(len(row)):
         row[i] = states.progress[state, i]
         if choice.runs[i]:
@@ -223,18 +224,14 @@ def _add_child(
     return count
 
 
-@partial(njit, makes_arrays=True)
+@njit
 def expand_states(
     begin: int, end: int, count: int, task: Task, states: States, found: States, slots: IntArray
 ) -> int:
     """Add the children of states begin .. end - 1; return their number, or -1 if too many."""
-    n = states.progress.shape[1]
-    candidates, size, gain, rest = np.zeros((4, n + 1), dtype=np.int64)
-    chosen, runs = np.zeros((2, n), dtype=np.bool_)
-    row = np.zeros(n, dtype=np.int16)
-    choice = _Choice(candidates, size, gain, rest, chosen, runs, row)
+    candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
-        total, base = _candidates(state, states, task, choice)
+        total, base = _candidates(state, states, task)
         if total < 0:
             continue
         need = base - task.budget
@@ -242,15 +239,15 @@ def expand_states(
         while True:
             # Go down: include every candidate that fits, while the gain can still suffice.
             while depth < total and gained + rest[depth] >= need:
-                chosen[depth] = _may_run(depth, room, state, states.progress, task.twin, choice)
+                chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:
                     runs[candidates[depth]] = True
                     room -= size[depth]
                     gained += gain[depth]
                 depth += 1
-            if depth == total and gained >= need and _is_maximal(total, room, choice):
+            if depth == total and gained >= need and _is_maximal(total, room, task.choice):
                 bound = base - gained
-                count = _add_child(count, bound, state, states, task, choice, found, slots)
+                count = _add_child(count, bound, state, states, task, found, slots)
                 if count < 0:
                     return -1
             # Go back to the last included candidate, and exclude it.

@@ -42,7 +42,7 @@ from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
 from .states import SearchOutcome, SearchStatus
-from .stop_kernels import States, Task, dominated, expand_states
+from .stop_kernels import Choice, States, Task, dominated, expand_states
 
 SLICE = 2_000
 """States expanded between two polls of ``should_stop``."""
@@ -73,7 +73,7 @@ class PreemptiveSearch:
         self._tails = np.concatenate([np.cumsum(heaviest[::-1])[::-1][1:], [0]])
         marks = np.random.default_rng(7).integers(0, 2**63, self._to_go.shape[1]).astype(np.uint64)
         fixed = instance.columns, np.array(twin, dtype=np.int64), offset, marks, unit
-        self._task = Task(*fixed, 0, self._to_go[0], 0, 0)
+        self._task = Task(*fixed, Choice.room(len(instance)), 0, self._to_go[0], 0, 0)
 
     def run(
         self,
