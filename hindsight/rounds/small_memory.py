@@ -105,8 +105,7 @@ CONVERGED = 0.002
 their prices: graphs gain more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
-"""Share of the time left for the integer program, and phases without a gain after which a solve
-without a time limit ends where no exact search goes on."""
+"""Share of the time left for the program, and idle phases that end a solve without a time limit."""
 
 
 def refusal(interval: Interval) -> str | None:
