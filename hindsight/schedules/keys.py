@@ -44,8 +44,8 @@ EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """Powers of the machine seconds left and, inverted, of the seconds left until a deadline."""
 
-DUE_CAPS = (math.inf, 2.0, 0.5)
-"""Caps of rules with deadlines."""
+BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
+"""Factors, caps and patience of rules with deadlines."""
 
 SHORTLIST = 12
 """Rules that are tried with all assignments but the first."""
@@ -223,12 +223,14 @@ class KeySearch:
         unit = int(doubled.argmax()) if doubled.any() else most
         again = self._recomputes
         if self._limits is not None:
-            for cap, power, (share, left) in product(DUE_CAPS, (0.0, 1.0), SHAPES):
-                rule = Rule(share, -left, n, cap * unit, 0.0, reserves=False, recomputes=again)
+            for begun, cap, power, patience, (share, left) in product(
+                BEGUN, DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
+            ):
+                rule = Rule(share, -left, begun, n, cap * unit, patience, 0.0, False, again)
                 yield _Way(charge**power, rule)
             return
         caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
-        stops = Rule(1.0, 0.0, 0, math.inf, 0.0, reserves=False, recomputes=again)
+        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, False, again)
         reserves = stops._replace(charge=0.0, reserves=True)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = [(charge**power, stops) for power in EXPONENTS]

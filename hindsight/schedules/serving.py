@@ -48,10 +48,14 @@ class Rule(NamedTuple):
     ----------
     charge, left : float
         Powers, in a rank, of the machine seconds left (>= 0) and of the seconds until it is late.
+    begun : float
+        Factor on the rank of requests that have a token.
     skips : int
         Number of requests that may be skipped in a round because they do not fit.
     prompt_cap : float
         Most prompt tokens of a round; one prompt is always allowed.
+    patience : float
+        Most seconds of a round, in the seconds a token that its requests have left.
     wait : float
         A round does not start if a request arrives within so many seconds.
     reserves : bool
@@ -62,8 +66,10 @@ class Rule(NamedTuple):
 
     charge: float
     left: float
+    begun: float
     skips: int
     prompt_cap: float
+    patience: float
     wait: float
     reserves: bool
     recomputes: bool
@@ -172,6 +178,8 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
     if rule.reserves and done > 0:
         return RUNNING + float(r + steps)
     rank: float = run.key[i]
+    if done > 0:
+        rank *= rule.begun
     if rule.charge > 0:
         rank *= _charge(i, r, run)
     if rule.left != 0:
@@ -246,7 +254,7 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
     """Choose the requests that run in round r + 1 from time t, least rank first."""
     machine, rule, state = run.machine, run.rule, run.state
     running = tokens = memory = stored = prompts = refused = x = 0
-    span = REVIEW if machine.counts_late else LONGEST
+    span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
     while x < active and refused <= rule.skips:
         i = state.order[x]
         x += 1
@@ -261,16 +269,22 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             span = min(span, wait)
             refused += 1
             continue
-        if own > 1 and prompts > 0 and prompts + own > rule.prompt_cap:
+        more = stored + machine.stored[i] + done + 1
+        is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
+        if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
             # The next round may have a place for it.
             span = 1
             continue
+        if machine.counts_late:
+            # A round that lasts longer makes those late that have been admitted to it.
+            allowed = (state.due[i] - t) / (machine.output[i] - done)
+            longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
         _enter(x - 1, running, r, run)
         span = min(span, machine.output[i] - done)
         running += 1
         memory += held
-        stored += machine.stored[i] + done + 1
+        stored = more
         tokens += own
         prompts += own if own > 1 else 0
     if not rule.reserves:

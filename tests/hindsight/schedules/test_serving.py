@@ -15,7 +15,7 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 
 TIME = AffineTime(0.5, 0.0625, 0.015625)
-RULE = Rule(1.0, 0.0, 0, math.inf, 0.0, reserves=False, recomputes=False)
+RULE = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, reserves=False, recomputes=False)
 
 
 def drawn(seed: int) -> Workload:
@@ -141,7 +141,9 @@ def test_late_requests_are_those_of_the_schedule_and_of_those_left_out(seed: int
     workload, rng = drawn(100 + seed), np.random.default_rng(seed)
     n = len(workload)
     limits = Limits(*(np.where(rng.random(n) < 0.3, np.inf, rng.uniform(1, 30, n)) for _ in "abc"))
-    rule = RULE._replace(left=float(rng.choice([-1, 0])), skips=n)
+    rule = RULE._replace(
+        left=float(rng.choice([-1, 0])), begun=0.5, skips=n, patience=float(rng.choice([2, np.inf]))
+    )
     machine = machine_of(workload, limits, recomputes=False)
     own = np.flatnonzero(rng.random(n) < 0.8)
     cost, late, _ = served(machine, own, np.ones(n), rule)
