@@ -123,7 +123,7 @@ def solve_tail(stated: Problem, search: Search) -> Result:
     assert isinstance(goal, Tail)
     is_whole = not stated.in_seconds
     needed = math.ceil(as_fraction(goal.quantile, None, "quantile") * len(problem))
-    least = float(np.sort(_own_times(problem, goal))[needed - 1])
+    least = np.sort(_own_times(problem, goal))[needed - 1].item()
     bisection = _Bisection(search, needed, least - is_whole, math.inf, is_whole=is_whole)
     certified = is_whole or is_known(problem.batch_time)
     best: Any = None
@@ -137,7 +137,8 @@ def solve_tail(stated: Problem, search: Search) -> Result:
             times: Any = found.schedule.latencies
             if goal.of == "first_token":
                 times = found.schedule.first_token_times - problem.arrival_times
-            reached = float(np.sort(times)[needed - 1])
+            # Rounds are whole, seconds are floats.
+            reached = np.sort(times)[needed - 1].item()
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached
     lower = bisection.low + is_whole
@@ -157,7 +158,7 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
     """Return the time that each request takes alone at least, shape (n,)."""
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):
-        return np.where(is_latency, problem.output_lengths, 1).astype(np.float64)
+        return np.where(is_latency, problem.output_lengths, 1)
     if not has_minorants(problem.batch_time):
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
@@ -208,7 +209,6 @@ def fewest_replicas(
     threads: int | None = None,
     seed: int = 0,
     progress: Callable[[Progress], object] | None = None,
-    should_stop: Callable[[], bool] | None = None,
 ) -> CapacityResult:
     """Find the fewest replicas with which any scheduler and router reach a share on time.
 
@@ -231,15 +231,20 @@ def fewest_replicas(
         Seed of every random choice.
     progress : Callable[[Progress], object] or None, default None
         Called with the improvements of each number of replicas; returning True ends the search.
-    should_stop : Callable[[], bool] or None, default None
-        Polled; returning True ends the search. With None, Ctrl-C does.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
         A parameter is invalid.
     """
-    search = Search.checked(time_limit, should_stop, threads=threads, seed=seed, progress=progress)
+    search = Search.checked(time_limit, threads=threads, seed=seed, progress=progress)
+    return replicas_within(problem, goal, share, search)
+
+
+def replicas_within(
+    problem: Workload | Instance, goal: OnTime, share: float, search: Search
+) -> CapacityResult:
+    """Do as `fewest_replicas` does, with search options that may have a clock of their own."""
     exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = as_problem(problem)
     if not isinstance(goal, OnTime):

@@ -697,15 +697,16 @@ def shortest_tail(task: Task, stop: Callable[[], bool]) -> Interval:
 
 def fewest_replicas(task: Task, stop: Callable[[], bool]) -> CapacityResult:
     """Enclose the fewest replicas with which enough requests can be on time."""
-    import hindsight
+    from hindsight import OnTime
+    from hindsight.runtime.search import Search
+    from hindsight.sizing import replicas_within
 
     level = task.level
     assert level is not None
 
     def find(one: Task) -> CapacityResult:
-        options: Any = {"threads": 1, "seed": one.seed, "should_stop": stop}
-        goal = hindsight.OnTime(level)
-        return hindsight.fewest_replicas(one.workload, goal, one.share, one.time_limit, **options)
+        search = Search.checked(one.time_limit, stop, threads=1, seed=one.seed)
+        return replicas_within(one.workload, OnTime(level), one.share, search)
 
     known, limit = _with_and_without_reuse(task, find)
     enough: CapacityResult = known
