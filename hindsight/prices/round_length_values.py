@@ -125,21 +125,19 @@ class _Values(NamedTuple):
     deadline: float
 
 
-class _Step(NamedTuple):
-    """A step of the recursion: block k, where it is computed, and G_k."""
-
-    block: Block
-    span: _Span
-    following: _Values
-
-
 @inner
-def _lower_by_steps(at: _Step, tables: Tables, scratch: Scratch, values: FloatArray) -> float:
+def _lower_by_steps(
+    block: Block,
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    values: FloatArray,
+) -> float:
     """(5) Write the lower ends of each grid point for lengths up to X; return what (9) takes off.
 
     Groups of grid points have their tangents in common.
     """
-    block, span, following = at
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
     for x in range(span.high - span.low + 2):
@@ -206,10 +204,14 @@ def _beyond_window(span: _Span, following: _Values, step: float) -> float:
 
 @inner
 def _take_later(
-    at: _Step, tables: Tables, scratch: Scratch, error: float, values: FloatArray
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    error: float,
+    values: FloatArray,
 ) -> None:
     """(5, 6) Lower values by ``error``, by long blocks and by all later grid points."""
-    _, span, following = at
     grid, longest = tables.grid, span.longest
     cells, width = grid.alpha.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
@@ -251,14 +253,20 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
 
 
 @inner
-def _step_back(at: _Step, tables: Tables, scratch: Scratch, values: FloatArray) -> None:
+def _step_back(
+    block: Block,
+    span: _Span,
+    following: _Values,
+    tables: Tables,
+    scratch: Scratch,
+    values: FloatArray,
+) -> None:
     """(4) Compute G_{k-1} from G_k into ``values``; ``following`` reaches as far as any block."""
-    block, span, following = at
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
     _fill_paid(block, span, tables.grid, scratch)
-    error = _lower_by_steps(at, tables, scratch, values)
-    _take_later(at, tables, scratch, error, values)
+    error = _lower_by_steps(block, span, following, tables, scratch, values)
+    _take_later(span, following, tables, scratch, error, values)
 
 
 @step
@@ -297,8 +305,9 @@ def request_values(
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
-    phi, least, left, right, fixed, at, spare = by_point
-    scratch = Scratch(phi, least, left, right, fixed, np.empty(tables.grid.alpha.size))
+    paid = np.empty(tables.grid.alpha.size)
+    scratch = Scratch(by_point[0], by_point[1], by_point[2], by_point[3], by_point[4], paid)
+    at, spare = by_point[5], by_point[6]
     begins = np.empty(max(requests.output) + 1, np.int64)
     for i in range(values.size):
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
@@ -313,7 +322,7 @@ def request_values(
             block = next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
             span = _window(block, low, cut, following, tables.grid, d0)
-            _step_back(_Step(block, span, following), tables, scratch, spare)
+            _step_back(block, span, following, tables, scratch, spare)
             computed = span.high - span.low + 1
             if k == 1:
                 _first_token_late(low, computed, goals.first_token[i], step, spare)
