@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .certificates.format import CertificateError as CertificateError
     from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
     from .certificates.format import MalformedCertificateError as MalformedCertificateError
-    from .certificates.format import Verdict as Verdict
     from .certificates.format import read_certificate as read_certificate
     from .certificates.writing import make_certificate as make_certificate
     from .certificates.writing import write_certificate as write_certificate
@@ -51,7 +50,6 @@ _NAMES = {
         "CertificateError",
         "CertificateTooLargeError",
         "MalformedCertificateError",
-        "Verdict",
         "read_certificate",
     ),
     "certificates.writing": ("make_certificate", "write_certificate"),

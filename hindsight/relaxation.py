@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, overload
@@ -177,6 +178,7 @@ def relax_until(
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     if method == "states":
+        refuse("is for the method 'lagrangian'", tolerance=tolerance is not None)
         return _relax_by_states(instance, search)
     given, instance = instance, pooled(instance)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
@@ -319,9 +321,22 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
     clock = search.clock
     with clock.listening():
         ascent = StateAscent(instance, makespan, threads=search.cores, must_stop=clock.must_stop)
-        ascent.improve(STATE_STEPS, must_stop=clock.must_stop)
-    prices, capacities = ascent.integer_prices()
-    bound, weights = exact_bound(prices, instance), ascent.start_weights()
+        for steps in (0, STATE_STEPS):
+            if steps:
+                ascent.improve(steps, must_stop=clock.must_stop)
+            prices, capacities = ascent.integer_prices()
+            bound, weights = exact_bound(prices, instance), ascent.start_weights()
+            ends = (
+                clock.seconds(),
+                "prices",
+                bound,
+                math.inf,
+                1.0,
+                steps,
+                f"at least {bound} rounds",
+            )
+            if search.progress is not None and search.progress(Progress(*ends)) is True:
+                clock.interrupt()
     return Relaxation(
         instance=instance,
         objective=float(bound),

@@ -62,7 +62,7 @@ def relax(
             instance,
             limit,
             method=method,
-            tolerance=gap,
+            tolerance=None if method == "states" else gap,
             threads=threads,
             progress=show,
         )
