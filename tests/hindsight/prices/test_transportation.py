@@ -9,9 +9,10 @@ from drawn_instances import drawn_instance
 from scipy.optimize import linprog
 
 import hindsight
-from hindsight import mean_busy_time_bound, transportation_bound
+from hindsight import transportation_bound
 from hindsight.exact.horizon import proved_horizon
 from hindsight.prices.transportation import cheapest_flow, small_transportation_bound
+from hindsight.prices.volume import mean_busy_time_bound
 from instances import Instance
 
 

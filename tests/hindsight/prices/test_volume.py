@@ -10,8 +10,7 @@ from brute_force import optimal_total_latency, rows_of
 from drawn_instances import drawn_instance
 from effort import sweep
 
-from hindsight import mean_busy_time_bound
-from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from instances import Instance
 
 
