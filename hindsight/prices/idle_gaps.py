@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import plain_at_first
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.preemptive_schedule import AnySchedule
@@ -93,20 +92,19 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     return CompressedInstance(instance, compressed, shifts)
 
 
-@plain_at_first
 def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
     """Return the rounds by which each request is moved."""
-    shifts = np.zeros(len(order), dtype=np.int64)
+    shifts, found = np.zeros(len(order), dtype=np.int64), []
     block_end = shift = work = 0
-    for index in order:
-        arrival = arrivals[index]
+    for arrival, output in zip(arrivals[order].tolist(), outputs[order].tolist(), strict=True):
         if arrival - shift >= block_end:
             shift = arrival - block_end
             work = 0
-        shifts[index] = shift
+        found.append(shift)
         # Everything of the block completes by its latest arrival plus its work, in moved time.
-        work += outputs[index]
+        work += output
         block_end = arrival - shift + work
+    shifts[order] = found
     return shifts
 
 

@@ -172,13 +172,14 @@ def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
     return _ahead(falling, counts.astype(np.int64), rounds)
 
 
-@plain_at_first
 def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
     """Sum the decreases of prices from each round on, up to a run of rounds without a decrease."""
-    prices, r, ahead = np.zeros(rounds), rounds, 0.0
-    for run in range(len(counts) - 1, -1, -1):
-        for _ in range(counts[run]):
-            r -= 1
-            ahead = ahead + falling[run] if falling[run] > 0 else 0.0
-            prices[r] = ahead
+    prices = np.zeros(rounds)
+    ends = np.cumsum(counts)
+    first = rounds - ends[-1] if len(ends) else rounds
+    each = np.repeat(falling, counts)
+    # Between two runs without a decrease sums begin anew, from the last round on.
+    edges = np.flatnonzero(np.diff(each > 0, prepend=False, append=False)).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        prices[first + begin : first + end] = np.cumsum(each[begin:end][::-1])[::-1]
     return prices

@@ -66,7 +66,6 @@ def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch)
     for module, name in (
         (list_scheduling, "_place"),
         (volume, "_fill"),
-        (volume, "_ahead"),
         (starts, "cheapest_starts"),
     ):
         monkeypatch.setattr(module, name, compilation.plain(getattr(module, name)))
