@@ -1,14 +1,15 @@
-"""The ascent of every dual function: by Adam, or by L-BFGS-B on a smooth one.
+"""Maximise concave dual functions of prices, by Adam or by L-BFGS-B.
 
-A dual function of prices is concave and bounds an optimum from below. Its minima (over what a
-request does) and maxima (over what runs together) become soft at a temperature, the *heat*: an
-entropic smoothing after Nesterov (2005), whose gradient is exact. An ascent runs in stages in which
-the heat falls. Prices prove nothing by themselves: each dual evaluates them again exactly.
+A dual function of prices is concave and bounds an optimum from below. It contains minima (over the
+choices of a request) and maxima (over sets of requests that run together). Both are smoothed at a
+temperature, the *heat*: an entropic smoothing after Nesterov (2005), whose gradient is exact. An
+ascent runs in stages in which the heat falls. The ascent proves nothing: the bound of the final
+prices is computed separately, in integers or with outward rounding.
 
-- *Adam* (Kingma and Ba, 2015) steps along the running mean of the gradient over the root of its
-  mean square. It needs no function values, so that a dual may be evaluated in parts.
-- *L-BFGS-B* (Byrd, Lu, Nocedal, Zhu 1995) needs values and estimates curvature from some steps
-  back, which pays where a request couples the prices of many rounds.
+- *Adam* (Kingma and Ba, 2015) steps along the running mean of the gradient, divided by the root of
+  its mean square. It needs no function values, so a dual may be evaluated for some requests only.
+- *L-BFGS-B* (Byrd, Lu, Nocedal, Zhu 1995) needs smooth values and estimates curvature from previous
+  steps. This pays off where one request couples the prices of many rounds.
 
 References
 ----------
@@ -37,18 +38,18 @@ REMEMBERED = 20
 
 
 class Evaluation(NamedTuple):
-    """A dual function at some variables.
+    """Value and gradient of a dual function at a point.
 
     Attributes
     ----------
     value : float
-        The dual function itself; -inf where it was not computed.
+        Value of the dual function; -inf if it was not computed.
     smooth : float
-        Its smooth minorant; Adam does not read it.
+        Value of its smooth minorant, which Adam does not read.
     gradient : float64 array
         Gradient of the smooth minorant, with the shape of the variables.
     solution : Any, default None
-        The fractional solution that belongs to the variables, of a form of the dual's own.
+        Fractional primal solution at the variables, in a form that depends on the dual.
     """
 
     value: float
@@ -58,10 +59,10 @@ class Evaluation(NamedTuple):
 
 
 class Dual(Protocol):
-    """A dual function of variables, usually the prices themselves."""
+    """Dual function to maximise; its variables are usually prices."""
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """Evaluate the function and its smooth minorant of a heat.
+        """Evaluate the function, and its smooth minorant at a heat (temperature).
 
         Raises
         ------
@@ -78,7 +79,7 @@ class Settings(NamedTuple):
     gains : tuple[float, float], default (0.1, 0.01)
         Weights of the latest gradient in the mean, and of its square in the mean square.
     damping : float, default 1e-3
-        Added to the root of the mean square: gradients far below it make small steps.
+        Added to the root of the mean square, so that gradients far below it make small steps.
     lowest, highest : float, optional
         Bounds of every variable; the default is x >= 0.
     """
@@ -90,18 +91,18 @@ class Settings(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A part of an ascent.
+    """Stage of an ascent: its method, heats and step sizes.
 
     Attributes
     ----------
     steps : int
-        Most evaluations of Adam, or most steps of L-BFGS-B.
+        Largest number of evaluations by Adam, or of steps of L-BFGS-B.
     heats : tuple[float, float]
-        First and last heat, which falls geometrically; L-BFGS-B uses the first.
+        First and last heat of Adam, which falls geometrically; L-BFGS-B uses the first only.
     rates : tuple[float, float] or None, default None
-        First and last size of Adam's steps; None takes L-BFGS-B.
+        First and last step size of Adam; None selects L-BFGS-B.
     tolerance : float, default 0.0
-        Smallest relative gain of a step of L-BFGS-B; a smaller gain ends the stage.
+        Smallest relative gain per step of L-BFGS-B; a smaller gain ends the stage.
     """
 
     steps: int
@@ -111,7 +112,7 @@ class Stage(NamedTuple):
 
 
 ADAM = Settings()
-"""Default parameters."""
+"""Default parameters of `Adam`."""
 
 
 @njit
@@ -134,14 +135,14 @@ def _step(
 
 
 class Adam:
-    """Adam within a box.
+    """Adam with a lower and an upper bound on every variable.
 
     Parameters
     ----------
     x : float64 array
         Initial point, a contiguous array of any shape; steps change it in place.
     settings : Settings, optional
-        Its parameters.
+        Parameters of Adam.
     """
 
     def __init__(self, x: FloatArray, settings: Settings = ADAM) -> None:
@@ -151,7 +152,7 @@ class Adam:
     def step(self, gradient: FloatArray, rate: float) -> None:
         """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
         self._steps += 1
-        # The means begin at 0; divide out that bias.
+        # The means begin at 0; correct that bias.
         gain, square_gain = self._settings.gains
         corrections = (1.0 - (1.0 - gain) ** self._steps, 1.0 - (1.0 - square_gain) ** self._steps)
         flat = gradient.reshape(-1)
@@ -159,7 +160,7 @@ class Adam:
 
 
 class Best:
-    """The variables of the largest value of the dual function that was evaluated."""
+    """Keep the variables at which the dual function has been largest so far."""
 
     def __init__(self, x: FloatArray) -> None:
         self.x, self.value = x, -math.inf
@@ -179,18 +180,18 @@ def ascend(
     must_stop: Callable[[], bool] = never,
     settings: Settings = ADAM,
 ) -> FloatArray:
-    """Improve variables in stages and return the last ones.
+    """Maximise a dual function in stages and return the final variables.
 
     Parameters
     ----------
     dual : Dual
         The dual function.
     x : float64 array
-        First variables, of any shape; they stay as they are.
+        Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]
-        Stages in order. Adam begins anew in each.
+        Stages in order. Adam is restarted in each.
     stepped : Callable, optional
-        Called with the variables and their evaluation, for the first ones of a stage and after each
+        Called with the variables and their evaluation, at the start of a stage and after each
         step. Returning True ends the ascent. Adam changes the variables in place afterwards.
     must_stop : Callable[[], bool], default never
         Polled after ``stepped``; returning True ends the ascent.
@@ -200,7 +201,7 @@ def ascend(
     Returns
     -------
     float64 array
-        Variables after the last whole step.
+        Variables after the last completed step.
     """
     last = [x.copy()]
 
@@ -208,7 +209,7 @@ def ascend(
         return stepped(x, found) is True or must_stop()
 
     try:
-        # BLAS threads would only spin, which on a busy machine takes most of the time.
+        # Idle BLAS threads would spin, which takes most of the time on a busy machine.
         with threadpool_limits(1, "blas"):
             for stage in stages:
                 if stage.rates is None:
@@ -245,7 +246,7 @@ def _climb_by_curvature(
     stage: Stage,
     is_over: Callable[[FloatArray, Evaluation], bool],
 ) -> None:
-    # Imported here: it takes a fifth of a second to load, and most solves do without.
+    # Imported here: it takes 0.2 s to load, and most solves do not need it.
     from scipy.optimize import minimize
 
     tried: list[Any] = []
@@ -259,7 +260,7 @@ def _climb_by_curvature(
         return -found.smooth, -found.gradient
 
     def accept(_: FloatArray) -> None:
-        # L-BFGS-B evaluates nothing between a step and its report.
+        # L-BFGS-B accepts a step right after evaluating it: the last point tried is the new one.
         last[0] = tried[0]
         if is_over(*tried):
             raise StoppedEarlyError

@@ -1,4 +1,4 @@
-"""Deadlines of requests that are to be on time, for bounds in seconds."""
+"""Deadlines of requests under service levels, for bounds in seconds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from instances.service_level import Limits
 from .minorants import AffineMinorant, own_seconds
 
 LATER = 1e-8
-"""By this share of itself a deadline on the clock is later, for the roundings of two clocks: of the
-schedule, whose 10^7 rounds at most each round their end within 2^-53, and of the bound."""
+"""Share by which deadlines are postponed, to cover rounding: of the schedule's clock (at most 10^7
+rounds, with each end rounded within 2^-53), and of the bound's clock."""
 
 
 def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
-    """Return the least seconds of each request to its first and to its last token, shape (n,)."""
+    """Return the seconds to the first and to the last token of each request alone, shape (n,)."""
     workload = relaxed(workload)
     s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
     coefficients = tuple(map(float, minorant))
@@ -27,16 +27,16 @@ def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray,
 
 
 class Deadlines(NamedTuple):
-    """Deadlines that nobody who is on time misses, shape (n,) each.
+    """Deadlines that every request on time meets, shape (n,) each.
 
     Attributes
     ----------
     output : int64 array
-        Tokens that matter: 1 where only the first token has a deadline before prices end.
+        Number of tokens to price: 1 if only the first token has a deadline before prices end.
     end, first_token : float64 array
-        Seconds on the clock, ``end`` being finite.
+        Deadlines of the last and of the first token, in seconds on the clock.
     known : float64 array
-        1 for requests that are never on time, 0 for those that are at no price, else NaN.
+        1 for requests that are always late, 0 for those that can be on time for free, else NaN.
     """
 
     output: IntArray
@@ -46,7 +46,7 @@ class Deadlines(NamedTuple):
 
     @classmethod
     def none(cls, output: IntArray) -> Deadlines:
-        """Return those of requests whose latency counts."""
+        """Return infinite deadlines, for bounds on latency."""
         never = np.full(len(output), np.inf)
         return cls(output, never, never, np.full(len(output), np.nan))
 
@@ -54,11 +54,11 @@ class Deadlines(NamedTuple):
     def of(
         cls, workload: Workload, minorant: AffineMinorant, limits: Limits, horizon: float
     ) -> Deadlines:
-        """Return the deadlines of all requests where nothing has a price after ``horizon``.
+        """Return the deadlines of all requests, for prices that are 0 after ``horizon`` seconds.
 
-        A limit on the time per token excludes requests that cannot keep it alone, and together with
-        one on the first token it bounds the latency. On its own it is not used any further, which
-        can only raise the bound on who is on time.
+        A limit on the time per token excludes requests that exceed it even when running alone.
+        Together with a limit on the first token it also bounds the latency. Otherwise it is
+        ignored, which can only raise the bound on the number of requests on time.
         """
         a, o = workload.arrival_times, np.asarray(workload.output_lengths)
         first, own = own_times(workload, minorant)
@@ -69,13 +69,13 @@ class Deadlines(NamedTuple):
         end, first_token = later(limits.latest(o)), later(limits.first_token)
         late = (a + own > end) | (a + first > first_token)
         late |= a + own - first > later(limits.decode(o))
-        # Who may wait until nothing has a price pays for the first token at most.
+        # A request that may finish after prices end pays for its first token at most.
         free = np.maximum(a, horizon)
         waits = end >= free + own
         paid_late = np.where(waits & (first_token >= free + first), 0.0, np.nan)
         known = np.where(late, 1.0, paid_late)
         short = waits | late
         end = np.where(short, first_token, end)
-        # No clock gets to a deadline that is known not to matter.
+        # A request of known value is not evaluated: its arrival is a finite stand-in.
         end = np.where(np.isnan(known), end, a)
         return cls(np.where(short, 1, o), end, first_token, known)

@@ -1,4 +1,4 @@
-"""Removal of the time in which no optimal schedule runs anything.
+"""Removal of idle gaps: rounds in which no optimal schedule runs a request.
 
 Sort the requests by arrival and cut them into blocks wherever the next arrival comes no earlier
 than E = (latest arrival of the block) + (sum of the block's output lengths), counted from the
@@ -38,9 +38,9 @@ class CompressedInstance(NamedTuple):
     original : Instance
         The instance from which the gaps were removed.
     instance : Instance
-        The instance with moved arrival times; ``original`` itself where nothing moves.
+        The instance with moved arrival times; ``original`` itself if there are no gaps.
     shifts : int64 array
-        Rounds each request was moved towards 0, shape (n,).
+        Number of rounds by which each request was moved towards 0, shape (n,).
     """
 
     original: Instance
@@ -56,7 +56,7 @@ class CompressedInstance(NamedTuple):
     def moved(self, schedule: AnySchedule) -> AnySchedule | None:
         """Turn a schedule of `original` into one of `instance`.
 
-        None if that breaks it: a block does not complete before the next begins.
+        Return None if a block does not complete before the next one begins.
         """
         if self.instance is self.original:
             return schedule
@@ -65,7 +65,7 @@ class CompressedInstance(NamedTuple):
 
     @property
     def latest(self) -> int:
-        """Return the most rounds by which a request was moved."""
+        """Return the largest shift of a request, in rounds."""
         return int(self.shifts.max())
 
 
@@ -77,8 +77,8 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     instance : Instance
         The problem.
     kept : int, default 1
-        Rounds that a block keeps after its latest arrival, for each round of its work. More than 1
-        leaves some of the gap.
+        Rounds kept after a block's latest arrival, as a multiple of its sum of output lengths.
+        Values above 1 keep part of the gap.
     """
     arrivals, work = instance.arrival_times, kept * instance.output_lengths
     shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
@@ -109,12 +109,12 @@ def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
-    """Return for each request the moved round in which the next block begins, shape (n,).
+    """Return, for each request, the round in moved time in which the next block begins.
 
-    2^62 for requests of the last block.
+    Shape (n,); 2^62 for requests of the last block.
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
-    # Later blocks are moved by more.
+    # Each block has its own shift, and later blocks have larger ones.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

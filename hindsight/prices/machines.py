@@ -1,6 +1,6 @@
-r"""Bounds on latencies in seconds that need no program: own time, one machine, mean busy times.
+r"""Lower bounds on latencies in seconds without a solver, from requests alone and one machine.
 
-**What a bound must survive.** Round q lasts D_q >= d0 + d1 (tokens processed) + d2 (KV tokens of
+**Assumptions.** Round q lasts D_q >= d0 + d1 (tokens processed) + d2 (KV tokens of
 the batch). At its start, each request that has arrived is absent, or only held, or processes a
 chunk of its prompt (and holds that, or all of it), or advances: step k emits its k-th token and
 ends with s + k tokens held. Whatever is in the cache is at most M. Requests may be evicted (all
@@ -10,11 +10,11 @@ and the machine may idle.
 Let the last attempt of each step count. Then request i advances in o rounds r_1 < ... < r_o that
 begin at a_i or later; it processes a token or more in each and holds s + k in r_k; and in the
 rounds before r_1 in which chunks of its prompt are processed, together with r_1, it processes s
-tokens of it in all: whoever finds tokens of an earlier attempt still stored, and does not process
-them again, has processed each of them before. Nothing else is used: what a preemption makes a
-scheduler process again only adds to it. With a minorant (`hindsight.prices.minorants`), shorten
-every round to the length the minorant gives and idle for the rest: nobody completes later, so
-rounds may be taken to last just that.
+tokens of it in all: a request that finds tokens of an earlier attempt still stored, and does not
+process them again, has processed each of them before. Nothing else is used: tokens processed again
+after a preemption only add work. With a minorant (`hindsight.prices.minorants`), shorten every
+round to the length the minorant gives and idle for the rest: no request completes later, so rounds
+may be taken to last just that.
 
 **Other memory rules.** All bounds are those of `relaxed` workloads: prompts of s - u tokens where
 the newest u tokens are not stored yet, and as much memory M as whole blocks have. Step k stores
@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants, is_known
 
 MEAN_UNIT = 2**60
-"""Mean busy times are rounded down to multiples of its inverse, to keep denominators small."""
+"""Mean busy times are rounded down to multiples of 1 / MEAN_UNIT, to keep denominators small."""
 
 
 class SecondsBound(NamedTuple):
@@ -95,16 +95,16 @@ class SecondsBound(NamedTuple):
     Attributes
     ----------
     total : Fraction
-        No scheduler's sum is below it; exact, or rounded down.
+        Lower bound for every scheduler, in seconds; exact, or rounded down.
     name : str
-        "own time", "one machine" or "mean busy times".
+        Kind of bound, such as "own time", "one machine" or "mean busy times".
     minorant : AffineMinorant or None
         Minorant used for the bound; None if it needs none.
     requests : int
         Number of requests in the sum.
     certified : bool
-        Whether the minorant follows from the definition of the batch time, rather than from its
-        own claim. All bounds are computed in fractions or in floats with outward rounding.
+        Whether the minorant is proved from the definition of the batch time, rather than only
+        declared by it. All bounds are computed in fractions or in floats with outward rounding.
     """
 
     total: Fraction
@@ -120,7 +120,7 @@ class SecondsBound(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A request on the machine of speed K, in integer units of time chosen for the bound.
+    """A request as a job on the machine of speed K; times are in the integer units of `_jobs`.
 
     Attributes
     ----------
@@ -129,9 +129,9 @@ class _Job(NamedTuple):
     own : int
         Least time from the start of its first round to the end of its last.
     seconds : int
-        Time p_i / K that it takes alone.
+        Processing time p_i / K.
     moment : int
-        Twice that times the least time from the mean of its charges to its completion.
+        2 * ``seconds`` * (least time from the mean time of its charges to its completion).
     """
 
     release: int
@@ -143,9 +143,9 @@ class _Job(NamedTuple):
 def _jobs(
     workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
 ) -> tuple[list[_Job], int]:
-    """Return the requests, and the units of time per second that make all quantities integers."""
+    """Return the jobs, and the number of time units per second that makes all times integers."""
     workload = relaxed(workload)
-    # In units K times as short, p_i / K is a whole number too.
+    # In units shorter by a factor of K, p_i / K is an integer too.
     K = workload.replicas
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
@@ -169,7 +169,7 @@ def _jobs(
 
 
 class _Piece(NamedTuple):
-    """A piece of a job that the machine serves; ``last`` marks the piece that completes it."""
+    """An uninterrupted piece of a job on the machine; ``last`` marks the one that completes it."""
 
     job: int
     start: int
@@ -178,7 +178,7 @@ class _Piece(NamedTuple):
 
 
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
-    """Simulate one machine that serves the job of least (remaining) p_i, with preemption."""
+    """Simulate one preemptive machine that serves the job of least (remaining) p_i first."""
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
@@ -200,7 +200,7 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
         if not left[i]:
             heapq.heappop(waiting)
         elif remaining:
-            waiting[0] = (left[i], i)  # only its key fell: it stays on top
+            waiting[0] = (left[i], i)  # its sort key only fell, so it stays on top of the heap
 
 
 def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
@@ -228,11 +228,11 @@ _BOUNDS = {"own time": _own_time, "one machine": _one_machine, "mean busy times"
 def mean_busy_prices(
     workload: Workload, minorant: AffineMinorant
 ) -> tuple[list[float], list[float]]:
-    """Return times and, at each, the value of a second of the machine in the mean busy times.
+    """Return times, and the price of a machine second at each, from the mean busy times.
 
-    The value is the number of requests, counted in fractions, that a delay of a second delays: the
-    integral of 1 / p of the job served, up to the next idle time. With K replicas it is that of a
-    second of one of them. Floats suffice: prices prove nothing.
+    The price is the (fractional) number of requests that a delay of one second delays: the
+    integral of 1 / p of the job served, up to the next idle time. With K replicas it is the price
+    of a second of one replica. Floats suffice, as the ascent only starts from these prices.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
     times: list[float] = []
@@ -289,6 +289,6 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds on the sum of times to first token, by name.
 
-    They are as in `machine_bounds`, for the rounds up to the one that emits the first token.
+    They are those of `machine_bounds`, restricted to rounds until the first token is emitted.
     """
     return _bounds(workload, batch_time, [1] * len(workload))

@@ -1,4 +1,4 @@
-"""Affine functions below a batch time, the only facts that the bounds in seconds use of it."""
+"""Affine lower bounds on a batch time: all that the bounds in seconds use of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from instances.validation import as_fraction, decimal
 
 
 class AffineMinorant(NamedTuple):
-    """Affine lower bound d0 + d1 * (tokens processed) + d2 * (tokens of the batch) on a round.
+    """Lower bound d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch) on a round's length.
 
     The batch is the set of requests that advance or process a chunk of their prompt. Requests that
     are only held may cost more time, which is not counted. The coefficients are exact.
@@ -23,11 +23,11 @@ class AffineMinorant(NamedTuple):
     Attributes
     ----------
     d0 : Fraction
-        Seconds a round, > 0.
+        Seconds per round, > 0.
     d1 : Fraction
-        Seconds a processed token, >= 0.
+        Seconds per processed token, >= 0.
     d2 : Fraction
-        Seconds a KV token of the batch, >= 0.
+        Seconds per KV token of the batch, >= 0.
     """
 
     d0: Fraction
@@ -45,7 +45,7 @@ def own_seconds(
     token: float,
     held: float,
 ) -> FloatArray:
-    """Return the sum over a request's steps, each of one round: its seconds, or its charges."""
+    """Return overhead + token * processed + held * KV tokens, summed over a request's rounds."""
     return (
         output * overhead
         + token * (prompt + output - 1)
@@ -74,7 +74,7 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 
 
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
-    """Return lines of slope >= 0 that no point lies below, each through one or two points."""
+    """Return lines of slope >= 0 below all points, each through one or two of the points."""
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
         slope = (y1 - y0) / (x1 - x0)
@@ -111,12 +111,12 @@ _KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
 
 
 def is_known(batch_time: object) -> bool:
-    """Tell whether minorants follow from its definition; for a subclass they do not."""
+    """Return whether minorants follow from the batch time's exact class; a subclass may differ."""
     return type(batch_time) in _KNOWN
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Tell whether `affine_minorants` has any for it, known or declared."""
+    """Return whether `affine_minorants` supports a batch time, as known or as declared."""
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
 
@@ -131,28 +131,29 @@ def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMi
         for d0, d1, d2 in batch_time.minorants(memory_limit)
     ]
     if not found:
-        raise InvalidValueError("batch time", "minorants", found, "are none")
+        raise InvalidValueError("batch time", "minorants", found, "is empty")
     return found
 
 
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
-    """Return affine functions that no round of a batch time is shorter than.
+    """Return affine lower bounds on the length of every round of a batch time.
 
-    A round that advances or processes anything processes at least one token, and at
-    most M: a request processes no more tokens than it holds, and all hold M at most. So it is
-    enough to lie below the batch time on ``1 .. M``.
+    A round that advances or processes any request processes at least one token, and at most M: a
+    request processes no more tokens than it holds, and all hold M at most. So a minorant need only
+    lie below the batch time on ``1 .. M``.
 
-    - `AffineTime`: itself. `UnitTime`: the constant. `IterationTime` counts what advances and not
-      what is held, and so does a minorant: itself with its d1 as d2.
-    - `TiledTime`: attention is at least one kernel, as whoever advances or processes anything
-      decodes or processes a prompt, and the KV tokens of the batch; squares and products are not
-      counted. In a tile the table is constant and no such line falls, so it lies below everywhere
+    - `AffineTime`: itself. `UnitTime`: the constant. `IterationTime` counts only requests that
+      advance, not those held, and so does a minorant: itself with its d1 as d2.
+    - `TiledTime`: attention takes at least one kernel, as each request of the batch decodes or
+      processes a prompt, and the KV tokens of the batch; squares and products are not counted. In
+      a tile the table is constant and no such line falls, so it lies below everywhere
       if it does at the tile's last number of tokens up to M. Between entries those values are
       linear in that number: the entries, the first tile, the last whole one and M are all that
       matter. A function of one variable on an interval lies above the lines through the edges of
       the lower convex hull of its kinks and ends, and above its least value. Edges that meet the
       axis at 0 or below are left out (d0 > 0 is what the bounds divide by).
-    - Another one that has the method of `DeclaresMinorants`: what it declares, on its word.
+    - Any other batch time with the method of `DeclaresMinorants`: the minorants it declares,
+      without a check.
 
     Coefficients are taken as the decimals they are written as.
 
@@ -166,7 +167,7 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     Raises
     ------
     InvalidTypeError
-        Any other batch time, as nothing is known about the length of its rounds.
+        The batch time is of another class, about whose rounds nothing is known.
     InvalidValueError
         Declared coefficients are out of range.
     """

@@ -1,10 +1,10 @@
 """Prices for `hindsight.prices.round_lengths`, by ascent on an approximation of the bound.
 
-Prices prove nothing by themselves: whatever comes out here is a bound only by `PricedValues`. So
-the values V_i are approximated freely (`hindsight.prices.round_length_kernels`).
+Prices prove nothing by themselves: only `PricedValues` computes their bound. So the ascent may
+approximate the values V_i (`hindsight.prices.round_length_kernels`).
 
-Time beyond the horizon T has no price, here as in the bound: a last cell that went on for ever
-would make late requests look dear at no cost to the integral.
+Time beyond the horizon T has no price, here as in the bound: a last cell without an end would
+charge late requests and add nothing to the integral.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ SLICES = 8
 """Number of parts of a subset, fixed so that sums do not depend on the number of threads."""
 
 SUBSET = 2_500
-"""About the number of requests that a turn of the ascent evaluates, instead of all."""
+"""Approximate number of requests evaluated per turn (step) of the ascent."""
 
 FIRST_WINDOW = 4.0
-"""Seconds after arrival in which a request is first evaluated, in its latency in the schedule."""
+"""Length of a request's first window of evaluation, in multiples of its latency in the schedule."""
 
 ROW_CELLS = 8
-"""Number of cells with one gamma."""
+"""Number of consecutive cells that share one gamma."""
 
 BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
-"""Initial prices, as shares of the machine's value and of the number of requests present."""
+"""Factors of the initial prices: of `mean_busy_prices`, and of the number of requests present."""
 
 FULL = 0.8
-"""Share of the memory above which a round's price is at first partly shared by memory."""
+"""Memory utilisation above which half of an initial price is charged for memory."""
 
 STEPS = 8
-"""Moments of a cell with a value, where deadlines count: a deadline blurs by about one of them."""
+"""Grid points per cell where deadlines count: a deadline is blurred by about one grid step."""
 
 RATE, FAST_RATE = 0.12, 0.25
-"""Changes of the logarithm of a price in the first turns; the latter where deadlines count, with
-prices that are many times too high or low at first."""
+"""Initial step of the logarithm of a price. The larger one is for deadlines, where initial prices
+may be many times too high or too low."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
-"""Work that a round offers, in units of d0; the longest possible round is added."""
+"""Lengths of rounds beyond d0, in units of d0; the longest possible round is added."""
 
 
 def _load(
     arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
 ) -> FloatArray:
-    """Return the share of the machine, at most 1, that charges evenly spread to their ends take."""
+    """Return the machine's utilisation if each charge is spread evenly from arrival to end."""
     rate = charges / np.maximum(end - arrival, 1e-9)
     begun = np.append(0.0, np.cumsum(rate))[np.searchsorted(arrival, moments)]
     order = np.argsort(end)
@@ -86,7 +86,7 @@ def _first_prices(
     begins: FloatArray,
     deadlines: Deadlines | None,
 ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return first prices of cells, and whether the memory of a row of cells is nearly full."""
+    """Return the initial price of each cell, and whether memory is nearly full in each row."""
     d0, d1, d2 = map(float, minorant)
     a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
     s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
@@ -96,7 +96,7 @@ def _first_prices(
         ends = np.sort(schedule.completion_times)
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
         busy = BUSY_SHARE * np.interp(middles, times, worth)
-        # A delay of one replica delays its share of them.
+        # A delay of one replica delays its share of the requests present.
         price = np.maximum(busy, PRESENT_SHARE * present / replicas) + 0.1
     else:
         charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
@@ -110,37 +110,37 @@ class RoundLengthAscent:
     """Price ascent by Adam on log pi and logit gamma.
 
     Prices start from `mean_busy_prices` or from the number of requests present in a schedule, since
-    a delay at any moment delays all of those.
+    a delay at any moment delays all requests present.
 
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule
         A good schedule of the workload.
     minorant : AffineMinorant
-        Minorant for `PricedValues`.
+        Minorant of the batch time, as in `PricedValues`.
     horizon : float
-        Seconds from 0 on that have prices, beyond the end of the schedule.
+        Time until which there are prices, in seconds; beyond the end of the schedule.
     cell : float
-        Seconds with one price, a power of two.
+        Length of a cell (an interval with one price) in seconds, a power of two.
     iterations : int, default 150
-        Number of iterations over which steps become smallest.
+        Number of passes over all requests in which steps shrink to the smallest.
     deadlines : Deadlines or None, default None
         With deadlines the values are those of *Service levels*, and being late costs 1.
 
     Attributes
     ----------
     cell : float
-        Seconds with one price now.
+        Current length of a cell in seconds.
     subsets : int
-        Turns that evaluate every request once.
+        Number of turns in which every request is evaluated once.
     estimate : float
         Bound on the mean latency that the best prices would give, not certified.
     horizon : float
         See the parameter.
     values : float64 array
-        Approximations of V_i, seconds, shape (n,): for the allowance of `PricedValues`.
+        Approximations of V_i in seconds, shape (n,), to choose the allowance of `PricedValues`.
     turns : int
-        Evaluations so far.
+        Number of evaluations so far.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class RoundLengthAscent:
             o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         self._given = Requests(a, s, o)
-        # Deal requests out, so that subsets and their parts are alike.
+        # Deal requests out in turn, so that subsets and their parts are alike.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
             [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]
@@ -193,7 +193,7 @@ class RoundLengthAscent:
             turns -= 1
 
     def refine(self) -> None:
-        """Halve the cells, and go on from the present prices."""
+        """Halve the cells, and continue from the current prices."""
         self.cell /= 2
         cells = math.ceil(self.horizon / self.cell) + 1
         before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
@@ -210,14 +210,14 @@ class RoundLengthAscent:
         return RoundLengthPrices(self.cell, density, gamma[self._row])
 
     def _begin(self, log_price: FloatArray, logit: FloatArray) -> None:
-        """Take steps from here."""
+        """Restart Adam from these variables."""
         self._log_price, self._logit = log_price, logit
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         self._price_steps = Adam(log_price, settings)
         self._logit_steps = Adam(logit, settings._replace(highest=7.0))
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
-        """Evaluate once, and take a step; return False if stopped."""
+        """Evaluate one subset and take a step; return False if stopped."""
         cell = self.cell
         price = np.exp(self._log_price)
         price[-1] = 0.0
@@ -253,13 +253,13 @@ class RoundLengthAscent:
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
         capacity = cell * self._replicas
         estimate = float(self.values.sum() - capacity * price.sum()) / n
-        # Of several subsets some values are of earlier prices: then the last prices count.
+        # With several subsets, some values belong to earlier prices: then keep the last prices.
         if estimate > self.estimate or self.subsets > 1:
             self.estimate, self._best = estimate, (price, gamma)
         done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
-        # Shares that change fast from 0 to 1 make prices that the evaluation bounds badly.
+        # If gamma jumps between 0 and 1, the evaluation gives a weak bound.
         turning = 3 if self._deadlines is None else 1
         self._price_steps.step((by_price - capacity) * price / n, rate)
         self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)

@@ -1,9 +1,10 @@
 """Approximate values of requests under prices of machine time, and their derivatives.
 
-Steps of a request run in blocks of about fifteen alike, lengths of rounds are those of a few
-classes, time has a coarse grid. A block pays the price of the cell of its middle, or where
-deadlines count, as cells are about as long as these, of each moment. The recursion's adjoint is a
-subgradient: seconds of each cell a request pays for, by memory and by work.
+A *block* is about fifteen steps of a request in rounds of equal length. Rounds have one of a few
+lengths (*classes*), and the time grid is coarse. A block pays the price of the cell at its middle.
+Where deadlines count, cells are about as long as deadlines, so a block pays the price of each
+moment. The adjoint of the recursion gives a subgradient: the seconds of each cell that a request
+pays for, by memory and by work.
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ from .round_length_tangents import Machine
 from .round_length_values import Goals
 
 BLOCK = 15
-"""Steps of a request that run alike; with many more, long requests seem too expensive."""
+"""Steps per block; with many more, long requests seem too expensive."""
 
 BLOCKS = 40
-"""Most blocks of a request."""
+"""Largest number of blocks per request."""
 
 
 class Model(NamedTuple):
-    """Machine, prices and lengths of rounds for the values of requests.
+    """Machine, prices and round lengths from which values of requests are computed.
 
     Attributes
     ----------
     machine : Machine
-        M and the minorant.
+        Memory limit M and the minorant.
     cell : float
-        Seconds with one price.
+        Length of a cell (an interval with one price) in seconds.
     lengths : float64 array, shape (classes,)
-        Of rounds, seconds, ascending.
+        Round lengths in seconds, ascending.
     price : float64 array, shape (cells,)
-        Price of a second in each cell.
+        Price per second in each cell.
     gamma : float64 array, shape (rows,)
-        Share of a price that is paid by memory.
+        Share of the price that is charged for memory, by row of cells.
     row : int64 array, shape (cells,)
-        Entry of ``gamma`` that holds in each cell.
+        Row of ``gamma`` of each cell.
     penalty : float
-        What being late costs, 1; infinite where latency counts.
+        Cost of being late, 1; infinite where latency counts.
     step : float
-        Seconds between two moments with a value: a cell, or less where deadlines count.
+        Step of the time grid in seconds: a cell, or less where deadlines count.
     by_memory, by_work : float64 array, shape (cells + 1,)
-        Integrals of both prices up to each cell.
+        Integrals of the price of memory and of the price of work, up to the start of each cell.
     stop : int64 array, shape (1,)
-        Not 0 if the answer is not needed any more.
+        Not 0 once the answer is no longer needed.
     """
 
     machine: Machine
@@ -69,7 +70,7 @@ class Model(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values of requests, and the derivatives of their sum in prices and shares."""
+    """Values of requests, and the derivatives of their sum by ``price`` and by ``gamma``."""
 
     values: FloatArray
     by_price: FloatArray
@@ -77,16 +78,16 @@ class Answer(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Steps of a request that run alike.
+    """Consecutive steps of a request in rounds of equal length.
 
     Attributes
     ----------
     size : float
         Number of steps.
     work, shared : float
-        Charges shared by work and by memory, seconds per step.
+        Charges for work (w) and for memory (d0 kv / M + w), in seconds per step.
     rest : float
-        Least own seconds of the steps after the block.
+        Least duration of the request's steps after the block, in seconds.
     """
 
     size: float
@@ -101,11 +102,11 @@ class _Run(NamedTuple):
     Attributes
     ----------
     begin, width : int
-        Grid points at which values of a request are stored.
+        Range of grid points at which values of a request are stored.
     classes : float64 array, shape (3, classes)
         See `_fill_classes`.
     after : float64 array
-        Of the grid points, what holds after the block.
+        Value after the block at each grid point, or derivative by that value.
     """
 
     begin: int
@@ -116,13 +117,13 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int) -> int:
-    """Return the number of blocks after the first step, which is one alone."""
+    """Return the number of blocks after the first step, which is a block by itself."""
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // BLOCK)))
 
 
 @step
 def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
-    """Return block g of a request; all but the first have about as many steps."""
+    """Return block g of a request; all but the first have about equally many steps."""
     M, d0, d1, d2 = machine
     parts = max(1, _blocks_after_first(output))
     first = 0 if g == 0 else 1 + (output - 1) * (g - 1) // parts
@@ -135,9 +136,9 @@ def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
 
 @step
 def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
-    """Fill the seconds of a block in rounds of each class, and shares by memory and by work.
+    """Write a block's seconds and its shares of a round's memory and work, for each class.
 
-    Returns the first class whose rounds hold the block's work.
+    Returns the first class whose rounds are long enough for the block's work.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -152,13 +153,13 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 
 @step
 def _cell(now: float, model: Model) -> int:
-    """Return the cell of a moment; the least of floats first, as no integer holds a long time."""
+    """Return the cell of a moment; take the minimum in floats, as a long time may overflow."""
     return int(min(now / model.cell, model.price.size - 1.0))
 
 
 @step
 def _between(until: FloatArray, begin: float, end: float) -> float:
-    """Return the integral of a price from one moment to another, counted in cells."""
+    """Return the integral of a price between two moments, which are given in cells."""
     last = until.size - 2.0
     first, final = int(min(begin, last)), int(min(end, last))
     below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
@@ -170,7 +171,7 @@ def _between(until: FloatArray, begin: float, end: float) -> float:
 def _cheapest(
     run: _Run, m: int, rest: float, first: int, best: float, model: Model
 ) -> tuple[float, int]:
-    """Return the least value for a block beginning at m, and its class; ``best``, -1 if none."""
+    """Return the least value of a block that begins at m and its class, or ``best`` and -1."""
     classes, after, choice = run.classes, run.after, -1
     now = (run.begin + m) * model.step
     for j in range(first, model.lengths.size):
@@ -186,7 +187,7 @@ def _cheapest(
             cost += _between(model.by_work, begins, ends) * classes[2, j]
         if cost >= best:
             continue
-        # The value after the block is interpolated; beyond the window it is own time alone.
+        # Interpolate the value after the block; beyond the window only own time counts.
         place = min(m + lasts / model.step, float(run.width))
         k = int(place)
         if k >= run.width:
@@ -202,7 +203,7 @@ def _cheapest(
 
 @step
 def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Answer) -> None:
-    """Let a share of the request run the block from m on in a class; add it to what is after."""
+    """Run a share of the block from m on in a class; add derivatives by prices and by ``after``."""
     now = (run.begin + m) * model.step
     classes = run.classes
     lasts, by_memory, by_work = classes[0, choice], classes[1, choice], classes[2, choice]
@@ -225,7 +226,7 @@ def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Ans
 
 @step
 def _at_last(now: float, deadline: float, model: Model) -> float:
-    """Return what it is worth to be complete now."""
+    """Return the value of completion at ``now``: the time itself, or the penalty if late."""
     if model.penalty == math.inf:
         return now
     return model.penalty if now > deadline else 0.0
@@ -233,7 +234,7 @@ def _at_last(now: float, deadline: float, model: Model) -> float:
 
 @partial(njit, makes_arrays=True)
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
-    """Fill the values; add the derivatives of their sum."""
+    """Write the values of requests to ``answer``, and add the derivatives of their sum."""
     h = model.step
     counts_late = model.penalty < math.inf
     widest = int(goals.allowance.max() / h) + 3
@@ -245,7 +246,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         arrival = requests.arrival[i]
         begin, width = int(arrival / h), int(goals.allowance[i] / h) + 2
         count = 1 + _blocks_after_first(requests.output[i])
-        # Values, from the last block to the first: G_o(t) = t, and none falls with time.
+        # Values, from the last block to the first: G_o(t) = t, and no G falls with time.
         for m in range(width + 1):
             least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):

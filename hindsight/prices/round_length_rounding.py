@@ -1,4 +1,4 @@
-"""Rounding of the values of `hindsight.prices.round_length_values`: what covers every float.
+"""Margins for all rounding errors in the values of `hindsight.prices.round_length_values`.
 
 (9) *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers
 >= 0 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that (`lowered`);
@@ -20,47 +20,51 @@ from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-8
-"""Relative deflation of a value, beyond (4 o + 100) 2^-53 for o < 10^6."""
+"""Share by which values are lowered, larger than (4 o + 100) 2^-53 for o < 10^6."""
 
 LONGEST_OUTPUT = 10**6
-"""Outputs are shorter, for `ROUNDING` and because schedules in seconds list every round."""
+"""Output lengths are below this, for `ROUNDING` and as schedules in seconds list all rounds."""
 
 LATEST = 2**26
-"""Most steps of the grid before an arrival, which is a decimal rounded to a float: with that many
-its place moves by 2^-27 of a step, and a value by less than `ROUNDING` of it."""
+"""Latest arrival in steps of the grid. Up to there, rounding an arrival's decimal to a float moves
+its place by at most 2^-27 of a step, and its value by less than `ROUNDING` allows."""
 
 SHRINK = 1 - 1e-12
-"""Factor on shortest lengths before they are truncated to whole steps of the grid."""
+"""Safety factor on least durations before they are truncated to whole steps of the grid."""
 
 ERROR = 2.0**-49
-"""Bound on the relative errors of an operation on tangents."""
+"""Bound on the relative rounding errors of a tangent, per grid point."""
 
 
 @step
 def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> float:
-    """Return what covers the roundings of a tangent's sums.
+    """Return a bound on the rounding error of a tangent's sums.
 
     Parameters
     ----------
     points : int
-        Most grid points of a sum.
+        Largest number of grid points in a sum.
     largest : float
         The largest lambda.
     lasts : float
-        Steps of the block, plus the seconds of the sum in d0: with lambda it bounds payments.
+        Steps of the block, plus the sum's duration in units of d0; lambda times this bounds
+        payments.
     seconds : float
-        The largest G, seconds, or 1 where it counts who is late.
+        The largest G: in seconds, or 1 where late requests are counted.
     """
     return ERROR * points * (largest * lasts + seconds)
 
 
 def lowered(values: FloatArray, beyond: FloatArray | IntArray | float) -> FloatArray:
-    """Return values less `ROUNDING` of them and of ``beyond``: the arrivals, or 1 if late."""
+    """Return values - `ROUNDING` * (values + beyond), to cover rounding errors.
+
+    ``beyond`` is the arrival times, or 1 where late requests are counted.
+    """
     return values - ROUNDING * (values + beyond)
 
 
 def refuse_long_outputs(workload: Workload) -> None:
-    """Refuse output lengths for which the analysis does not hold.
+    """Refuse output lengths that are too large for the rounding analysis.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def refuse_long_outputs(workload: Workload) -> None:
 
 
 def refuse_late_arrivals(workload: Workload, grid_step: float) -> None:
-    """Refuse arrivals that have no exact place on the grid.
+    """Refuse arrival times that are too late for the rounding analysis.
 
     Raises
     ------
@@ -82,5 +86,5 @@ def refuse_late_arrivals(workload: Workload, grid_step: float) -> None:
     """
     latest = float(workload.arrival_times.max())
     if latest > LATEST * grid_step:
-        reason = f"is more than {LATEST} steps of the grid"
+        reason = f"is later than {LATEST} steps of the time grid"
         raise InvalidValueError("workload", "arrival_times", latest, reason)

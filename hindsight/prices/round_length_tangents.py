@@ -1,15 +1,15 @@
-r"""What steps of a request pay at least, by tangents (`hindsight.prices.round_lengths`).
+r"""Lower bounds on payments of a request's steps, by tangents (`hindsight.prices.round_lengths`).
 
 (1) *Tangents.* Let b steps on end begin at t or later and end at t + E, with share_j = d0 kv_j / M
-+ w_j. A round of length D makes 1 / D of a step a second. At a rate of x steps a second step j pays
-alpha share_j x + beta w_j x / (1 - d0 x) a second. Let phi*(lambda) be the largest of lambda x less
-what step 1 pays a second at rate x, over x between 0 and 1 / (d0 + w_1). Let alpha', beta' be the
-least prices between t and t + E. For every lambda the steps pay at least
++ w_j. A round of length D makes 1 / D of a step per second. At x steps per second, step j pays
+alpha share_j x + beta w_j x / (1 - d0 x) per second. Let phi*(lambda) be the largest of lambda x
+less what step 1 pays per second at rate x, over x between 0 and 1 / (d0 + w_1). Let alpha', beta'
+be the least prices between t and t + E. For every lambda the steps pay at least
 
     lambda b + alpha' sum_j (share_j - share_1) + beta' sum_j (w_j - w_1) - integral of phi*(lambda)
 
 from t to t + E. *Proof.* Step j at rate x pays at least lambda_j x less the largest of lambda_j y
-less its payment at rate y, a second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
+less its payment at rate y, per second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
 (w_j - w_1). As x / (1 - d0 x) = x + d0 x^2 / (1 - d0 x), and w_j, share_j do not fall and prices
 are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 a step. Where
 i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take any
@@ -38,31 +38,31 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Growth of the spread of lengths with a common tangent, by seconds beyond d0 in own times."""
+"""Growth of `Tables.spread` with a block's time beyond d0, per multiple of its least duration."""
 
 ALIKE = 1.05
-"""Ratio of the best lambdas at both ends of a group up to which one between them serves all."""
+"""Largest ratio of the best lambdas at both ends of a group for which one lambda serves all."""
 
 HALVINGS = 7
-"""Steps of the search for a tangent."""
+"""Steps of the bisection for the best lambda."""
 
 SLACKEST = 0.02
-"""Least share of a round beyond d0 for which a tangent is sought."""
+"""Smallest share of a round beyond d0 that the bisection for lambda considers."""
 
 TOUCH = 0.93
-"""Where it touches, as a share of the longest time beyond d0: further down it is too steep."""
+"""Where a tangent touches, as a share of the longest time beyond d0: lower ones are too steep."""
 
 GROWTH = 2
-"""Tokens held by a request for every step of a block, at least: within a block they hardly grow."""
+"""Least number of tokens held per step of a block, so that memory hardly grows within a block."""
 
 NOTHING = -1e300
-"""Ends before the first tangent; finite, as the loop may assume that numbers are."""
+"""Lower bound before the first tangent; finite, as loops with fastmath assume finite numbers."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
 
 class Machine(NamedTuple):
-    """M and the minorant d0 + d1 tok + d2 kv of a round's length, as floats."""
+    """Memory limit M and the minorant d0 + d1 tok + d2 kv of a round's length, as floats."""
 
     memory: float
     d0: float
@@ -71,16 +71,16 @@ class Machine(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The grid of time and the prices on it.
+    """The time grid and the prices of its cells.
 
     Attributes
     ----------
     step : float
-        h, seconds.
+        Step h of the grid, in seconds.
     width : int
-        Steps of a cell.
+        Number of grid steps per cell.
     alpha, beta : float64 array, shape (cells + 1,)
-        Prices of a second in each cell, 0 in the last, which has no end.
+        Prices per second in each cell; 0 in the last cell, which has no end.
     dearest : float
         The largest beta.
     """
@@ -93,20 +93,20 @@ class Grid(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """All that the values of requests have in common, and a flag that ends their computation.
+    """Data that all requests share, and a flag that ends the computation of values.
 
     Attributes
     ----------
     machine : Machine
-        M and the minorant.
+        Memory limit M and the minorant.
     grid : Grid
-        Time and prices.
+        Time grid and prices.
     size : int
-        Most steps of a block.
+        Largest number of steps in a block.
     spread : float
-        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent.
+        Ratio of the longest to the shortest time beyond d0 among rounds that share a tangent.
     stop : int64 array, shape (1,)
-        Not 0 if the values are not needed any more.
+        Not 0 once the values are no longer needed.
     """
 
     machine: Machine
@@ -117,18 +117,18 @@ class Tables(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Steps of a request, see (1).
+    """Consecutive steps of a request, as in (1).
 
     Attributes
     ----------
     steps : int
-        b.
+        Number of steps b.
     share, work : float
-        share_1 and w_1.
+        share_1 and w_1 of the first step.
     more_share, more_work : float
-        Sums of share_j - share_1 and of w_j - w_1.
+        Sums over the steps of share_j - share_1 and of w_j - w_1.
     own : float
-        Least seconds of the block.
+        Least duration of the block, in seconds.
     """
 
     steps: int
@@ -140,7 +140,10 @@ class Block(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Grid points ``begin`` .. ``begin`` + ``points`` - 1, and lengths ``early`` .. ``late``."""
+    """Starts ``begin`` .. ``begin`` + ``points`` - 1 of a block, and lengths ``early`` .. ``late``.
+
+    All are in steps of the grid.
+    """
 
     begin: int
     points: int
@@ -149,18 +152,18 @@ class Range(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays to work in.
+    """Workspace for a group of grid points that share tangents.
 
     Attributes
     ----------
     phi, least : float64 array
-        Phi, and the least of g_k - Phi; for a group of grid points.
+        Phi, and the sliding minimum of g_k - Phi, at each grid point.
     left, right : float64 array
-        Ends of each step of the grid in a group.
+        Lower bounds at both ends of each step of the grid.
     fixed : float64 array
-        Constants of a tangent, by grid point of a group.
+        Constants of a tangent at each grid point.
     paid : float64 array, shape (cells + 1,)
-        Payment of a block at a moment of a cell.
+        Payment of a block at the prices of each cell, see (2).
     """
 
     phi: FloatArray
@@ -173,7 +176,7 @@ class Scratch(NamedTuple):
 
 @step
 def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
-    """(1, 3) Return the block after ``done`` steps of a request; the prompt is one of its own."""
+    """(1, 3) Return the block after ``done`` steps; the prompt is a block by itself."""
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:
         work = (d1 + d2) * prompt
@@ -193,7 +196,7 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
 def _conjugate(
     block: Block, rate: float, alpha: float, beta: float, d0: float
 ) -> tuple[float, float]:
-    """(1) Return phi*(rate) at given prices, and the steps a second for which it is reached."""
+    """(1) Return phi*(rate) at given prices, and the steps per second that attain it."""
     rest = rate - alpha * block.share
     priced = beta * block.work
     if rest <= priced:
@@ -206,9 +209,9 @@ def _conjugate(
 
 @inner
 def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) -> float:
-    """Return the lambda that is best for a block that ``lasts`` seconds from a grid point on.
+    """Return the best lambda for a block that begins at a grid point and ``lasts`` some seconds.
 
-    With it the steps whose payments phi* stands for are those of the block. Any other is valid.
+    At this lambda, the rates that attain phi* add up to the block's steps. Any lambda is valid.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -240,7 +243,7 @@ def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) ->
 
 @inner
 def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
-    """(1) Fill Phi of a lambda from the first grid point on, and the constants of each point."""
+    """(1) Write Phi of a lambda from the first grid point on, and the constants at each point."""
     grid, d0 = tables.grid, tables.machine.d0
     cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
     points = part.points + part.late + 2
@@ -279,7 +282,7 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """(5) Take the ends of a tangent for each step of the grid where their sum is larger."""
+    """(5) Keep, for each step of the grid, the tangent whose two ends have the larger sum."""
     phi, least, left, right, fixed, _ = scratch
     for x in range(count):
         begin = fixed[x] + phi[x] + least[x]
@@ -291,7 +294,7 @@ def _take_better(scratch: Scratch, count: int) -> None:
 
 @step
 def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
-    """Return the longest length whose tangents may be those of ``early``."""
+    """Return the longest length of a block that may share tangents with length ``early``."""
     step = tables.grid.step
     least = block.steps * tables.machine.d0
     free = max(step * early - least, block.steps * block.work)
@@ -308,9 +311,9 @@ def lower_by_range(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Lower values[x] by the ends of the steps from ``part.begin`` on for a range of lengths.
+    """(5) Lower values[x] to the ends of grid steps from ``part.begin`` on, for some lengths.
 
-    ``following`` is g_k and its first grid point. The largest lambda is returned, for (9).
+    ``following`` holds g_k and its first grid point. Returns the largest lambda, for (9).
     """
     grid, d0 = tables.grid, tables.machine.d0
     begin, count, early, late = part
@@ -329,7 +332,7 @@ def lower_by_range(
         _fill_tangent(block, rate, part, tables, scratch)
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
-        # t + E of a step and all lengths of the range lies between late + 2 - early grid points.
+        # For t in a grid step and all lengths of the range, t + E spans late + 2 - early points.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

@@ -1,11 +1,11 @@
-r"""Values V_i of requests under prices of machine time (`hindsight.prices.round_lengths`).
+r"""Lower bounds on the values V_i under prices of machine time (`hindsight.prices.round_lengths`).
 
 Parts (1) to (3) of the proof are in `hindsight.prices.round_length_tangents`.
 
 (4) *Recursion.* Let G_k(t) be the least completion time plus payments of the blocks after the k-th
 where they begin at t or later; G(t) = t after the last. G_{k-1}(t) is the least, over t' >= t and
 E, of the payment of block k in [t', t' + E) and G_k(t' + E). Time has a grid of step h; prices are
-constant in cells of several steps. Kept are values at grid points whose interpolation g_k is
+constant in cells of several steps. Stored are values at grid points, whose interpolation g_k is
 non-decreasing and nowhere above G_k.
 
 (5) *Step.* For E up to X, a multiple of h, and fixed lambda, let Phi be the integral of phi*. It is
@@ -61,22 +61,22 @@ from .round_length_tangents import (
 )
 
 SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
-"""X of a block: in its own time at least; in the time that is best where beta is largest at least,
-but then no more than LONGEST own times."""
+"""Longest duration X of a block: the larger of SLOWEST times its least duration and UNHURRIED times
+its best duration at the largest beta, but at most LONGEST times its least duration."""
 
 GROUP = 40.0
-"""Least seconds that have their tangents in common, in d0, where lengths spread to their double."""
+"""Least time span of starts that share tangents, in units of d0, for a `Tables.spread` of 2."""
 
 
 class Goals(NamedTuple):
-    """Aims of requests, shape (k,): see (7) and (8).
+    """Windows and deadlines of requests, shape (k,): see (7) and (8).
 
     Attributes
     ----------
     allowance : float64 array
-        Seconds after arrival that are examined closely.
+        Length of the window after arrival in which values are computed, in seconds.
     end, first_token : float64 array
-        Deadlines on the clock; infinite where latency counts.
+        Deadlines in seconds on the clock; infinite where latency counts.
     """
 
     allowance: FloatArray
@@ -90,9 +90,9 @@ class _Span(NamedTuple):
     Attributes
     ----------
     shortest, longest : int
-        Own time and X in steps of the grid.
+        Least duration and X of the block, in steps of the grid.
     remaining : float
-        Own seconds of this block and those after it.
+        Least duration of this block and all later ones, in seconds.
     """
 
     low: int
@@ -103,18 +103,18 @@ class _Span(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """G_k at grid points ``low``, ``low`` + 1, ...: ``computed`` of them, then `_tail`.
+    """G_k at grid points ``low``, ``low`` + 1, ...: ``computed`` values, then those of `_tail`.
 
     Attributes
     ----------
     at : float64 array
         The values.
     remaining : float
-        Own seconds of the blocks after k.
+        Least duration of the blocks after k, in seconds.
     ceiling : float
         The last computed value.
     deadline : float
-        Seconds on the clock after which G is 1, where it counts who is late; else infinite.
+        Time after which G is 1 where late requests are counted; else infinite.
     """
 
     at: FloatArray
@@ -134,9 +134,9 @@ def _lower_by_steps(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Write the lower ends of each grid point for lengths up to X; return what (9) takes off.
+    """(5) Write the lower end at each grid point for lengths up to X; return the error of (9).
 
-    Groups of grid points have their tangents in common.
+    The grid points of a group share their tangents.
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -146,7 +146,7 @@ def _lower_by_steps(
     known = following.at, following.low
     begin, largest = span.low, 0.0
     while begin <= span.high and not tables.stop[0]:
-        # A prompt may be shorter than a cell, and its best lambda changes within it.
+        # A prompt may be shorter than a cell, and its best lambda changes within the cell.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early = span.shortest
@@ -167,7 +167,7 @@ def _lower_by_steps(
 
 @inner
 def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
-    """(2) Fill the payments of a block at a moment of each cell."""
+    """(2) Write the payment of a block at the prices of each cell."""
     cells, width = grid.alpha.size - 1, grid.width
     per_work = block.share / block.work if block.work > 0.0 else 0.0
     work = block.steps * block.work + block.more_work
@@ -181,7 +181,7 @@ def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
 
 @step
 def _tail(point: int, step: float, following: _Values) -> float:
-    """(7) Return G at a grid point beyond the window: own time or the last value, by chords."""
+    """(7) Return G_k at a grid point beyond the window, from own time or the last value."""
     remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
     if deadline < math.inf:
         return 1.0 if (point - 1) * step + remaining >= deadline else ceiling
@@ -192,7 +192,7 @@ def _tail(point: int, step: float, following: _Values) -> float:
 
 @step
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
-    """(7) Return the least G_{k-1} of a start after the last computed grid point."""
+    """(7) Return a lower bound on G_{k-1} for starts after the last computed grid point."""
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
         best = 1.0 if best >= following.deadline else 0.0
@@ -211,13 +211,13 @@ def _take_later(
     error: float,
     values: FloatArray,
 ) -> None:
-    """(5, 6) Lower values by ``error``, by long blocks and by all later grid points."""
+    """(5, 6) Lower values by ``error``, then to those of long blocks and later grid points."""
     grid, longest = tables.grid, span.longest
     cells, width = grid.alpha.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        # Cells of a long block that begins within a step of m.
+        # Cells that a long block may meet if it begins within a step of m.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last, paid = since, until, math.inf
@@ -230,10 +230,10 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """(6, 7) Choose the grid points at which G_{k-1} is computed, from ``low`` on, and lengths."""
+    """(6, 7) Choose grid points from ``low`` on to compute G_{k-1} at, and lengths of the block."""
     step = grid.step
     remaining = following.remaining + block.own
-    # Both are whole steps of the shortest block, and no more than its own time as that is shrunk;
+    # Both are the least duration in whole steps, which never exceed it because it is shrunk;
     # rounding may make them differ by one.
     shortest = max(int(block.own / step), following.low - low)
     # At a constant beta the best D - d0 is the root of beta w d0.
@@ -241,7 +241,7 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Values above the allowance need not be distinguished, or those that say "late".
+    # Values above the allowance, or values that mean "late", need not be distinguished.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -261,7 +261,7 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """(4) Compute G_{k-1} from G_k into ``values``; ``following`` reaches as far as any block."""
+    """(4) Write G_{k-1} to ``values``, after extending G_k as far as any block reaches."""
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
     _fill_paid(block, span, tables.grid, scratch)
@@ -273,7 +273,7 @@ def _step_back(
 def _divide(
     begin: int, prompt: int, output: int, tables: Tables, begins: IntArray
 ) -> tuple[int, int]:
-    """Write the steps before each block; return their number and the last block's earliest end."""
+    """Write the steps done before each block; return the number of blocks and the earliest end."""
     count = done = 0
     low = begin
     while done < output:
@@ -287,7 +287,7 @@ def _divide(
 
 @step
 def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
-    """(8) Make G_1, where the first token is out, 1 after its deadline."""
+    """(8) Set G_1, the value after the first token, to 1 past the first token's deadline."""
     if due < math.inf:
         for x in range(computed):
             if (low + x - 1) * step >= due:
@@ -298,10 +298,10 @@ def _first_token_late(low: int, computed: int, due: float, step: float, values: 
 def request_values(
     requests: Requests, goals: Goals, tables: Tables, size: int, values: FloatArray
 ) -> None:
-    """(4) Write values[i], the least of C_i - a_i and the payments of request i, up to rounding.
+    """(4) Write values[i], the least latency plus payments of request i, up to rounding.
 
-    Where there are deadlines, being late is worth 1 instead of seconds. Once ``tables.stop`` is set
-    the values are 0. ``size`` is the most grid points at which a request is evaluated.
+    With deadlines, being late costs 1 and latency costs nothing. Once ``tables.stop`` is set the
+    values are 0. ``size`` is the largest number of grid points at which a request is evaluated.
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
@@ -313,7 +313,7 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # G(t) = t: nothing computed and nothing remaining, so that all of it is `_tail`.
+        # G(t) = t: nothing is computed and nothing remains, so that `_tail` gives all values.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -1,4 +1,4 @@
-r"""Bounds on total latency in seconds by prices of machine time that use a round's length.
+r"""Lower bounds on total latency in seconds, by prices of machine time that use round lengths.
 
 **Statement.** Let alpha(t), beta(t) >= 0 be prices of a second of machine time. A request that
 advances in a round of length D, tok tokens and kv = s + k held, pays for each second of it
@@ -22,14 +22,14 @@ at most K times that. V_i uses nothing but that i's own rounds are disjoint, and
 one machine. [] Prices that differ between machines gain nothing: the bound is concave in them, so
 that their average over all permutations of the machines is as good.
 
-With beta = 0 that prices the charges of `machine_bounds`. With alpha = 0 a fast round is dear: it
-offers little work, and its seconds are shared by that work. That ties the speed of a request to the
-length of the round that all of a full batch share.
+With beta = 0 this prices the charges of `machine_bounds`. With alpha = 0 a short round is dear: it
+has little work, which must pay for all its seconds. This ties the speed of a request to the length
+of the round that a full batch shares.
 
 **Service levels.** Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that
 i pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
-less the integral, K times that with K machines: whoever is on time pays V_i at least, whoever is
-late counts 1, and payments are bounded as above.
+less the integral, K times that with K machines: a request on time pays V_i at least, a late request
+counts 1, and payments are bounded as above.
 
 The values V_i are computed from below by `hindsight.prices.round_length_values`, in floats that are
 rounded outward (`hindsight.prices.round_length_rounding`).
@@ -68,7 +68,7 @@ class RoundLengthPrices:
     cell : float
         Length of a cell in seconds, a power of two.
     price : float64 array
-        Of a second, pi = alpha + beta >= 0; 0 after the last cell. Shape (cells,).
+        Price per second, pi = alpha + beta >= 0; 0 after the last cell. Shape (cells,).
     gamma : float64 array
         alpha / pi of each cell, in [0, 1], shape (cells,).
 
@@ -91,7 +91,7 @@ class RoundLengthPrices:
             and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
         }.items():
             if not holds:
-                raise InvalidValueError("prices", field, getattr(self, field), "is not as declared")
+                raise InvalidValueError("prices", field, getattr(self, field), "is out of range")
 
     @property
     def integral(self) -> Fraction:
@@ -101,16 +101,16 @@ class RoundLengthPrices:
 
 @dataclass(frozen=True, eq=False)
 class SecondsProof:
-    """Proof of a bound in seconds, as data.
+    """Data that prove a lower bound in seconds.
 
     Attributes
     ----------
     prices : RoundLengthPrices
         The best prices of an ascent.
     minorant : AffineMinorant
-        The minorant of the batch time for which they were found.
+        Minorant of the batch time for which the prices were found.
     allowance : float64 array
-        Seconds after arrival that are examined closely, shape (n,).
+        Length of the window after arrival in which values are computed, in seconds, shape (n,).
     """
 
     prices: RoundLengthPrices
@@ -121,7 +121,7 @@ class SecondsProof:
 def longest_block(
     workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
 ) -> float:
-    """Return the largest X of a block of up to ``size`` steps, or of a prompt, seconds."""
+    """Return the longest duration X, in seconds, of a prompt or of a block of ``size`` steps."""
     d0, d1, d2 = map(float, minorant)
     s, o = workload.prompt_lengths, workload.output_lengths
     prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
@@ -144,21 +144,21 @@ class PricedValues:
     minorant : AffineMinorant
         Minorant of the batch time, for the workload's memory limit.
     prices : RoundLengthPrices
-        Any prices.
+        Prices of machine time; any are valid.
     step : float
         Step of the grid of time in seconds, a power of two, at most a cell.
     size : int, default 32
-        Most steps of a request in a block.
+        Largest number of steps of a request in a block.
     spread : float, default 1.2
-        Ratio of the longest to the shortest time beyond d0 of rounds with a common tangent, > 1.
+        Ratio of the longest to the shortest time beyond d0 among rounds that share a tangent, > 1.
     deadlines : Deadlines or None, default None
-        With deadlines V_i is that of *Service levels*, in [0, 1].
+        With deadlines, V_i is that of *Service levels* in the module docstring, in [0, 1].
 
     Raises
     ------
     InvalidValueError
-        An output has 10^6 tokens or more, an arrival is too late for the step, or the step is not
-        as declared.
+        An output has 10^6 tokens or more, an arrival is too late for the step, or the step is
+        invalid.
     """
 
     def __init__(
@@ -202,10 +202,10 @@ class PricedValues:
         Parameters
         ----------
         chosen : int64 array
-            Positions, shape (k,).
+            Indices of requests, shape (k,).
         allowance : float64 array
-            Seconds after arrival that are examined closely, >= 0, shape (k,). Any are valid; above
-            V_i nothing is lost.
+            Length of the window after arrival in which values are computed, in seconds, >= 0,
+            shape (k,). Any is valid; a window longer than V_i loses nothing.
         """
         values = np.empty(len(chosen))
         requests = Requests._make(column[chosen] for column in self._requests)
@@ -220,7 +220,7 @@ class PricedValues:
         return np.maximum(found, 0.0)
 
     def points(self, allowance: FloatArray) -> int:
-        """Return the number of grid points at which a request is evaluated, at most."""
+        """Return the largest number of grid points at which a request is evaluated."""
         return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
 
     def raise_values(
@@ -231,9 +231,9 @@ class PricedValues:
         pool: Executor,
         must_stop: Callable[[], bool] = never,
     ) -> bool:
-        """Raise ``values`` request by request in an order; return False if stopped.
+        """Raise ``values`` request by request in the given order; return False if stopped.
 
-        The value of a request stays as it was if there is no time for it.
+        A request that is not reached in time keeps its value.
         """
 
         def evaluate(part: IntArray) -> None:
@@ -245,9 +245,9 @@ class PricedValues:
         return run_parts(pool, evaluate, parts, must_stop, self._tables.stop) is not None
 
     def total(self, values: FloatArray) -> Fraction:
-        """Return the sum of ``values`` of all requests less the machines' integrals, exactly."""
+        """Return the exact sum of all ``values``, less the integral of prices of each machine."""
         return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
-        """Return the bound that ``values`` of all requests prove."""
+        """Return the lower bound that the ``values`` of all requests prove."""
         return SecondsBound(self.total(values), "round-length prices", minorant, len(values))
