@@ -91,7 +91,7 @@ class RoundLengthPrices:
             and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
         }.items():
             if not holds:
-                raise InvalidValueError("prices", field, getattr(self, field), "is out of range")
+                raise InvalidValueError("prices", field, getattr(self, field), "is invalid")
 
     @property
     def integral(self) -> Fraction:

@@ -1,4 +1,4 @@
-"""Costs of starts under memory prices per round: the cheapest, and Gibbs weights, at any size.
+"""Costs of starts under memory prices: the cheapest starts, and Gibbs weights of starts.
 
 Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for starting at t
 
@@ -30,14 +30,14 @@ BLOCK = 256
 """Starts in a block."""
 
 SPREAD = 18.0
-"""Weights below exp(-18) of the largest are dropped: the rest of the mass moves together."""
+"""Weights below exp(-SPREAD) times the largest are dropped."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""Allow reordering of sums and minima: weights prove nothing, and are the same in every run."""
+"""Compile with reordered sums and minima: weights prove nothing, and stay reproducible."""
 
 
 class PricedRounds(NamedTuple):
-    """Prices of rounds, prepared for pricing starts.
+    """Running sums of memory prices, from which costs of starts are computed.
 
     Attributes
     ----------
@@ -57,14 +57,14 @@ class PricedRounds(NamedTuple):
 
 
 class RequestClasses(NamedTuple):
-    """Distinct (a, s, o, w) of an instance.
+    """Classes of requests with equal arrival time, lengths and weight (a, s, o, w).
 
     Attributes
     ----------
     arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (classes,)
         Sorted by arrival.
     counts : float64 array
-        Requests of each class, float64, shape (classes,).
+        Number of requests in each class, float64, shape (classes,).
     class_of : int64 array
         The class of each request, int64, shape (n,).
     """
@@ -88,8 +88,8 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 
 def without_latency(instance: Instance) -> RequestClasses:
-    """Return each request as a class of its own whose starts cost no latency."""
-    # Copies, as read-only columns have loops compiled a second time.
+    """Return one class per request, with weight 0, so that starts cost no latency."""
+    # Copies, as numba would compile its loops again for read-only columns.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     a, s, o = (column.copy() for column in columns)
     n = len(instance)
@@ -97,9 +97,9 @@ def without_latency(instance: Instance) -> RequestClasses:
 
 
 def priced_rounds(prices: npt.NDArray[Any], unit: Any) -> PricedRounds:
-    """Prepare prices for pricing starts; ``prices[r]`` is that of round r, from r = 0 on.
+    """Compute running sums of prices, where ``prices[r]`` is the price of round r >= 0.
 
-    Round 0 has no price and must not count: in its block it takes that of round 1.
+    Round 0 has no price. In the minimum of its block it takes the price of round 1.
     """
     weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
     padded = np.zeros(-(-len(prices) // BLOCK) * BLOCK, dtype=prices.dtype)
@@ -112,7 +112,7 @@ def priced_rounds(prices: npt.NDArray[Any], unit: Any) -> PricedRounds:
 
 @step
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
-    """Return a lower limit on the price of rounds begin + 1 .. end - 1 + o."""
+    """Return a lower bound on the price of each of the rounds begin + 1 .. end - 1 + o."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     if last >= len(minima):
         return minima[0] - minima[0]
@@ -124,12 +124,12 @@ def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
 
 @step
 def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: int) -> Any:
-    """unit (start + o - a) + priced memory: what request (a, s, o) pays for ``start``.
+    """Return the cost of ``start`` for request (a, s, o): unit (start + o - a) + priced memory.
 
     Parameters
     ----------
     prices : PricedRounds
-        Prices of rounds to start + o at least.
+        Prices of all rounds up to start + o at least.
     unit : Any
         Cost of one round of this request's latency, in the units of the prices.
     a, s, o : int
@@ -146,19 +146,19 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
 def cheapest_starts(
     prices: PricedRounds, requests: tuple[IntArray, ...], cheapest: npt.NDArray[Any]
 ) -> None:
-    """Write, exactly, min over t = a[i] .. final[i] of `start_cost` for every class.
+    """Write the exact minimum of `start_cost` over the starts a[i] .. final[i] of each class i.
 
-    ``requests`` are a, s, o, the weights and ``final``; prices must reach at least to round
+    ``requests`` holds a, s, o, the weights and ``final``; prices must reach at least to round
     final[i] + o[i].
     """
     a, s, o, w, final = requests
     where = 0
     for i in range(len(o)):
         unit, volume = prices.unit * w[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # The start of the class before is a guess.
+        # The cheapest start of the previous class is a first guess.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
-        # Later starts cost more even at no price.
+        # Later starts cost more even if all prices are 0.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
             floor = unit * (begin + o[i] - a[i]) + volume * block_floor(
@@ -174,12 +174,12 @@ def cheapest_starts(
 
 
 class StartWindows(NamedTuple):
-    """Gibbs weights of each class, all of shape (classes,).
+    """Sums and means of the Gibbs weights of each class, all of shape (classes,).
 
     Attributes
     ----------
     hints : int64 array
-        A cheapest start.
+        A cheapest start, or a guess of one before it is computed.
     cheapest : float64 array
         Least priced cost.
     mass : float64 array
@@ -240,7 +240,7 @@ def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, floa
 def _hold(
     weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
 ) -> None:
-    """Add the memory of requests that start from ``begin`` on, with a mass for each round."""
+    """Add the memory of requests whose starts ``begin``, ``begin`` + 1, ... have weights."""
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
     start, end = running[begin + 1 :], running[begin + 1 + o :]
@@ -255,12 +255,12 @@ def _hold(
 
 
 class _Blocks(NamedTuple):
-    """Blocks of starts of a class that may have weights.
+    """Blocks of a class's starts that may have positive weights.
 
     Attributes
     ----------
     costs : float64 array
-        Priced costs, then weights, `BLOCK` places for each block.
+        Priced costs, later overwritten by weights; `BLOCK` entries per block.
     begins : int64 array
         First start of each block.
     leasts : float64 array
@@ -282,7 +282,7 @@ def _price_blocks(
     blocks: _Blocks,
     penalty: float,
 ) -> tuple[int, float, int]:
-    """Price the blocks of starts before ``end`` that may have weights.
+    """Price the blocks of starts before ``end`` that may have positive weights.
 
     Returns the number of blocks, the least cost or ``penalty``, and a start that attains it.
     """
@@ -319,11 +319,10 @@ def soft_starts(
 ) -> None:
     """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
 
-    A request may also never start, at the ``penalty`` of its class and without any memory.
+    A request may also never start: it then pays the ``penalty`` of its class and holds no memory.
 
-    ``memory`` is (entering, running): memory in round r is the running sum to r of ``entering``
-    plus that of the running sum of ``running``; this function adds to both. It also reads the hints
-    of ``windows``.
+    ``memory`` is (entering, running), and this function adds to both. The memory in round r is
+    entry r of cumsum(entering + cumsum(running)). The hints of ``windows`` are read, too.
     """
     a, s, o, w, counts, _ = classes
     hints, cheapest, mass, mean_starts = windows

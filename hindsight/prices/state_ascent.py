@@ -1,4 +1,4 @@
-"""Prices of what runs together by smoothed dual ascent: no LP solver, every iterate is a bound.
+"""Prices of configurations by smoothed dual ascent, without an LP solver; all prices give a bound.
 
 Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
 tau. Then
@@ -16,8 +16,8 @@ Prices y_k of state tables rho_k, scaled to capacity 1, are the special case Q =
 with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are quick to price
 (`TableDual`), and their prices bring the ascent on all states most of the way.
 
-Where late requests are counted instead of latency, a request costs nothing but prices for a start
-in time, and a penalty for none (`hindsight.rounds.on_time`).
+Where late requests are counted instead of latency, a request pays only prices if it starts in time,
+and a penalty if not (`hindsight.rounds.on_time`).
 
 An ascent maximises a smooth minorant in which the minimum over starts and the maximum over
 configurations are soft (`hindsight.prices.state_kernels`). With Q its gradient is
@@ -65,29 +65,29 @@ from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
-"""Largest M for prices of states: they have (M + 1)^2 entries an epoch, and their dynamic programs
-M^3 steps."""
+"""Largest M for prices of states: they have (M + 1)^2 entries per epoch, and their dynamic programs
+M^3 steps per epoch."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Most entries of the prices, T (M + 1)^2, and of costs of starts, n T."""
+"""Largest number of entries of the prices, T (M + 1)^2, and of costs of starts, n T."""
 
 TABLE_STEPS = 301
-"""Evaluations of the ascent on tables."""
+"""Number of evaluations in the ascent on prices of tables."""
 
 VALUED_EVERY = 10
-"""Evaluations from one with a value to the next; it also visits states that were seldom used."""
+"""Number of evaluations per computed value; that evaluation also examines seldom used states."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last heat of starts, and first and last step, in rounds."""
+"""First and last heat of starts, and first and last step of prices, in rounds of latency."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Heat of configurations, relative to that of starts, and its least and largest, in rounds."""
+"""Heat of configurations as a multiple of the heat of starts, and its limits in rounds."""
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 class _Starts:
-    """Gibbs starts under prices of states."""
+    """Gibbs weights of starts under prices of states."""
 
     def __init__(self, requests: PricedStarts, states: int) -> None:
         self._requests, shape = requests, (len(requests.output_lengths), requests.epochs + 1)
@@ -95,23 +95,23 @@ class _Starts:
         self._mass = np.zeros((states, requests.epochs))
 
     def of(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
-        """Return the sum of least costs, and the mass by state and epoch, shape (states, T)."""
+        """Return the sum of least costs, and the expected requests by state and epoch."""
         least = gibbs_starts(by_state, self._requests, heat, self._costs, self.weights)
         scatter_starts(self.weights, self._requests, self._mass)
         return least, self._mass
 
 
 class TableDual:
-    """The dual function of the prices of some tables, shape (tables, T).
+    """Dual function of prices of some tables, shape (tables, T).
 
     Parameters
     ----------
     tables : float64 array, shape (tables, states)
-        Valid tables over their capacities.
+        Valid tables, each divided by its capacity.
     requests : PricedStarts
         The requests.
     replicas : int
-        K.
+        Number of replicas K.
     """
 
     def __init__(self, tables: FloatArray, requests: PricedStarts, replicas: int) -> None:
@@ -131,7 +131,7 @@ class TableDual:
 
 
 class StateDual:
-    """The dual function of the prices of all states that occur.
+    """Dual function of prices of all states that some request can be in.
 
     Parameters
     ----------
@@ -140,14 +140,14 @@ class StateDual:
     requests : PricedStarts
         The requests.
     replicas : int
-        K.
+        Number of replicas K.
     threads : int, default 1
         Number of threads that share the epochs; the prices do not depend on it.
 
     Attributes
     ----------
     width : int
-        Number of consecutive epochs that share prices; the variables have a row for each.
+        Number of consecutive epochs that share prices, as one row of the variables.
     """
 
     def __init__(
@@ -161,11 +161,11 @@ class StateDual:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the last evaluation: the next is at other prices, and has a value."""
+        """Reset before an ascent from other prices: the next evaluation computes the value."""
         self._count = 0
 
     def by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Repeat what consecutive epochs share for each of them, along the first axis."""
+        """Repeat each row for all consecutive epochs that share it, along the first axis."""
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
     def mean(self, values: FloatArray) -> FloatArray:
@@ -190,7 +190,7 @@ class StateDual:
                 unused = np.zeros(x.shape, dtype=np.bool_)
                 self._maxima = SoftMaxima(hard, np.zeros(len(x)), np.zeros_like(x), unused)
         self._count += 1
-        # Of an epoch in the mean: all prices are steps of one size, whatever they share.
+        # Average per epoch: then steps have the same size, whatever the width.
         shared = np.ascontiguousarray(self.mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
@@ -205,19 +205,19 @@ class StateDual:
             level[:] = self._hard(x)
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(soft + z.sum(axis=1))
-            # Floats cannot count the configurations of these epochs: they keep their prices.
+            # Floats cannot count the configurations of these epochs: their prices stay the same.
             z[lost], soft[lost] = mass[lost] / self._replicas, level[lost]
         level[:] = soft
         return z
 
     def _hard(self, x: FloatArray) -> FloatArray:
-        """Return the heaviest configuration of each row of prices, to within 1 / SCALE a member."""
+        """Return the heaviest configuration's price per row, to within 1 / SCALE per member."""
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
         return W / SCALE
 
     def _lengths(self) -> FloatArray:
-        """Return how many epochs share each price; the last one may have fewer."""
+        """Return how many epochs share each row of prices; the last row may have fewer."""
         firsts = np.arange(0, self._epochs, self.width)
         return np.diff(firsts, append=self._epochs).astype(np.float64)
 
@@ -234,7 +234,7 @@ class StateDual:
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
-    """Tell whether M is small, and prices of states up to a makespan are few."""
+    """Return whether M, and the number of prices of states up to a makespan, are small enough."""
     limit = instance.memory_limit
     entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
     return limit <= LARGEST_MEMORY_LIMIT and entries <= most
@@ -246,7 +246,7 @@ def _epochs(instance: Instance, makespan: int) -> int:
 
 
 class StateAscent:
-    """Prices of states, from those of some tables or from good ones, improved stage by stage.
+    """Prices of states, improved in stages from prices of tables or from known prices.
 
     Parameters
     ----------
@@ -259,7 +259,8 @@ class StateAscent:
     known : StatePrices or None, default None
         Good prices to begin from; None begins from those of tables.
     last : int64 array or None, default None
-        Last start in time of each request: late requests are counted instead of latency.
+        Last start of each request that is on time. If given, late requests are counted instead of
+        latency.
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
@@ -306,21 +307,21 @@ class StateAscent:
         return self._dual.width
 
     def share(self, width: int) -> None:
-        """Let so many consecutive epochs share prices from now on: the mean of what they have."""
+        """Let ``width`` consecutive epochs share prices from now on, at first their mean."""
         if width != self.width:
             prices = self._dual.by_epoch(self.prices)
             self._dual.width = width
             self.prices = self._dual.mean(prices)
 
     def improve(self, steps: int, heat: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
-        """Run a stage of Adam from the best prices, and keep the best that it evaluates.
+        """Run a stage of Adam from the best prices, and keep the best prices it evaluates.
 
         Parameters
         ----------
         steps : int
             Number of steps.
         heat : float, default 1.0
-            Heats and steps, relative to `HEATS` and `RATES`.
+            Factor on `HEATS` and `RATES`.
         must_stop : Callable[[], bool], default never
             Polled at every step, which takes some milliseconds.
         """
@@ -336,7 +337,7 @@ class StateAscent:
         return self._dual.weights(self.prices, HEATS[1])
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """Return the best prices in integers, with exact capacities.
+        """Return the best prices rounded down to integers, and their exact capacities W.
 
         Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
         """

@@ -39,7 +39,7 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .state_tables import ordered_states
 
 MAX_EXPONENT = 1200.0
-"""exp(600) and exp(-600) both fit into a double, also if the level has changed since."""
+"""Largest level / h: exp(600) and exp(-600) fit into a double, even if the level has changed."""
 
 SELDOM = 3e-4
 """Expected number of members below which a state is left out until the next refresh."""
@@ -49,14 +49,14 @@ NEGLIGIBLE_PRICE = 1e-7
 
 
 class GibbsStates(NamedTuple):
-    """The states that occur, in the order of `hindsight.prices.state_tables.ordered_states`.
+    """States that requests can be in, in the order of `state_tables.ordered_states`.
 
     Attributes
     ----------
     held, rounds, copies : int64 array, shape (states,)
-        m, r, and the number of requests that may be in the state.
+        m, r, and the number of requests that may be in the state together.
     memory_limit : int
-        M.
+        M, tokens.
     """
 
     held: IntArray
@@ -66,7 +66,7 @@ class GibbsStates(NamedTuple):
 
 
 def gibbs_states(copies: IntArray) -> GibbsStates:
-    """Return the columns of the states with copies, shape (M + 1, M + 1)."""
+    """Return the states with at least one copy, from ``copies`` of shape (M + 1, M + 1)."""
     m, r, c = (column.copy() for column in ordered_states(copies).T)
     return GibbsStates(m, r, c, len(copies) - 1)
 
@@ -77,18 +77,17 @@ class PricedStarts(NamedTuple):
     Attributes
     ----------
     state_of : int64 array, shape (n, largest o)
-        Position of the state of request i at each age among the states that occur; 0 beyond its
-        own output length.
+        Index in `GibbsStates` of the state of request i at each age; 0 from its output length on.
     output_lengths, arrival_times : int64 array, shape (n,)
         Rounds.
     last_starts : int64 array, shape (n,)
-        Last start of each that is priced.
+        Last start of each request that is priced.
     epochs : int
-        T: starts up to T are priced.
+        Number of epochs T; starts up to T are priced.
     unit : float
         Cost of a round of latency: 1, or 0 where late requests are counted.
     penalty : float
-        Cost of a request that does not start; infinite where all must.
+        Cost of a request that does not start; infinite if all requests must start.
     """
 
     state_of: IntArray
@@ -112,13 +111,14 @@ def priced_starts(
     Parameters
     ----------
     states : GibbsStates
-        The states that occur.
+        The states that requests can be in.
     requests : RequestColumns
         Lengths and arrivals.
     epochs : int
-        T.
+        Number of epochs T.
     last : int64 array or None, default None
-        Last start in time of each request: late requests are counted instead of latency.
+        Last start of each request that is on time. If given, late requests are counted instead of
+        latency.
     penalty : float, default inf
         Cost of a late request.
     """
@@ -150,7 +150,7 @@ def gibbs_starts(
             row = Q[state_of[i, age]]
             for t in range(lo, min(hi + 1, T - age)):
                 costs[i, t] += row[t + age]
-        # The hard minimum, and weights relative to it.
+        # The hard minimum, and Gibbs weights relative to it.
         best = min(penalty, costs[i, lo])
         for t in range(lo, hi + 1):
             best = min(best, costs[i, t])
@@ -191,7 +191,7 @@ class SoftMaxima(NamedTuple):
     soft : float64 array, shape (T,)
         h log Z_tau; NaN where ``level`` is so far off that floats cannot hold the sum.
     marginals : float64 array, shape (T, states)
-        z.
+        Gibbs marginals z.
     seldom : bool array, shape (T, states)
         States that hardly any configuration used in the last pass over all states.
     """
@@ -212,7 +212,7 @@ class _Items(NamedTuple):
     roots : float64 array
         exp(q / 2 h), where q is the price of the item.
     offsets, depths : int64 array
-        Where the prefix weights before each item are stored, and for how many k.
+        Position of the stored prefix weights before each item, and the number of k stored.
     value : float64 array, shape (M + 2, M + 1)
         Work space of both recursions.
     """
@@ -234,7 +234,7 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """List the copies of the states in use; return their number and that of prefixes."""
+    """List the copies of states in use; return the number of copies and of prefixes to store."""
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
     count, size = 0, 0
@@ -350,10 +350,10 @@ def soft_capacities(
 
 @step
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
-    """Allow one more member (m, r) in front of those that ``value`` counts.
+    """Allow one more member (m, r) before the members that ``value`` considers.
 
-    ``value[k, S]`` is the most that members with r or fewer rounds to go add behind a prefix of k
-    members whose m add up to S; it is negative where that is impossible.
+    ``value[k, S]`` is the largest total price of members with r or fewer rounds to go that can
+    follow a prefix of k members whose m add up to S. It is negative where no prefix is possible.
     """
     # k increases, so that at most one member is added.
     for k in range(value.shape[0] - 1):

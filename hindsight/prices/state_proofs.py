@@ -1,4 +1,4 @@
-"""Proofs by prices of what runs together, and by paths of which such prices leave none."""
+"""Proofs by prices of states, and proofs that such prices leave no path within a limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .states import SCALE, exact_bound, start_values
 
 @dataclass(frozen=True, eq=False)
 class StatePrices(Proof):
-    """Integer epoch prices: a proof of a lower bound (`hindsight.prices.states`).
+    """Integer prices of states per epoch, which prove a lower bound (`hindsight.prices.states`).
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class StatePrices(Proof):
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
     def rounded(self, scale: int, epochs: int = 1) -> StatePrices:
-        """Return the prices in units of 1 / ``scale``, equal in each group of so many epochs.
+        """Return prices in units of 1 / ``scale``, averaged over groups of ``epochs`` epochs.
 
-        Any prices are valid. Equal rows compress to next to nothing.
+        Any prices are valid. Equal rows compress well.
         """
         prices = self.prices
         if epochs > 1:
@@ -62,7 +62,7 @@ class StatePrices(Proof):
         return StatePrices(rounded(prices, self.scale, scale), scale)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write the shortest units that keep the bound, unless a scale is wanted."""
+        """See `Proof`; write the smallest scale that keeps the bound."""
         m, r = _states_of(instance)
         Q = _up_to_the_last(self.prices[:, m, r])
 
@@ -80,19 +80,19 @@ class StatePrices(Proof):
         """See `Proof`."""
         states = (instance.memory_limit + 1, instance.memory_limit + 1)
         if self.prices.ndim != 3 or self.prices.shape[1:] != states:
-            raise InvalidValueError("prices", "shape", self.prices.shape, "is of another M")
+            raise InvalidValueError("prices", "shape", self.prices.shape, "does not fit M")
         if self.prices.size and int(self.prices.min()) < 0:
             raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
 
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """A stage of `PathPrices`: it drops nodes, then distinguishes the rest by more requests.
+    """Stage of `PathPrices`: drop nodes, then distinguish the other nodes by more requests.
 
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        u, the prices at which nodes are dropped; the least start cost of requests not followed yet.
+        Prices u at which nodes are dropped; least start costs for requests not followed yet.
     followed, tracked : tuple[int, ...]
         Requests by which nodes are distinguished from now on: whether (and since when) a followed
         request is active, and whether a tracked request has been started.
@@ -105,16 +105,16 @@ class PathStage:
 
 @dataclass(frozen=True, eq=False)
 class PathPrices(Proof):
-    """Prices and stages that leave no path with a total latency within a limit (`hindsight.paths`).
+    """Proof by path graphs that every schedule's total latency exceeds a limit (`hindsight.paths`).
 
     Attributes
     ----------
     prices : StatePrices
-        Prices of what runs together.
+        Prices of states.
     limit : int
-        Total latency that no schedule meets.
+        Total latency that every schedule exceeds.
     stages : tuple[PathStage, ...]
-        Stages of the proof; after the last of them no path is left.
+        Stages of the proof; after the last one no path is left.
     """
 
     prices: StatePrices
@@ -125,7 +125,7 @@ class PathPrices(Proof):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the prices by themselves, then the paths."""
+        """Return the proof by prices alone, then the proof by paths."""
         return (self.prices, self)
 
     @property
@@ -141,7 +141,7 @@ class PathPrices(Proof):
         return PathPrices(moved, self.limit, self.stages)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write the wanted units, or those of its prices."""
+        """See `Proof`; write prices at the wanted scale, or at their own scale."""
         full, table = self.prices.scale, self.prices.prices
         units = full if wanted.scale is None else wanted.scale
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
@@ -173,11 +173,11 @@ class PathPrices(Proof):
 
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """Return m and r of the states that occur."""
+    """Return m and r of the states that some request can be in."""
     s, o, _, limit = instance.alone().columns
     return np.nonzero(state_copies(s, o, limit))
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows up to the last one that has a price."""
+    """Return the rows up to the last one with a nonzero price."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -1,4 +1,4 @@
-"""State tables: valid inequalities over what runs together at one epoch, in exact integers.
+"""State tables: valid inequalities on the requests active at one epoch, in exact integers.
 
 *State.* A request i started at t_i is *active* at every epoch tau with t_i <= tau < C_i. Its state
 there is (m, r) = (s_i + tau - t_i, C_i - tau): it has used m tokens so far and has r >= 1 rounds
@@ -56,8 +56,8 @@ import numpy.typing as npt
 from instances.arrays import IntArray
 
 MOST_CORES = 12
-"""Most prompt lengths whose cores are priced first. More of them take longer and prove less in as
-many iterations: of fifty, 41,633 rounds after 15.5 s where twelve prove 42,107 after 10.3 s."""
+"""Largest number of core tables that are priced first. More tables take longer and prove less in as
+many iterations: fifty proved 41,633 rounds after 15.5 s, twelve 42,107 rounds after 10.3 s."""
 
 
 def state_copies(
@@ -92,12 +92,12 @@ def state_copies(
 
 
 def ordered_states(copies: IntArray) -> IntArray:
-    """Return the states that occur, in the order in which (C) is checked.
+    """Return the states that some request can be in, in the order in which members are listed.
 
     Returns
     -------
     int64 array, shape (number of states, 3)
-        Rows (m, r, copies), r decreasing, then m increasing.
+        Rows (m, r, copies), sorted by decreasing r, then by increasing m.
     """
     m, r = np.nonzero(copies)
     order = np.lexsort((m, -r))
@@ -105,12 +105,12 @@ def ordered_states(copies: IntArray) -> IntArray:
 
 
 def memory_table(states: IntArray) -> IntArray:
-    """Return rho = m + 1 for each state: the memory constraint of round tau + 1, whose D is M."""
+    """Return rho = m + 1 per state: the memory constraint of round tau + 1, with capacity D = M."""
     return states[:, 0] + 1
 
 
 def core_table(states: IntArray, sigma: int, memory_limit: int) -> IntArray:
-    """Return 1 for each state in the core of sigma >= 1, else 0; D is 1."""
+    """Return rho = 1 for states in the core of ``sigma`` >= 1, else 0; its capacity D is 1."""
     m, r = states[:, 0], states[:, 1]
     core = (m >= sigma) & (2 * r >= 1 + memory_limit - m - sigma)
     return core.astype(np.int64)
@@ -119,7 +119,7 @@ def core_table(states: IntArray, sigma: int, memory_limit: int) -> IntArray:
 def first_tables(
     states: IntArray, prompt_lengths: IntArray, memory_limit: int
 ) -> npt.NDArray[np.float64]:
-    """Return the memory table and the cores of some prompt lengths, evenly spaced, over their D.
+    """Return the memory table and some core tables, each divided by its capacity D.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Table prices as integers, and the exact lower bound that they prove: no solver, no floats.
+"""Integer prices of states per epoch, and the exact lower bound that they prove, without floats.
 
 *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
 state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.prices.state_tables`). From prices y[k,

@@ -1,4 +1,4 @@
-"""Lower bounds on the preemptive optimum from prices of memory by round, in exact integers.
+"""Lower bounds on the preemptive optimum from prices of memory per round, in exact integers.
 
 A request that may be stopped between rounds and keeps its tokens is free to choose its o_i rounds
 r_1 < ... < r_o, all after a_i; in the k-th it holds s_i + k tokens.
@@ -18,7 +18,7 @@ Linear prices q_r(m) = lambda_r m have K_r <= M lambda_r, and may be used at any
 tables of prices, one number for each (r, m), also see that memory cannot always be filled up.
 
 V_i is a dynamic program over (tokens produced, round), O(o_i T). K_r is a knapsack with one choice
-a request, O(M sum_i o_i) a round.
+per request, O(M sum_i o_i) per round.
 
 **Ascent.** `StopDual` makes the minimum over the rounds of a request and the maximum over the sets
 of a round soft at a heat, by the same dynamic programs with sums of exponentials in place of
@@ -88,7 +88,7 @@ class PreemptivePrices(Proof):
 
     @property
     def is_linear(self) -> bool:
-        """Tell whether each round has a single price per token."""
+        """Return whether each round has a single price per token."""
         return bool(self.numerators.shape[1] == 1)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
@@ -98,7 +98,7 @@ class PreemptivePrices(Proof):
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write the shortest units that lose nothing, without prices nobody pays."""
+        """See `Proof`; write the smallest scale that keeps the bound, and only usable prices."""
         table = self.numerators
 
         def bound(scale: int) -> int:
@@ -128,7 +128,7 @@ def _costs_with(
     ahead: npt.NDArray[Any],
     costs: npt.NDArray[Any],
 ) -> None:
-    """Fill ``costs[t]`` of `costs_to_go` for k tokens from the costs for one token more."""
+    """Fill row k of `costs_to_go`, ``costs``, from the row of k + 1 tokens, ``ahead``."""
     s, o, a = request
     last, tokens, is_linear = table.shape[0] - 1, s + k + 1, table.shape[1] == 1
     costs[last] = unit * (last + o - k - a)
@@ -142,9 +142,9 @@ def _costs_with(
 def costs_to_go(
     table: npt.NDArray[Any], unit: Any, request: tuple[int, int, int], costs: npt.NDArray[Any]
 ) -> None:
-    """Fill ``costs[k, t]``: the least that a request with k tokens after round t still pays.
+    """Fill ``costs[k, t]``, the least remaining cost of a request with k tokens after round t.
 
-    Its latency, times ``unit``, counts in the round of its last token; prices count only in rounds
+    The latency, times ``unit``, is paid in the round of the last token. Prices are paid in rounds
     after t. Before its arrival the request waits.
 
     Parameters
@@ -169,7 +169,7 @@ def costs_to_go(
 def _path_values(
     table: npt.NDArray[Any], unit: Any, requests: RequestColumns, values: npt.NDArray[Any]
 ) -> None:
-    """Fill ``values[i]`` with V_i, storing two rows of `costs_to_go` at a time."""
+    """Fill ``values[i]`` with V_i, keeping only two rows of `costs_to_go` at a time."""
     prompt, output, arrival, _ = requests
     rows = np.empty((2, table.shape[0]), dtype=values.dtype)
     for i in range(len(arrival)):
@@ -183,7 +183,7 @@ def _path_values(
 def heaviest_sets(
     table: npt.NDArray[Any], requests: RequestColumns, heaviest: npt.NDArray[Any]
 ) -> None:
-    """Fill ``heaviest[r]`` with K_r for a table of prices by memory; entry 0 is 0."""
+    """Fill ``heaviest[r]`` with K_r for a table of prices; entry 0 is 0."""
     prompt, output, arrival, limit = requests
     best = np.zeros(limit + 1, dtype=heaviest.dtype)
     heaviest[0] = 0
@@ -193,7 +193,7 @@ def heaviest_sets(
             most = min(output[i], r - arrival[i], limit - prompt[i])
             if most < 1:
                 continue
-            # Downwards: a smaller capacity does not contain request i yet when it is read.
+            # Downwards: the smaller capacities that are read do not contain request i yet.
             for capacity in range(limit, prompt[i], -1):
                 value = best[capacity]
                 for k in range(1, min(most, capacity - prompt[i]) + 1):
@@ -210,7 +210,7 @@ def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> Pree
 
 
 def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
-    """Return the bound of given prices, rounded up because total latencies are integers.
+    """Return the lower bound that prices prove, rounded up because total latencies are integers.
 
     Raises
     ------
@@ -242,9 +242,9 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
 def path_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Add to ``shares[r, m]`` the Gibbs share of requests holding m in round r.
+    """Add to ``shares[r, m]`` the expected number of requests that hold m tokens in round r.
 
-    Returns the sum of soft V_i.
+    The expectation is under the Gibbs paths. Returns the sum of soft V_i.
     """
     prompt, output, arrival, _ = requests
     soft, flow = np.empty((2, largest(output), table.shape[0]))
@@ -262,7 +262,7 @@ def path_shares(
                 low, high = min(run, wait), max(run, wait)
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
-        # Forwards: how much of the mass has k tokens after round t.
+        # Forwards: the probability of k tokens after round t.
         flow[:o, a : last + 1].fill(0.0)
         flow[0, a] = 1.0
         for t in range(a, last):
@@ -283,7 +283,10 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the Gibbs share of sets holding m; return sum of soft K_r."""
+    """Subtract the expected members with m tokens from ``shares[r, m]``; return the soft K_r's sum.
+
+    The expectation is under the Gibbs sets of round r.
+    """
     prompt, output, arrival, limit = requests
     n = len(arrival)
     ahead = np.zeros((n + 1, limit + 1))
@@ -303,7 +306,7 @@ def set_shares(
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
         for m in range(limit + 1):
             behind[n, m] = np.exp(slope * (m - limit) / warm)
-        # Weight of the sets of requests i and later that fit beside m tokens.
+        # Weight of the sets of requests i and later that fit if m tokens are already held.
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
             most = min(output[i], r - arrival[i])
@@ -313,7 +316,7 @@ def set_shares(
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
-        # The same of requests before i, which hold m tokens; both together give shares.
+        # Weight of the sets of requests before i that hold m tokens; both weights give shares.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
@@ -331,10 +334,10 @@ def set_shares(
 
 
 class StopDual:
-    """The dual function of a table of prices, shape (T + 1, M + 1), without its hard values."""
+    """Dual function of a table of prices, shape (T + 1, M + 1); computes smooth values only."""
 
     settings = Settings(damping=1e-9)
-    """Parameters of Adam: gradients of single prices are small."""
+    """Parameters of Adam; the damping is small as gradients of single prices are."""
 
     def __init__(self, instance: Instance) -> None:
         self._requests = instance.columns

@@ -1,4 +1,4 @@
-"""Lower bounds from a price of a token in each round, and the dual function of these prices.
+"""Lower bounds from a price per token of memory in each round, and their dual function.
 
 For any prices lambda_r >= 0 of a token of memory in round r, relaxing the memory rows gives
 
@@ -8,10 +8,10 @@ For any prices lambda_r >= 0 of a token of memory in round r, relaxing the memor
 over *every* start, so no horizon enters. Prices are integers over a common denominator, hence L is
 an exact rational and, the optimum being an integer, it may be rounded up.
 
-`TokenDual` is L in floats. Its minimum becomes a soft minimum: within heat x log(starts) a request
-of L, and differentiable. The gradient is usage - M, per round, with usage the memory of the Gibbs
-weights of `hindsight.prices.starts`: where it vanishes, or is negative and the price is 0, the
-weights are a fractional solution that keeps to M.
+`TokenDual` computes L in floats. With a soft minimum, L becomes differentiable and changes by at
+most heat x log(starts) per request. The gradient is usage - M, per round, with usage the memory of
+the Gibbs weights of `hindsight.prices.starts`: where it vanishes, or is negative and the price is
+0, the weights are a fractional solution that keeps to M.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Prices of a token are of the order of 1 / M: rounded to fewer bits they would prove little."""
+"""Bits kept of a price of 1 / M, the usual order of prices; with fewer they would prove little."""
 
 INT64_HEADROOM = 2**61
 """Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
 
 MOST_PRICES = 300_000
-"""Most rounds with a price of their own each: L-BFGS-B stores some fifty numbers for each price."""
+"""Largest number of different prices: L-BFGS-B stores some fifty numbers per price."""
 
 
 def round_prices(
@@ -53,8 +53,8 @@ def round_prices(
 ) -> MemoryPrices:
     """Round floats to multiples of a power of two that keeps `price_bound` exact.
 
-    Negative and non-finite entries become 0: any non-negative prices give a valid bound. A price
-    of 1 / M keeps `PRICE_BITS` bits, where the largest denominator alone would leave it fewer.
+    Negative and non-finite entries become 0: any non-negative prices give a valid bound. The
+    denominator may exceed the largest one so that a price of 1 / M keeps `PRICE_BITS` bits.
     """
     cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
@@ -130,8 +130,8 @@ class PricedCosts:
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
 
-        Returns the first start and the costs; from the last entry on, a later start costs the
-        weight times the denominator more a round, because no price is left.
+        Returns the first start and the costs. After the last entry, each further round of waiting
+        costs the weight times the denominator, because no price is left.
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
@@ -143,7 +143,7 @@ class PricedCosts:
     def cheapest(
         self, final: IntArray | None = None, should_stop: Callable[[], bool] = never
     ) -> IntArray:
-        """Return the least scaled cost of each class over all starts, or those to ``final[k]``."""
+        """Return the least scaled cost of each class over its starts, or those to ``final[k]``."""
         horizon = self.prices.horizon
         last = np.full_like(self._arrivals, horizon)
         if final is not None:
@@ -203,13 +203,13 @@ def useful_starts(
     rounds, priced or not, so their largest completion is a *proved* horizon: every schedule at
     least as good as ``upper_bound`` ends by then. Unlike a strict improvement test this keeps the
     schedules of latency exactly ``upper_bound``, so the incumbent stays representable.
-    ``latest_completion`` leaves out starts that complete later; proving that it may is the
-    caller's business.
+    ``latest_completion`` excludes starts that complete later; the caller must have proved that
+    this loses nothing.
 
     Raises
     ------
     InvalidValueError
-        ``upper_bound`` lies below the bound, which no feasible schedule does.
+        ``upper_bound`` is below the bound, hence not the total latency of a feasible schedule.
     """
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
@@ -233,7 +233,7 @@ def useful_starts(
 
 
 class FractionalStarts(NamedTuple):
-    """The fractional solution of the Gibbs weights, feasible or not.
+    """Fractional solution given by the Gibbs weights; its memory may exceed M.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class FractionalStarts(NamedTuple):
     cost : float
         Total latency.
     usage : float64 array
-        Memory, entry r for round r.
+        Tokens of memory; entry r is for round r.
     """
 
     mean_starts: FloatArray
@@ -251,23 +251,23 @@ class FractionalStarts(NamedTuple):
 
 
 class TokenDual:
-    """The dual function of a price a token in each of the rounds 1 .. T.
+    """Dual function of prices per token of memory in the rounds 1 .. T.
 
-    The variables are prices, scaled to steps of order one. Of very many rounds some share a price.
+    The variables are prices, scaled to order one. With very many rounds, some share a price.
 
     Parameters
     ----------
     classes : RequestClasses
         Classes of the requests.
     capacity : int
-        Tokens of all machines.
+        Memory of all machines, in tokens.
     rounds : int
         T, the last round with a price.
     final : int64 array or None, default None
         Last start considered for each class of requests; None uses max(T, a), after which a later
         start only costs more.
     penalty : float, default inf
-        Cost of a request that never starts: each costs the least of it and its starts.
+        Cost of a request that never starts. Each request pays this, or its cheapest start if less.
     must_stop : Callable[[], bool], default never
         Polled a few times a second; returning True stops an evaluation.
     """
@@ -292,7 +292,7 @@ class TokenDual:
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
-        # Scale steps to order one: the prices at which waiting costs as much as memory.
+        # Scale variables to order one, by the prices at which waiting costs as much as memory.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         prices_of_waiting = np.maximum(classes.weights, 1) / volumes
         mean = float(np.average(prices_of_waiting, weights=classes.counts))
@@ -300,12 +300,12 @@ class TokenDual:
         self._hints = classes.arrival_times.copy()
 
     def variables(self, prices: FloatArray) -> FloatArray:
-        """Return the variables of prices of rounds 1 .. T."""
+        """Return the scaled variables for given prices of rounds 1 .. T."""
         means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
         return means / self._unit
 
     def prices(self, x: FloatArray) -> FloatArray:
-        """Return prices of rounds 1 .. T, shape (T,)."""
+        """Return the prices of rounds 1 .. T for given variables, shape (T,)."""
         return np.repeat(x * self._unit, self._width)[: self.rounds]
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:

@@ -22,7 +22,7 @@ from instances import Instance, InvalidValueError
 from instances.problem.memory_rule import TOKENS
 
 LARGEST_NETWORK = 6_000
-"""Most arcs for which the network is solved; that takes some 0.3 s."""
+"""Largest number of arcs for which the flow is computed; that takes about 0.3 s."""
 
 
 def transportation_bound(instance: Instance) -> int:
@@ -38,7 +38,7 @@ def transportation_bound(instance: Instance) -> int:
     arcs = _arcs(moved)
     if arcs > LARGEST_NETWORK:
         reason = (
-            f"are more than the {LARGEST_NETWORK} of network simplex: take mean_busy_time_bound"
+            f"exceed the {LARGEST_NETWORK} of network simplex: use mean_busy_time_bound instead"
         )
         raise InvalidValueError(None, "arcs", arcs, reason)
     total = cheapest_flow(moved)
@@ -51,14 +51,14 @@ def transportation_bound(instance: Instance) -> int:
 
 
 def small_transportation_bound(instance: Instance) -> int | None:
-    """Return `transportation_bound`, or None where it is too large or memory is in blocks."""
+    """Return `transportation_bound`, or None if the network is too large or memory is in blocks."""
     if instance.memory_rule != TOKENS or _arcs(compress(instance).instance) > LARGEST_NETWORK:
         return None
     return transportation_bound(instance)
 
 
 def cheapest_flow(instance: Instance) -> Fraction:
-    """Return the least weighted sum over requests of the mean round that serves their volume."""
+    """Return the least weighted sum of the mean rounds in which requests' volumes are served."""
     import networkx as nx
 
     volumes = instance.volumes.tolist()

@@ -23,11 +23,11 @@ SCALE_BITS = 40
 """Fractions are rounded down to multiples of 2^-40 before they are added; the bound stays valid."""
 
 LONGEST_PRICES = 10_000_000
-"""Last round that may have a price: prices are arrays, and a certificate holds this many."""
+"""Last round that may have a price: prices are arrays, and a certificate holds at most so many."""
 
 
 class VolumeFilling(NamedTuple):
-    """Rounds filled with M units of volume of arrived requests, smallest v_i / w_i first.
+    """Greedy filling of rounds with up to M units of volume each, smallest v_i / w_i first.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class VolumeFilling(NamedTuple):
 
 
 def fill_by_volume(instance: Instance) -> VolumeFilling:
-    """Serve volumes greedily, in O(n log n).
+    """Serve the volumes of requests greedily, in O(n log n).
 
     Serving a unit of request i in round r costs r w_i / v_i. Serving always the arrived request of
     smallest v_i / w_i minimises the total (an exchange argument: of two units served in rounds
@@ -83,11 +83,11 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
 def _fill(
     requests: tuple[IntArray, IntArray], arrivals: IntArray, order: IntArray, limit: int
 ) -> tuple[IntArray, list[tuple[Any, int]]]:
-    """Compute `fill_by_volume` for volumes and keys of requests, the smallest key first.
+    """Compute `fill_by_volume` for volumes and sort keys of requests; the smallest key is first.
 
-    ``now`` counts the units that rounds have offered so far: unit ``now`` is one of round
-    ``now`` // M + 1. Requests arrive between rounds, so that keys do not fall within a round, and
-    the largest of a full round is that of its last unit.
+    ``now`` counts the units of capacity that have passed: unit ``now`` belongs to round
+    ``now`` // M + 1. Requests arrive between rounds, so sort keys do not decrease within a round,
+    and the largest key of a full round is that of its last unit.
     """
     volumes, keys = requests
     left, weighted = volumes.copy(), np.zeros_like(volumes)
@@ -97,7 +97,7 @@ def _fill(
     now = arrivals[order[0]] - arrivals[order[0]]
     while position < len(order) or queue:
         if not queue:
-            # Nothing is left: skip the rest of a round, and rounds before the next arrival.
+            # The queue is empty: skip the rest of this round, and rounds before the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
             _extend(marginal, 0, first - now // limit)
             now = first * limit
@@ -109,7 +109,7 @@ def _fill(
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Each unit counts its round: that of the first, and a round more for each one begun since.
+        # Each unit counts its round: the round of the first unit, plus the rounds begun since.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -125,7 +125,7 @@ def _fill(
 
 @step
 def _extend(runs: list[tuple[int, int]], key: int, count: int) -> None:
-    """Append ``count`` rounds of this marginal key, if any; the first run has length 0."""
+    """Append ``count`` rounds with this sort key, if any; the first run is an empty stand-in."""
     if count == 0:
         return
     if len(runs) > 1 and runs[-1][0] == key:
@@ -137,12 +137,12 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
     """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
     In a schedule the volume of request i is spread so that its mean round is
-    t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M a round and after
+    t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M per round and after
     arrival, so the weighted sum of mean rounds is at least that of `fill_by_volume`; replacing it,
 
         TEL >= filling + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
 
-    Exact integers; fractions are rounded down, the total up.
+    Computed in integers: fractions are rounded down, and the total is rounded up.
     """
     if filling is None:
         # Idle rounds carry no volume; skip them.
@@ -158,11 +158,11 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 
 
 def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
-    """Return memory prices of the volume relaxation: good first prices for `memory_prices`.
+    """Return memory prices of the volume relaxation: good initial prices for an ascent.
 
     The price falls by w / v from one full round to the next, where v / w is that of the last unit
-    served, and is 0 in a round that is not full: the dual of the transportation of units to rounds.
-    No round beyond `LONGEST_PRICES` has a price.
+    served, and is 0 in a round that is not full. These are dual prices of the transportation of
+    units to rounds. No round beyond `LONGEST_PRICES` has a price.
     """
     rounds = filling.rounds
     if rounds > LONGEST_PRICES:

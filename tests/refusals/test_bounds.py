@@ -200,7 +200,7 @@ VALUES: Rows = [
     *given(relaxed, method=["columns"], tolerance=[0, NAN]),
     *given(relaxed, time_limit=[-1, NAN]),
     (lambda: hindsight.relax(WIDE, method="states"), "memory_limit"),
-    (lambda: hindsight.transportation_bound(LARGE), "take mean_busy_time_bound"),
+    (lambda: hindsight.transportation_bound(LARGE), "use mean_busy_time_bound"),
     (lambda: solved(bounds=bold), "exceeds the total latency .* bound 'bold' does"),
     *given(partial(second_opinion, SMALL), time_limit=[-1, NAN]),
     (lambda: second_opinion(LARGE), "is too large here"),
