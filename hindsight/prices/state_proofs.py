@@ -80,7 +80,7 @@ class StatePrices(Proof):
         """See `Proof`."""
         states = (instance.memory_limit + 1, instance.memory_limit + 1)
         if self.prices.ndim != 3 or self.prices.shape[1:] != states:
-            raise InvalidValueError("prices", "shape", self.prices.shape, "does not fit M")
+            raise InvalidValueError("prices", "shape", self.prices.shape, "does not match limit M")
         if self.prices.size and int(self.prices.min()) < 0:
             raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
 
