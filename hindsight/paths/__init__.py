@@ -1,1 +1,1 @@
-"""Paths through what runs together: a relaxation as a graph, priced, pruned from both ends."""
+"""Path relaxation: a graph of sets of running requests, priced and pruned from both ends."""

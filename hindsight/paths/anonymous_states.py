@@ -1,8 +1,8 @@
-"""Compiled kernels: the heaviest anonymous states that fit beside requests that are followed.
+"""Compiled kernels: the heaviest anonymous states that fit in memory with followed requests.
 
 At an epoch let some active requests be known with their starts (*followed*) and let all others be
 *anonymous*: any configuration of states (m, r) in which anonymous requests can be at that epoch, as
-in `hindsight.prices.state_tables`, as long as it fits beside the followed ones. The most that
+in `hindsight.prices.state_tables`, as long as it fits with the followed ones. The most that
 anonymous states can add to the price of the followed ones is found by the dynamic program of the
 tables, over (k, S): k members so far whose m add up to S, states in order of decreasing r, where a
 state (m, r) is accepted iff S + m + (k + 1) r <= M.
@@ -15,7 +15,7 @@ V_r(k + 1, S + m) at r where the member is accepted and impossible where not, an
 with the states of larger r. Members taken in order of increasing r lead from one V to the next:
 a tree of tables, in which sets of followed members that end alike share what they have in common.
 A prefix of k members with r or more rounds to go has k r <= M: V_r has rows for these k only.
-Where the tree has no room for more, it is begun anew: it is only a memory of what was computed.
+When the tree is full, it is emptied: it is only a cache.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class AnonymousStates(NamedTuple):
     used : int64 array, shape (1,)
         Number of nodes; node 0 has no followed member.
     keys, nodes : int64 array
-        Hash table with a power of two of places: parent and member, -1 where free; and the child.
+        Hash table with a power of two of slots: a key of parent and member, or -1 if the slot is
+        free; and the child node.
     first : int64 array, shape (M + 3,)
-        The states with r rounds to go are first[r] .. first[r + 1] - 1.
+        The states with r rounds to go are at first[r] .. first[r + 1] - 1 in the arrays below.
     held, copies, weights : int64 array, shape ((M + 1)^2,)
         m, the number of copies, and the price of each state.
     longest : int64 array, shape (1,)
@@ -70,7 +71,7 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Create arrays for states of up to ``longest`` rounds, of about ``size`` bytes in all."""
+    """Allocate arrays of about ``size`` bytes for states with up to ``longest`` rounds to go."""
     side = memory_limit + 1
     counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
     rows = np.concatenate([[0], np.cumsum(counts)])
@@ -93,7 +94,7 @@ def set_epoch(
     followed: npt.NDArray[np.bool_],
     states: AnonymousStates,
 ) -> None:
-    """Begin an epoch: set its priced states, and reset the tree to its root."""
+    """Begin an epoch: list its anonymous states with a price, and reset the tree to its root."""
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
     counts.fill(0)
@@ -132,7 +133,7 @@ def _begin(states: AnonymousStates) -> None:
 
 @inner
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
-    """Write V_r for r = begin .. theta from V of begin - 1."""
+    """Write V_r of a node for r = begin .. theta, from its V_r for r = begin - 1."""
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
     for r in range(begin, longest[0] + 1):
@@ -148,7 +149,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 
 @step
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
-    """Return the node with one followed member (m, r) more than ``parent``, or -1 if full."""
+    """Return the node with one more followed member (m, r) than ``parent``; -1 if none is free."""
     tables, rows, used = states.tables, states.rows, states.used
     keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
     key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
@@ -179,18 +180,18 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
 def heaviest_beside(
     states: AnonymousStates, held: IntArray, rounds: IntArray, size: int, scratch: IntArray
 ) -> int:
-    """Return the largest total price of anonymous states beside the followed members (m, r).
+    """Return the largest total price of anonymous states that fit with followed members (m, r).
 
     Parameters
     ----------
     states : AnonymousStates
         Anonymous states of the epoch.
     held, rounds : int64 array
-        m and r of the members, in any order.
+        m and r of the followed members, in any order.
     size : int
-        Number of members.
+        Number of followed members.
     scratch : int64 array
-        Work space, at least as long.
+        Workspace of at least ``size`` entries.
     """
     theta = states.longest[0]
     k, S, left = 0, np.int64(0), 0

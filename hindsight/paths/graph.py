@@ -1,16 +1,17 @@
-"""Graph of paths: the sets of running requests that configuration prices leave at each epoch.
+"""Path graph: the sets of running requests that prices of states cannot exclude at each epoch.
 
 **The relaxation.** A schedule is a walk through epochs: at tau the set of active requests, each
-with its start, loses what completes, then takes in what starts, one request after the other in the
-order of indices. Forget which requests have run and completed: nodes are (tau, active requests with
-their starts), arcs are "i starts at tau" and "on to tau + 1". Every schedule is a path from the
-empty set at 0 to an empty set, and a path is a schedule but for how often each request is started:
-it may start some never and some again after their completion.
+with its start, loses the requests that complete, then gains those that start, one after the other
+in the order of indices. Forget which requests have run and completed: nodes are (tau, active
+requests with their starts), arcs are "i starts at tau" and "on to tau + 1". Every schedule is a
+path from the empty set at 0 to an empty set, and a path is a schedule but for how often each
+request is started: it may start some never and some again after their completion.
 
-**Some followed, the others anonymous.** Let nodes hold the active requests of a set A only, those
-*followed*. Every schedule is still a path. Beside them run *anonymous* states, as in the
-configurations of `hindsight.prices.state_tables`. With more requests in A the graph is *finer*:
-its nodes at tau, less what the coarser graph does not follow, are nodes there.
+**Some followed, the others anonymous.** Let nodes hold only the active requests of a set A, the
+*followed* requests. Every schedule is still a path. All other requests run as *anonymous* states,
+as in the configurations of `hindsight.prices.state_tables`. With more requests in A the graph is
+*finer*: its nodes at tau, without the requests that the coarser graph does not follow, are nodes of
+the coarser graph.
 
 **What prices leave.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
 (`hindsight.prices.states`), u_i any number for the followed requests and min P_i for the
@@ -21,21 +22,22 @@ others, all in units of 1 / SCALE. A schedule has
 
 The *slack* of a node at tau is W_tau, less the price of its followed requests, less the most that
 anonymous states add beside them (`hindsight.paths.anonymous_states`): no more than the last bracket
-of a schedule that passes there. The *regrets* P_i(t_i) - u_i of anonymous requests are >= 0. So a
-path costs the slacks of its nodes and the regrets of its followed requests, each paid when the
-request completes, and a schedule with a total latency of at most ``limit`` is a path that costs at
-most B = SCALE * limit - L. With slacks that only grow as more requests are followed, and regrets
-that are there for each of them, a path of the finer graph costs at least what its coarser one does.
+of a schedule that passes there. The *regrets* (reduced costs) P_i(t_i) - u_i of anonymous requests
+are >= 0. So a path costs the slacks of its nodes and the regrets of its followed requests, each
+paid when the request completes, and a schedule with a total latency of at most ``limit`` is a path
+that costs at most B = SCALE * limit - L. With slacks that only grow as more requests are followed,
+and regrets that are there for each of them, a path of the finer graph costs at least what its
+coarser one does.
 
 The graph is built from its end to its start. For a node x at tau let G be the least cost of its
 ways to the end, and F the least cost of the ways from the beginning to the node of the coarser
 graph that x is there: it is left out when F + G > B, or when it is not in the coarser graph at all.
 *Every schedule within the limit is a path of the graph*, as all that is left out costs more. The
-coarsest graph follows nobody: a chain of epochs in which nothing costs anything.
+coarsest graph follows no request: a chain of epochs in which nothing costs anything.
 
 Backwards, because the requests that run early are short, many, and alike: forwards their
-combinations abound before anything is known of what they cost. Long requests first, because few run
-at once and all others are states of few rounds beside them.
+combinations abound before anything is known about their costs. Long requests are followed first,
+because few of them run at once and all others are states with few rounds to go.
 
 **Starts fixed by reduced cost.** With u_i = min P_i for all i no bracket is negative, so that no
 schedule within the limit starts i at t when P_i(t) - u_i > B.
@@ -94,19 +96,20 @@ from .layers import (
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Most sets extended between two polls of ``should_stop``."""
+"""Largest number of sets extended between two polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Most table entries of anonymous states filled between two polls, if each set needs one table."""
+"""Largest number of table entries of anonymous states filled between two polls, at one table per
+set."""
 
 MOST_NODES = (1 << 30) - 2
-"""Most nodes of any graph: up to twice as many completions are numbered with 32 bits."""
+"""Largest number of nodes: up to twice as many completions must have 32-bit numbers."""
 
 MOST_THREADS = 4
-"""Most threads per graph: each reserves memory of its own whether it uses it or not."""
+"""Largest number of threads per graph: each reserves its own memory, used or not."""
 
 NEVER = 1 << 50
-"""Priced cost of a start that no schedule within the limit has."""
+"""Cost that marks a start which no schedule within the limit has."""
 
 
 class Room(NamedTuple):
@@ -115,11 +118,11 @@ class Room(NamedTuple):
     Attributes
     ----------
     nodes : int
-        Most nodes of the graph; one epoch has at most an eighth of them, or 4096 if that is more.
+        Largest number of nodes; one epoch may have an eighth of it, or 4096 if that is more.
     table_bytes : int
         Bytes of the tables of anonymous states.
     threads : int, default 1
-        Threads that share the work, at most `MOST_THREADS`; they do not change the graph.
+        Number of threads, at most `MOST_THREADS`; the graph does not depend on it.
     """
 
     nodes: int
@@ -128,7 +131,7 @@ class Room(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """The graph would have more nodes than the room allows."""
+    """The graph would exceed its limit on nodes."""
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
@@ -138,7 +141,7 @@ def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
 
 
 class PricedInstance:
-    """An instance, prices of what runs together, and a limit on total latency.
+    """An instance, prices of states, and a limit on total latency.
 
     Parameters
     ----------
@@ -148,16 +151,16 @@ class PricedInstance:
         Q and W of `hindsight.prices.states`, int64, shapes (T, M + 1, M + 1) and (T,), with
         T past the last arrival.
     limit : int
-        Total latency.
+        Total latency; only schedules up to it are considered.
 
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
         u_i = min P_i, in units of 1 / SCALE.
     starts : int64 array, shape (n, epochs + 1)
-        P_i(t).
+        Priced costs P_i(t) of starts; `NEVER` where no schedule within the limit has the start.
     is_within : bool
-        Whether prices leave room within the limit; otherwise no schedule is within it.
+        False if prices alone prove that no schedule is within the limit.
 
     Raises
     ------
@@ -193,11 +196,11 @@ class PricedInstance:
         self.random_keys = rng.integers(1, 2**63, self.starts.shape).astype(np.uint64)
 
     def constant(self, u: IntArray) -> int:
-        """Return L for start prices u."""
+        """Return the constant L for start prices u."""
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
-        """Return B for start prices u: the largest cost of a path within a limit."""
+        """Return the budget B for start prices u: the largest cost of a path within a limit."""
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
 
@@ -230,11 +233,11 @@ def finer_graph(
     followed : bool array, shape (n,)
         Requests that the coarser graph follows.
     added : int64 array
-        Requests that the finer graph follows besides, increasing, whole kinds together.
+        Further requests that the finer graph follows, increasing; identical requests together.
     u : int64 array, shape (n,)
         Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` if not followed yet.
     room : Room
-        Limits on its size.
+        Limits on the size of the finer graph.
     should_stop : Callable[[], bool]
         Polled throughout.
 
@@ -246,7 +249,7 @@ def finer_graph(
     Raises
     ------
     TooLargeError
-        The graph needs more nodes than the room allows.
+        The graph needs more nodes than ``room`` allows.
     StoppedEarlyError
         ``should_stop`` returned True.
     """
@@ -301,7 +304,7 @@ class _Builder:
             above=Sets.room(self.room, most),
             coarser=coarser,
         )
-        # Zero pages take memory only where an array is written.
+        # Arrays of zeros take memory only where they are written.
         self.parts = [
             Found(
                 Sets.room(self.room, most),
@@ -367,7 +370,7 @@ class _Builder:
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError
         part.scratch.ended_first[:more] += self.ended
-        # The table is of the first thread alone.
+        # Only the first thread has a hash table.
         both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
         for target, source in zip(*both, strict=True):
             target[nodes : nodes + more] = source[:more]
@@ -375,7 +378,7 @@ class _Builder:
         self.ended += taken
 
     def graph(self) -> PathGraph:
-        """Return the graph so far, using the memory of this object."""
+        """Return the graph built so far, in the arrays of this object."""
         for column in self.arrays[:-1]:
             # Shrink in place: a copy would take the memory twice.
             column.resize(self.size, refcheck=False)

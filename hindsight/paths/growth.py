@@ -1,29 +1,29 @@
-"""Estimates of the nodes and time that graphs of paths take, learned from earlier graphs."""
+"""Estimates of the number of nodes and the time of path graphs, learned from earlier graphs."""
 
 from __future__ import annotations
 
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Growth of the logarithm of nodes per round of limit, as measured from 25 to 60 requests."""
+"""Range of the growth of log(nodes) per round of the limit, as measured with 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""That growth for so many requests or more, after the first graph and until others are known."""
+"""Growth assumed for MANY requests or more, after the first graph and until others are known."""
 
 SECONDS_A_NODE = 2.5e-6
-"""All graphs of a limit together, as a multiple of the nodes of its largest, until measured."""
+"""Initial estimate of the seconds of all graphs of a limit, per node of the largest graph."""
 
 LARGE = 1_000_000
-"""Least nodes of a graph from which its time is learned."""
+"""Number of nodes above which the time of a graph is learned."""
 
 BEYOND = 2.0
-"""Assumed size of a graph that did not fit, as a multiple of the room that it had."""
+"""Assumed size of a graph that was too large, as a multiple of its limit on nodes."""
 
 
 class GraphGrowth:
-    """Estimate of the graphs of one solve: nodes * exp(growth * rounds).
+    """Estimate of the sizes of graphs in one solve: nodes * exp(growth * reach).
 
-    The *reach* of a graph is its limit less the bound of prices, in rounds.
+    The *reach* of a graph is its limit on total latency less the bound by prices, in rounds.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ class GraphGrowth:
         self._too_far: tuple[float, float] | None = None
 
     def nodes(self, reach: float) -> float:
-        """Return the expected nodes of a graph."""
+        """Return the expected number of nodes of a graph with this reach."""
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """Return the reach of a graph expected to need so many nodes and so much time."""
+        """Return the reach of a graph expected to take ``room`` nodes or ``seconds``."""
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """Learn from the largest graph of a limit, and the time that the whole limit took."""
+        """Learn from the nodes of a limit's largest graph, and the time of all its graphs."""
         before, self._measured = self._measured, (reach, nodes)
         self._reach, self._nodes = self._measured
         if not self.is_tried:
@@ -70,16 +70,16 @@ class GraphGrowth:
         self._fit(before, self._too_far)
 
     def learn_too_large(self, reach: float, room: float) -> None:
-        """Learn that a graph did not fit into its room."""
+        """Learn that a graph exceeded its limit of ``room`` nodes."""
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # Steeper than any growth known: the assumed nodes at reach 0 are wrong.
+            # Even the largest growth predicts too few nodes: start from the assumed size instead.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
-        """Fit the steepest growth to what is known; better prices may make graphs smaller again."""
+        """Set the growth to the steepest slope known; better prices may make some negative."""
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)
             for point in known

@@ -3,12 +3,12 @@
 `hindsight.paths.graph` states what the graph is and proves what may be left out of it. Going
 backwards, the predecessors of a node y at tau + 1 in which nothing starts at tau + 1 are y with any
 followed requests added that complete in round tau + 1; each of them is a node at tau, and taking
-out what started last at tau gives the nodes before its starts. Whatever is active fits: requests
-only leave until the first start after, so the sum in the round in which one completes, which is
-tested where it is added, is what matters.
+out what started last at tau gives the nodes before its starts. Every active set fits in memory:
+until the next start requests only leave, so only rounds in which a request completes matter, and
+the sum of such a round is tested where the request is added.
 
 Which of the requests that the coarser graph follows complete is read from its arcs: the node of the
-coarser graph beside y has the predecessors that are left there, and nothing else need be tried.
+coarser graph that y maps to has the predecessors that are left there; no others need be tried.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Sums(NamedTuple):
 
 @inner
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
-    """Return the slot of a set in the hash table, and its number or -1."""
+    """Return the slot of a set in the hash table, and the number of the set, or -1 if absent."""
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
@@ -54,7 +54,7 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 @step
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
-    """Write the states at tau of the members of set q; what they come to."""
+    """Write the states at tau of the members of set q; return their totals."""
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
     size, stored, _ = given.blocks
@@ -71,7 +71,7 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Let request i complete as well, or undo that with ``sign`` -1; return the new totals."""
+    """Let request i complete as well, or undo it if ``sign`` is -1; return the new totals."""
     s, o, _, _ = given.requests
     return _Sums(
         sums.cost + sign * given.regrets[i, given.tau + 1 - o[i]],
@@ -92,7 +92,7 @@ def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) ->
 def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
-    """Complete what completes in coarser node c; return the members then, or -1 if too large."""
+    """Let the requests of coarser node c complete; return the number of members, -1 if too many."""
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
         i: Any = np.int64(graph.ended[x])
@@ -105,9 +105,9 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Find the first place from ``begin`` on of an added request that may complete too, or -1.
+    """Find the first place in ``added`` from ``begin`` on of a request that may complete, or -1.
 
-    The request must fit, and leave the cost at ``most`` or less.
+    The request must fit in memory, and the cost must stay at ``most`` or less.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -131,7 +131,7 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write set q with the chosen requests that complete, those at places up to ``end``."""
+    """Write the node of set q and the chosen requests that complete, at places up to ``end``."""
     above, here, scratch = given.above, found.here, found.scratch
     node, taken = counts
     first, key = above.sizes[q], above.keys[q]
@@ -197,15 +197,15 @@ def _add_choices(
 def extend_sets(
     given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Find the nodes at tau, within the budget, whose next epoch has one of the given sets.
+    """Find the nodes at tau, within the budget, that lead to one of the given sets at tau + 1.
 
-    Returns the number of nodes so far, or -1 if they have no room, and the entries of ``ended``
-    in use; `join_parents` adds the other nodes once all sets are extended.
+    Returns the number of nodes so far, or -1 if the arrays are full, and the entries of ``ended``
+    in use. `join_parents` adds the other nodes once all sets are extended.
 
     Parameters
     ----------
     given : Extension
-        Data to build from.
+        Data from which the nodes are built.
     begin, end : int
         Range of the sets ``above`` to extend: begin .. end - 1.
     counts : tuple[int, int]
@@ -229,7 +229,7 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the node before the last start of v; return the number of nodes, -1 if full."""
+    """Find or add the node before the last start of v; return the node count, or -1 if full."""
     here, scratch, coarser = found.here, found.scratch, given.coarser
     size = here.sizes[v] - 1
     i = here.members[v, size] >> START_BITS
@@ -254,10 +254,10 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes before each start at tau, pass costs on, number all; return how many, or -1.
+    """Add the nodes before each start at tau, and number all nodes; return how many, -1 if full.
 
     Members that start at tau come last, in the order of indices, as starts at one epoch are taken
-    in that order. Numbers go from most fresh members to none.
+    in that order. Nodes are numbered by decreasing number of these members.
     """
     here, scratch = found.here, found.scratch
     for v in range(nodes):
@@ -291,9 +291,9 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 
 @njit
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
-    """Write the nodes of an epoch into the graph from number ``first`` on.
+    """Write the nodes of an epoch into the graph, numbered from ``first`` on.
 
-    Returns the number of nodes with no start at tau, which are copied to ``above``.
+    Returns the number of nodes with no start at tau. These nodes are copied to ``above``.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

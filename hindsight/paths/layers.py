@@ -1,4 +1,4 @@
-"""Arrays of a graph of paths, and of one epoch that is added to it (`hindsight.paths.graph`).
+"""Arrays of a path graph, and of the epoch that is being added to it (`hindsight.paths.graph`).
 
 A node at an epoch is a set of active followed requests with their starts, (i, t) as the code
 (i << START_BITS) + t, sorted by start, then by index.
@@ -27,7 +27,7 @@ Shorts = npt.NDArray[np.int16]
 
 
 class PathGraph(NamedTuple):
-    """Graph of paths, see `hindsight.paths.graph`; node 0 is its end, node N - 1 its beginning.
+    """Path graph, see `hindsight.paths.graph`; node 0 is its end, node N - 1 its beginning.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class PathGraph(NamedTuple):
     requests : int16 array, shape (N,)
         Request that started last, or -1.
     epochs : int16 array, shape (N,)
-        tau.
+        Epoch tau of the node.
     slacks : int64 array, shape (N,)
-        Slack of tau, for nodes that have a ``later`` node.
+        Slack of the node at tau, for nodes that have a ``later`` node.
     ended_first, ended_counts : int32, int16 array, shape (N,)
         Position in ``ended``, and number, of the requests that complete in round tau + 1.
     ended : int16 array
-        Numbers of requests.
+        Indices of requests that complete, of all nodes one after the other.
     """
 
     later: Codes
@@ -73,7 +73,7 @@ class CoarserGraph(NamedTuple):
     first, earlier : int64, int32 array
         The nodes whose ``later`` is g are earlier[first[g]:first[g + 1]].
     paid : int64 array, shape (N,)
-        Least cost from the beginning of the graph.
+        Least cost from the beginning of the graph to each node.
     """
 
     graph: PathGraph
@@ -89,17 +89,17 @@ class Sets(NamedTuple):
     Attributes
     ----------
     members : int32 array, shape (capacity, most members)
-        Codes of (i, t).
+        Codes of the members (i, t).
     sizes : int64 array, shape (capacity,)
         Number of members of each set.
     keys : uint64 array, shape (capacity,)
-        Hashes.
+        Hash of each set.
     costs : int64 array, shape (capacity,)
-        Least cost from here to the end.
+        Least cost from the set to the end of the graph.
     coarser : int32 array, shape (capacity,)
-        Node of the coarser graph.
+        Node of the coarser graph that the set maps to.
     nodes : int64 array, shape (capacity,)
-        Number of the node, counted from the first one of the epoch until that is in the graph.
+        Number of the node: within its epoch, and in the graph once the epoch is stored.
     """
 
     members: Codes
@@ -111,7 +111,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def room(cls, capacity: int, most: int) -> Sets:
-        """Create arrays for so many sets of up to ``most`` members."""
+        """Allocate arrays for ``capacity`` sets of up to ``most`` members."""
         kinds = np.int64, np.uint64, np.int64, np.int32, np.int64
         columns = (np.zeros(capacity, kind) for kind in kinds)
         return cls._make([np.zeros((capacity, most), np.int32), *columns])
@@ -123,14 +123,14 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     table : int64 array
-        Hash table with open addressing and a power of two of places: number of a node plus 1, or 0
-        where free; cleared after each epoch.
+        Hash table with open addressing and a power of two of slots: number of a node plus 1, or 0
+        if the slot is free; cleared after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
         As in the graph.
     parents : int64 array, shape (capacity,)
-        The node before the last start by its position here, or -1.
+        Position in these arrays of the node before the last start, or -1.
     slots : int64 array, shape (capacity,)
-        Place of each node in the table.
+        Slot of each node in the table.
     fresh : int64 array, shape (capacity,)
         Number of members that start at this epoch.
     """
@@ -146,14 +146,14 @@ class Scratch(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Tokens that requests hold in whole blocks; blocks of one token where tokens are counted.
+    """KV cache memory of requests, in whole blocks; a block has one token if tokens are counted.
 
     Attributes
     ----------
     size : int
-        Tokens of a block.
+        Tokens per block.
     stored, peaks : int64 array, shape (n,)
-        Tokens stored before the first token is, and held in the last round.
+        Tokens stored before the first output token, and tokens held in the last round.
     """
 
     size: int
@@ -169,9 +169,9 @@ class Extension(NamedTuple):
     tau : int
         The epoch.
     room : int
-        Most nodes of the epoch.
+        Largest number of nodes of the epoch.
     capacity : int
-        At least the heaviest configuration at tau.
+        Upper bound W_tau on the price of a configuration at tau.
     prices : int64 array, shape (M + 1, M + 1)
         Epoch prices at tau.
     budget : int
@@ -181,11 +181,11 @@ class Extension(NamedTuple):
     requests : RequestColumns
         The requests.
     blocks : Blocks
-        What they hold, in whole blocks.
+        Memory of the requests, in whole blocks.
     added : int64 array
         Requests followed here and not in the coarser graph, increasing.
     kinds : int64 array, shape (n,)
-        Equal for identical requests; those of a kind are followed together.
+        Class of each request: equal for identical requests, which are followed together.
     keys : uint64 array, shape (n, epochs + 1)
         Random numbers for hashes.
     above : Sets
@@ -210,16 +210,16 @@ class Extension(NamedTuple):
 
 
 class Members(NamedTuple):
-    """A set of the next epoch at this one, and behind it those that complete in round tau + 1.
+    """Members of a set at tau + 1, followed by requests that complete in round tau + 1.
 
     Attributes
     ----------
     held, rounds : int64 array
-        (m, r) of each.
+        State (m, r) of each member at tau.
     chosen, places : int64 array
-        Of those that complete the request, and its position in ``added`` if it is added.
+        For members that complete: the request, and its position in ``added`` if it is there.
     order : int64 array
-        Work space.
+        Workspace.
     """
 
     held: IntArray
@@ -230,18 +230,18 @@ class Members(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for the nodes at an epoch.
+    """Output arrays and workspace for the nodes at an epoch.
 
     Attributes
     ----------
     here, scratch : Sets, Scratch
-        Their sets, and what is known of them.
+        Sets of the nodes, and further data of the nodes.
     ended : int16 array
-        As in the graph.
+        As in `PathGraph`.
     states : AnonymousStates
-        Of the epoch.
+        Anonymous states of the epoch.
     members : Members
-        Work space, one entry more than requests may run at once.
+        Workspace, one entry longer than the largest number of requests that run together.
     """
 
     here: Sets

@@ -1,4 +1,4 @@
-"""Compiled kernels over a graph of paths: least costs both ways, Gibbs weights, nodes split.
+"""Compiled kernels on a path graph: least costs from both ends, Gibbs weights, node splitting.
 
 Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
 The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
@@ -22,7 +22,7 @@ from .layers import FAR, Codes, PathGraph
 
 @partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
-    """Return the cost of each arc to the next epoch: the slack, and P - u of what completes."""
+    """Return each arc's cost to the next epoch: the slack, and P - u of requests that complete."""
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
     for g in range(len(arcs)):
@@ -36,7 +36,10 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 def costs_to_the_end(
     graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
 ) -> None:
-    """Write value[g], the least cost from node g to 0; begins at FAR, with 0 at node 0."""
+    """Write value[g], the least cost from node g to the end, for begin <= g < end.
+
+    Initial values are 0 at node 0 and FAR elsewhere.
+    """
     later, parents = graph.later, graph.parents
     for g in range(begin, end):
         h = later[g]
@@ -51,7 +54,10 @@ def costs_to_the_end(
 def costs_from_the_start(
     graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
 ) -> None:
-    """Write value[g], the least cost from the last node to g, end > g >= begin; begins at FAR."""
+    """Write value[g], the least cost from the beginning to node g, for end > g >= begin.
+
+    Initial values are 0 at node N - 1 and FAR elsewhere.
+    """
     later, parents = graph.later, graph.parents
     for g in range(end - 1, begin - 1, -1):
         p = parents[g]
@@ -66,9 +72,9 @@ def costs_from_the_start(
 def gibbs_paths(
     graph: PathGraph, arcs: IntArray, value: IntArray, heat: float, requests: int
 ) -> FloatArray:
-    """Count how often a path has i complete, with paths weighted by exp(-cost / heat).
+    """Return how often each request completes on a path, averaged with weights exp(-cost / heat).
 
-    ``value`` is that of `costs_to_the_end`; relative to it no weight exceeds the number of paths.
+    ``value`` is from `costs_to_the_end`; relative to it no weight exceeds the number of paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -100,7 +106,7 @@ def gibbs_paths(
 
 @partial(njit, makes_arrays=True)
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
-    """Group nodes by target: those of target g are members[first[g]:first[g + 1]]; -1 is none."""
+    """Group nodes by target, -1 if none: nodes of target g are members[first[g]:first[g + 1]]."""
     size = len(targets)
     first = np.zeros(size + 1, np.int64)
     for g in range(size):
@@ -122,7 +128,7 @@ def grouped(targets: Codes) -> tuple[IntArray, Codes]:
 def best_path(
     graph: PathGraph, arcs: IntArray, value: IntArray, starts: IntArray, counts: IntArray
 ) -> None:
-    """Count how often a cheapest path starts each request, and note its last start of each.
+    """Write how often a cheapest path starts each request, and the last start of each request.
 
     The search for nodes with one more start goes downwards: a path passes ever smaller numbers, so
     one walk through them is enough.
@@ -145,9 +151,9 @@ def best_path(
 
 
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
-    """Return the graph of the chosen nodes, numbered as they are listed.
+    """Return the subgraph of the chosen nodes, numbered in the order of ``chosen``.
 
-    ``ended`` stays as it is.
+    ``ended`` is not shortened.
     """
     # The last entry stands for index -1, which means no node, and must stay -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
@@ -163,11 +169,11 @@ class Split(NamedTuple):
     Attributes
     ----------
     heads : int32 array, shape (N,)
-        The last new node of each old one, or -1.
+        The latest new node of each old node, or -1.
     linked : int32 array, shape (capacity,)
-        The next new node of the same old one, or -1.
+        The previous new node of the same old node, or -1.
     old : int32 array, shape (capacity,)
-        Old node of each new one.
+        Old node of each new node.
     masks : uint64 array, shape (capacity,)
         Tracked requests that have been started.
     costs : int64 array, shape (capacity,)
@@ -200,7 +206,7 @@ class Tracking(NamedTuple):
     bits : uint64 array, shape (n,)
         Bit of each tracked request; 0 for all others.
     required : uint64 array, shape (epochs,)
-        Tracked requests that no arc starts from each epoch on.
+        By epoch, the tracked requests that no arc starts then or later.
     budget : int
         Largest cost of a path.
     """
@@ -242,13 +248,13 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 
 @step
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Go from x to the next epoch; return the number of new nodes, or -1 if full."""
+    """Follow the arc from x to the next epoch; return the number of new nodes, or -1 if full."""
     g = split.old[x]
     h = graph.later[g]
     cost = split.costs[x] + track.arcs[g]
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
-    # One for each set of tracked requests, so few.
+    # The list is short: one new node per set of tracked requests.
     y = split.heads[h]
     while y >= 0 and split.masks[y] != split.masks[x]:
         y = split.linked[y]
@@ -270,7 +276,7 @@ def split_nodes(
 ) -> int:
     """Split the nodes end > g >= begin; return the number of new nodes, or -1 if full.
 
-    A tracked request starts at most once, and by its last epoch.
+    A tracked request starts at most once, and by the last epoch in which an arc starts it.
     """
     value, budget = track.value, track.budget
     for g in range(end - 1, begin - 1, -1):

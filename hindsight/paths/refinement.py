@@ -1,4 +1,4 @@
-"""Graphs of paths that follow more and more requests, each pruned by the one before.
+"""Path graphs that follow more and more requests, each pruned by the previous graph.
 
 A graph that follows every request is small once built, but far too large while the costs of its
 paths before and after an epoch are unknown. So the first graph follows only the longest requests.
@@ -27,27 +27,27 @@ FOLLOWED_FIRST = 0.4
 """Share of the requests that the first graph follows."""
 
 WORTHWHILE = 0.04
-"""Share of the way from bound to limit which a graph must gain; below it the next graph adds twice
-as many requests."""
+"""Share of the gap between bound and limit that a graph must close; otherwise the next graph adds
+twice as many requests."""
 
 
 class PathOutcome(NamedTuple):
-    """Result of the paths within a limit.
+    """Result of the search for paths within a limit.
 
     Attributes
     ----------
     lower_bound : int
         Proved lower bound on total latency.
     start_times : int64 array or None
-        The best schedule within the limit, shape (n,), or None if none was seen.
+        Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
         Bound proved by graphs and prices alone, before any request was tracked.
     nodes : int
-        Nodes of all graphs when built.
+        Total number of nodes of all graphs when built.
     most_nodes : int
-        Nodes of the largest graph.
+        Number of nodes of the largest graph.
     is_whole : bool
-        Whether it ended by itself, and not for lack of time or room.
+        Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
         Stages that prove the bound.
     """
@@ -81,7 +81,7 @@ class Refinement:
     ) -> None:
         self._priced, self._climb, self._should_stop = priced, climb, should_stop
         self._room = room
-        # The longest requests are followed first, and equal ones one after the other.
+        # The longest requests are followed first, and identical requests are adjacent.
         s, o, _, _ = priced.columns
         self._order = np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
         self._n = len(self._order)
@@ -96,7 +96,7 @@ class Refinement:
         self._nodes: list[int] = []
 
     def run(self) -> PathOutcome:
-        """Build graph after graph, as far as time and room allow."""
+        """Build finer and finer graphs, as far as time and the limit on nodes allow."""
         is_whole = False
         try:
             if not self._priced.is_within:
@@ -150,7 +150,10 @@ class Refinement:
         self._graph, self._u = relaxation.graph, relaxation.start_prices
 
     def _next_ones(self) -> IntArray:
-        """Return the requests to follow next: many at first, few in large graphs, whole kinds."""
+        """Return the requests to follow next: many at first, few after large graphs.
+
+        Identical requests are followed together.
+        """
         size, step = len(self._graph.later), math.ceil(FOLLOWED_FIRST * self._n)
         if self._done:
             step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4

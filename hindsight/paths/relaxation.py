@@ -1,4 +1,4 @@
-"""Paths priced until one of them is a schedule or none is left: successive sublimation.
+"""Successive sublimation: price paths until a cheapest path is a schedule or no path is left.
 
 Let a graph hold every schedule with a total latency of at most ``limit`` as a path
 (`hindsight.paths.graph`), with L(u) the constant of start prices u, any numbers for the requests it
@@ -62,24 +62,24 @@ from .path_kernels import (
 )
 
 CHUNK = 1 << 20
-"""Nodes between two polls of ``should_stop``."""
+"""Number of nodes processed between two polls of ``should_stop``."""
 
 FARTHEST = float(1 << 17)
 """Largest start price in a climb, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
 requests complete in each: so its cost stays within 2^60, whatever the steps."""
 
 STEPS_AT_ONCE = 25
-"""Steps of the price ascent on one core of the graph."""
+"""Steps of the price ascent before the core of the graph is chosen again."""
 
 
 CORE_MARGIN = 7.0
-"""Margin of the first core, in rounds."""
+"""The first core has the paths that cost at most this many rounds more than the cheapest."""
 
 CORE_SHARE = 0.5
-"""Largest share of the nodes for which a core is worthwhile."""
+"""Largest share of the nodes for which a core is used instead of the graph."""
 
 SETTLED = 0.02
-"""Largest deviation of expected starts from 1 at which prices count as good."""
+"""Prices count as converged if each request's expected starts deviate from 1 by less than this."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Climb:
 
 
 class PathRelaxation:
-    """Relaxation on one graph.
+    """Lagrangian relaxation on one path graph.
 
     Parameters
     ----------
@@ -115,22 +115,22 @@ class PathRelaxation:
     u : int64 array, shape (n,)
         First start prices, in units of 1 / SCALE.
     most_nodes : int
-        Most nodes while nodes are split.
+        Largest number of nodes when nodes are split.
     should_stop : Callable[[], bool]
         Polled throughout.
 
     Attributes
     ----------
     graph : PathGraph
-        The graph that is left.
+        The graph of the nodes not dropped yet.
     found : int64 array or None
         The best schedule found within the first limit, shape (n,).
     limit : int
-        One less than the total latency of ``found``: the optimum may still be within it.
+        Total latency to beat or meet: one less than that of ``found``, or the first limit.
     tracked : list[int]
         Requests tracked so far.
     start_prices : int64 array, shape (n,)
-        The prices u of being started that prove the most so far.
+        The start prices u with the best bound so far.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class PathRelaxation:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a path within the limit is left."""
+        """Return whether a path within the limit is left."""
         return len(self) > 0
 
     @property
@@ -166,22 +166,22 @@ class PathRelaxation:
         return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
 
     def stages(self) -> list[PathStage]:
-        """Return the stages that dropped nodes so far, the last of which drops what is left."""
+        """Return the stages that dropped nodes so far; the last one drops all remaining nodes."""
         # If no split node was left, no step records the last tracking.
         last = PathStage(self.start_prices, (), tuple(self._untold))
         return [*self._steps, last, PathStage(self.start_prices)]
 
     def climb(self, ascent: Climb) -> None:
-        """Improve prices along the gradient, and drop nodes in between.
+        """Improve start prices along the gradient, and drop nodes in between.
 
         Most nodes are far from every cheap path and have no weight. So steps use only the *core* of
-        the graph, the nodes on paths that cost little more than the cheapest, and every few steps
-        the prices are evaluated on the whole graph.
+        the graph: the nodes on paths that cost little more than the cheapest. Every few steps, the
+        prices are evaluated on the whole graph.
 
         Raises
         ------
         StoppedEarlyError
-            The caller wants the work to stop.
+            ``should_stop`` returned True.
         """
         x = np.zeros(self._n)
         adam = Adam(x, Settings(lowest=-FARTHEST, highest=FARTHEST))
@@ -205,7 +205,7 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                # Hot paths may be so many that their weights overflow: then only the heat falls.
+                # At a high heat, weights of many paths may overflow: then only let the heat fall.
                 if np.isfinite(gradient).all():
                     adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
@@ -215,7 +215,7 @@ class PathRelaxation:
         self.drop()
 
     def drop(self) -> IntArray:
-        """Drop nodes from both ends, at the best prices so far.
+        """Drop the nodes on no path within the limit, at the best prices so far.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class PathRelaxation:
         Raises
         ------
         StoppedEarlyError
-            The caller wants the work to stop.
+            ``should_stop`` returned True.
         """
         u, through = self.start_prices, np.full(len(self), FAR)
         if not self.is_open:
@@ -234,7 +234,7 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._untold)))
         self._untold = []
         self._record(self.graph, arcs, to_end)
-        # A schedule found lowers the limit below its own cost.
+        # `_record` may have lowered the limit below the cost of a schedule.
         budget = self._priced.budget(u, self.limit)
         through[-1] = 0
         for chunk in reversed(self._chunks(len(self))):
@@ -271,7 +271,7 @@ class PathRelaxation:
         return keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
-        """Return the bound of a core under u, which proves nothing, and its smoothed gradient."""
+        """Return the bound of a core at prices u (not a proof), and its smoothed gradient."""
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
         completions = gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
@@ -284,7 +284,7 @@ class PathRelaxation:
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            The caller wants the work to stop; the split nodes exceed the room.
+            ``should_stop`` returned True; the split nodes exceed their limit.
         """
         while self.is_open and len(self.tracked) < self._n:
             self.track(self._most_missed())
@@ -300,7 +300,7 @@ class PathRelaxation:
             raise StoppedEarlyError
 
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return costs of arcs, and of paths to the end, under u."""
+        """Return the costs of arcs, and the least costs to the end, at prices u."""
         priced, size = self._priced, len(graph.later)
         arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
         to_end = np.full(size, FAR)
@@ -311,7 +311,7 @@ class PathRelaxation:
         return arcs, to_end
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return `_costs` of the whole graph; save the best bound."""
+        """Return `_costs` of the whole graph at prices u; save the bound if it is the best."""
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
         bound = SCALE * (self.limit + 1) if value >= FAR else self._priced.constant(u) + value
@@ -320,7 +320,7 @@ class PathRelaxation:
         return arcs, to_end
 
     def _most_missed(self) -> list[int]:
-        """Return the requests to track next: fewer if each may double many nodes."""
+        """Return the requests to track next: fewer in large graphs, as each may double nodes."""
         rest = [i for i in range(self._n) if i not in self.tracked]
         rest.sort(key=lambda i: -self._misses[i])
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
@@ -331,7 +331,7 @@ class PathRelaxation:
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            The caller wants the work to stop; the split nodes exceed the room.
+            ``should_stop`` returned True; the split nodes exceed their limit.
         """
         arcs, to_end = self._evaluate(self.start_prices)
         bits = np.zeros(self._n, np.uint64)
@@ -370,7 +370,7 @@ class PathRelaxation:
         self.drop()
 
     def _split(self, split: Split, tracking: Tracking) -> int:
-        """Split all nodes into the arrays; return the number of new nodes, or -1 if full."""
+        """Split all nodes; return the number of new nodes, or -1 if the arrays are full."""
         count, size = 1, len(self)
         split.old[0], split.heads[size - 1] = size - 1, 0
         for chunk in reversed(self._chunks(size)):
