@@ -256,13 +256,13 @@ OUT_OF_RANGE = """
 6 | proof tokens | [2, 9] | above memory_limit
 6 | proof prices 0 | [1] | entries, not
 7 | proof minorant | 1 | there is no number 1
-7 | proof cell | 0.75 | is not an allowed value
+7 | proof cell | 0.75 | is not allowed
 7 | proof cell | NaN | is not between
 7 | proof step | 0.1 | is not a power of two
 7 | proof step | 2.0 | at most a cell
 7 | proof spread | 1.0 | is not between 1.05 and 2
 7 | proof block | 0 | below 1
-7 | proof gammas 0 | 1001 | is not an allowed value
+7 | proof gammas 0 | 1001 | is not allowed
 7 | proof gammas | [1000] | entries, not
 7 | proof allowances | [4] | entries, not 3
 7 | proof kind | "memory-prices" | unknown in seconds

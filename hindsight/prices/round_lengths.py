@@ -91,7 +91,7 @@ class RoundLengthPrices:
             and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
         }.items():
             if not holds:
-                raise InvalidValueError("prices", field, getattr(self, field), "is not an allowed value")
+                raise InvalidValueError("prices", field, getattr(self, field), "is not allowed")
 
     @property
     def integral(self) -> Fraction:
