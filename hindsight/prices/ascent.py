@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
     smooth : float
         Value of its smooth minorant, which Adam does not read.
     gradient : float64 array
-        Gradient of the smooth minorant, with the shape of the variables.
+        Gradient of the smooth minorant, in the shape of the variables.
     solution : Any, default None
         Fractional primal solution at the variables, in a form that depends on the dual.
     """
@@ -166,7 +166,7 @@ class Best:
         self.x, self.value = x, -math.inf
 
     def __call__(self, x: FloatArray, found: Evaluation) -> None:
-        """Copy the variables if their value is larger."""
+        """Copy the variables if the dual function is larger there."""
         if found.value > self.value:
             self.x, self.value = x.copy(), found.value
 

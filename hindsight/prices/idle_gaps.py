@@ -31,7 +31,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 
 class CompressedInstance(NamedTuple):
-    """An instance without idle gaps, and its relation to the original instance.
+    """An instance without idle gaps, and the shifts that relate it to the original instance.
 
     Attributes
     ----------

@@ -266,7 +266,7 @@ def _bounds(
 
 
 def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
-    """Return three lower bounds on the total latency in seconds of every scheduler, by name.
+    """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
     The module docstring has the statements and proofs. If a batch time has several affine
     minorants, each bound is the best over them.
@@ -281,13 +281,13 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
     Raises
     ------
     InvalidTypeError
-        No minorant of the batch time is known.
+        The batch time has no known minorant.
     """
     return _bounds(workload, batch_time, workload.output_lengths.tolist())
 
 
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
-    """Return three lower bounds on the sum of times to first token, by name.
+    """Return three lower bounds, by name, on the sum of times to first token in seconds.
 
     They are those of `machine_bounds`, restricted to rounds until the first token is emitted.
     """

@@ -8,9 +8,9 @@ from instances import Instance
 def makespan_lower_bound(instance: Instance) -> int:
     """Return the larger of two exact lower bounds on the last completion round.
 
-    A request completes no sooner than a + o. And for every arrival time a, the requests that
-    arrive at a or later hold their volumes s o + o (o + 1) / 2 in rounds after a, M a round: so
-    the makespan is at least a + ceil(volume / M).
+    A request completes at a + o or later. For every arrival time a, the requests that arrive at a
+    or later occupy their volumes s o + o (o + 1) / 2 in rounds after a, at most M per round. So the
+    makespan is at least a + ceil(total volume / M).
     """
     instance.require_tokens()
     bound = 0

@@ -58,7 +58,7 @@ class DeclaresMinorants(Protocol):
     """A batch time that declares affine lower bounds on the length of its rounds."""
 
     def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
-        """Return coefficients (d0, d1, d2) as in `AffineMinorant`, one triple or more."""
+        """Return one or more triples (d0, d1, d2) of coefficients as in `AffineMinorant`."""
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
@@ -155,7 +155,7 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     - Any other batch time with the method of `DeclaresMinorants`: the minorants it declares,
       without a check.
 
-    Coefficients are taken as the decimals they are written as.
+    Floats count as the decimals they are written as.
 
     Parameters
     ----------

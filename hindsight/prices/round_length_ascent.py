@@ -115,7 +115,7 @@ class RoundLengthAscent:
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule
-        A good schedule of the workload.
+        A good schedule of the workload, from which prices start.
     minorant : AffineMinorant
         Minorant of the batch time, as in `PricedValues`.
     horizon : float
@@ -134,9 +134,9 @@ class RoundLengthAscent:
     subsets : int
         Number of turns in which every request is evaluated once.
     estimate : float
-        Bound on the mean latency that the best prices would give, not certified.
+        Estimated bound on the mean latency at the best prices; not proved.
     horizon : float
-        See the parameter.
+        Time until which there are prices, in seconds.
     values : float64 array
         Approximations of V_i in seconds, shape (n,), to choose the allowance of `PricedValues`.
     turns : int
@@ -188,7 +188,7 @@ class RoundLengthAscent:
         self.estimate, self.turns = -math.inf, 0
 
     def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
-        """Run ``turns`` evaluations, or fewer if stopped."""
+        """Run ``turns`` steps of the ascent, or fewer if stopped."""
         while turns > 0 and not should_stop() and self._turn(should_stop, pool):
             turns -= 1
 

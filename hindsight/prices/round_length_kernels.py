@@ -97,7 +97,7 @@ class _Block(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A block that begins at one of the grid points ``begin`` .. ``begin`` + ``width``.
+    """Data of a block that begins at a grid point from ``begin`` to ``begin`` + ``width``.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= 0.0 if counts_late else arrival
-        # Derivatives: the request flows through the choices, from the first block to the last.
+        # Derivatives: the request flows through its choices, from the first block to the last.
         flow[: count + 1, : width + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
@@ -279,5 +279,5 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 if choice[g, m] >= 0:
                     _pay(run, m, choice[g, m], share, model, answer)
                 if choice[g, m] < 0 and m < width:
-                    # A later start is cheaper: the request waits.
+                    # A later start of the block is cheaper: the request waits.
                     flow[g, m + 1] += share

@@ -45,7 +45,7 @@ def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> 
     points : int
         Largest number of grid points in a sum.
     largest : float
-        The largest lambda.
+        The largest slope lambda of a tangent.
     lasts : float
         Steps of the block, plus the sum's duration in units of d0; lambda times this bounds
         payments.
@@ -82,7 +82,7 @@ def refuse_late_arrivals(workload: Workload, grid_step: float) -> None:
     Raises
     ------
     InvalidValueError
-        The last request arrives after `LATEST` steps of the grid.
+        The last request arrives later than `LATEST` steps of the grid.
     """
     latest = float(workload.arrival_times.max())
     if latest > LATEST * grid_step:

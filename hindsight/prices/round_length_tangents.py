@@ -201,7 +201,7 @@ def _conjugate(
     priced = beta * block.work
     if rest <= priced:
         return 0.0, 0.0
-    # The best x has derivative rest - priced / (1 - d0 x)^2 = 0, or is the largest.
+    # At the best x the derivative rest - priced / (1 - d0 x)^2 is 0, or x is the largest allowed.
     slack = max(math.sqrt(priced / rest), block.work / (d0 + block.work))
     x = (1.0 - slack) / d0
     return x * (rest - priced / slack if slack > 0.0 else rest), x
@@ -257,7 +257,7 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # The least prices up to the end of any block that begins in this cell.
+            # The least alpha and beta until the end of any block that begins in this cell.
             alpha, beta = grid.alpha[c], grid.beta[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])

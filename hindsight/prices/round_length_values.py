@@ -236,7 +236,7 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     # Both are the least duration in whole steps, which never exceed it because it is shrunk;
     # rounding may make them differ by one.
     shortest = max(int(block.own / step), following.low - low)
-    # At a constant beta the best D - d0 is the root of beta w d0.
+    # At a constant beta the best D - d0 is the square root of beta w d0.
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1

@@ -75,7 +75,7 @@ class RoundLengthPrices:
     Raises
     ------
     InvalidValueError
-        The arrays do not have this form.
+        A field violates one of these conditions.
     """
 
     cell: float
@@ -106,7 +106,7 @@ class SecondsProof:
     Attributes
     ----------
     prices : RoundLengthPrices
-        The best prices of an ascent.
+        The best prices that an ascent found.
     minorant : AffineMinorant
         Minorant of the batch time for which the prices were found.
     allowance : float64 array

@@ -27,7 +27,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Starts in a block."""
+"""Number of consecutive starts in a block."""
 
 SPREAD = 18.0
 """Weights below exp(-SPREAD) times the largest are dropped."""
@@ -183,7 +183,7 @@ class StartWindows(NamedTuple):
     cheapest : float64 array
         Least priced cost.
     mass : float64 array
-        Sum of the weights, the largest of which is 1.
+        Sum of the weights, scaled so that the largest is 1.
     mean_starts : float64 array
         Mean start under the weights.
     """
@@ -262,9 +262,9 @@ class _Blocks(NamedTuple):
     costs : float64 array
         Priced costs, later overwritten by weights; `BLOCK` entries per block.
     begins : int64 array
-        First start of each block.
+        First start in each block.
     leasts : float64 array
-        Least cost of each block.
+        Least cost in each block.
     """
 
     costs: FloatArray

@@ -197,7 +197,7 @@ class StateDual:
         return Evaluation(value, math.nan, shared - self._replicas * z)
 
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
-        """Return the expected number of members in each state at each epoch."""
+        """Return the expected number of members of a configuration in each state at each epoch."""
         level, soft, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(soft + z.sum(axis=1)).all():
@@ -222,7 +222,7 @@ class StateDual:
         return np.diff(firsts, append=self._epochs).astype(np.float64)
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
-        """Run a kernel over all epochs; thread k of n takes every n-th epoch from the k-th on."""
+        """Run a kernel over all epochs; thread k of n takes epochs k, k + n, k + 2 n, ..."""
         if self._threads == 1:
             kernel(*arguments, 0, 1)
             return
@@ -257,7 +257,7 @@ class StateAscent:
     threads : int, default 1
         Threads of the ascent on all states; the prices do not depend on it.
     known : StatePrices or None, default None
-        Good prices to begin from; None begins from those of tables.
+        Good prices to begin from; None begins from prices of tables.
     last : int64 array or None, default None
         Last start of each request that is on time. If given, late requests are counted instead of
         latency.

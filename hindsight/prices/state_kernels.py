@@ -42,7 +42,7 @@ MAX_EXPONENT = 1200.0
 """Largest level / h: exp(600) and exp(-600) fit into a double, even if the level has changed."""
 
 SELDOM = 3e-4
-"""Expected number of members below which a state is left out until the next refresh."""
+"""Expected number of members below which a state is skipped until the next refresh."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Prices up to this value, in rounds, count as 0."""
@@ -203,7 +203,7 @@ class SoftMaxima(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """Possible members of a configuration at one epoch, one for each copy of a state in use.
+    """Items that a configuration at one epoch may contain: one per copy of a state in use.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class _Items(NamedTuple):
     roots : float64 array
         exp(q / 2 h), where q is the price of the item.
     offsets, depths : int64 array
-        Position of the stored prefix weights before each item, and the number of k stored.
+        Position of the stored prefix weights before each item, and the number of sizes k stored.
     value : float64 array, shape (M + 2, M + 1)
         Work space of both recursions.
     """
@@ -253,7 +253,7 @@ def _listed_items(
 def _append_items(items: _Items, count: int, states: GibbsStates, store: FloatArray) -> int:
     """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
 
-    ``store`` keeps the weights that each item was appended to. Returns the largest k.
+    ``store`` keeps the weights before each item was appended. Returns the largest k.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -306,7 +306,7 @@ def soft_capacities(
     first: int,
     stride: int,
 ) -> None:
-    """Write the soft maxima and the marginals of epochs first, first + stride, ...
+    """Write the soft maxima and Gibbs marginals of epochs first, first + stride, ...
 
     Epochs are independent, so threads may share them and the results are bit-identical. A pass with
     ``refresh`` examines every priced state and marks those ``seldom`` used; later passes skip them
@@ -374,7 +374,7 @@ def capacities(Q: IntArray, states: GibbsStates, W: IntArray, first: int, stride
     value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
     for tau in range(first, Q.shape[0], stride):
         value.fill(0)
-        # From the end of the list: r increases.
+        # From the end of the list of states, so r increases.
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]

@@ -31,9 +31,9 @@ class StatePrices(Proof):
     Attributes
     ----------
     prices : int64 array, shape (T, M + 1, M + 1)
-        Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
+        Prices Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
     scale : int
-        The denominator.
+        Denominator of the prices.
     """
 
     prices: IntArray
@@ -44,7 +44,7 @@ class StatePrices(Proof):
         return NO_PRICES if moved is None else StatePrices(moved, self.scale)
 
     def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
-        """Return the prices for the instance without its idle gaps, the inverse of `moved`."""
+        """Return the prices for the instance without its idle gaps; this inverts `moved`."""
         moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
@@ -130,11 +130,11 @@ class PathPrices(Proof):
 
     @property
     def largest_bound(self) -> int:
-        """Return the bound proved if no path is left within the limit."""
+        """Return the lower bound that holds if no path is within the limit."""
         return self.limit + 1
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Start prices include latencies, which move with the blocks.
+        # Start prices need no move: they include latencies, which idle gaps do not change.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved

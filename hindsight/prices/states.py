@@ -93,7 +93,7 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     P, _ = start_values(np.ascontiguousarray(prices), s, o, a)
     total: int = -instance.replicas * sum(W.tolist())
     for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
-        # Among starts at or past the last price, the first is the cheapest.
+        # Among starts at or after the last price, the earliest is the cheapest.
         later = (max(arrival, T) + output - arrival) * SCALE
         total += min([later, *row[arrival:].tolist()])
     return -(-total // SCALE)

@@ -62,7 +62,7 @@ SCALE = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class PreemptivePrices(Proof):
-    """Prices of holding memory in a round, in units of 1 / ``denominator``.
+    """Prices of holding memory in each round, in units of 1 / ``denominator``.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ def path_shares(
     total = 0.0
     for i in range(len(arrival)):
         a, s, o = arrival[i], prompt[i], output[i]
-        # Backwards: `costs_to_go` with a soft minimum.
+        # Backwards in time: `costs_to_go` with a soft minimum.
         for k in range(o - 1, -1, -1):
             soft[k, last] = last + o - k - a
             for t in range(last - 1, a - 1, -1):
@@ -262,7 +262,7 @@ def path_shares(
                 low, high = min(run, wait), max(run, wait)
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
-        # Forwards: the probability of k tokens after round t.
+        # Forwards in time: the probability of k tokens after round t.
         flow[:o, a : last + 1].fill(0.0)
         flow[0, a] = 1.0
         for t in range(a, last):
@@ -294,13 +294,13 @@ def set_shares(
     weight = np.zeros(limit + 1)
     total = 0.0
     for r in range(1, table.shape[0]):
-        # Relative to the highest price of a token, every weight is at most 1.
+        # Relative to the highest price per token, every weight is at most 1.
         slope = 0.0
         for m in range(1, limit + 1):
             slope = max(slope, table[r, m] / m)
         if slope == 0.0:
             continue
-        # All exponents stay above -600: no weight of interest underflows.
+        # All exponents stay above -600, so no weight that matters underflows.
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)

@@ -61,7 +61,7 @@ def round_prices(
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # The largest value that occurs: (s - t) sum lambda + sum r lambda, twice.
+    # Bound on all values in `start_cost`: latency, (s - t) sum lambda and sum r lambda.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -82,7 +82,7 @@ class PriceBound(NamedTuple):
     scaled_value : int
         The bound times ``prices.denominator``, an exact integer.
     cheapest : int64 array
-        Minimum priced cost of each request, in the same units, shape (n,).
+        Least cost of a start of each request, in the units of ``scaled_value``, shape (n,).
     """
 
     prices: MemoryPrices
@@ -102,10 +102,10 @@ def bound_without_prices(instance: Instance) -> PriceBound:
 
 
 class PricedCosts:
-    """Exact priced costs of every start of every request.
+    """Exact costs, at given prices, of every start of every request.
 
-    Costs are stored up to the last priced round; beyond it each further round of waiting or running
-    adds a constant.
+    Prices are stored up to the last priced round. After it, each further round of waiting or
+    running adds a constant.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class TokenDual:
         self._final = np.maximum(classes.arrival_times, rounds) if final is None else final
         longest = int(classes.output_lengths.max())
         self._length = max(int(self._final.max()), rounds) + longest + 2
-        # Each price covers this many rounds.
+        # Number of consecutive rounds that share a price.
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)

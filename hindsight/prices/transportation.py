@@ -62,7 +62,7 @@ def cheapest_flow(instance: Instance) -> Fraction:
     import networkx as nx
 
     volumes = instance.volumes.tolist()
-    # Network simplex is exact for integers only.
+    # Network simplex is exact for integers only: scale by a common multiple of the volumes.
     common = math.lcm(*volumes)
     rounds = _rounds(instance)
     graph: Any = nx.DiGraph()

@@ -69,7 +69,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     rounds = last + volumes.sum(dtype=object) // limit + len(order)
     fill = _fill
     if 4 * max(int(volumes.max()), limit) * (rounds + 1) >= 2**62:
-        # The same computation with Python's integers.
+        # int64 could overflow: compute with Python's integers.
         fill = plain(_fill)
         volumes, arrivals = volumes.astype(object), arrivals.astype(object)
         keys = keys.astype(object)
