@@ -41,7 +41,7 @@ class AnonymousStates(NamedTuple):
         V of each node of the tree; -1 where the followed members do not fit. V_r(k, .) is row
         rows[r] + k.
     rows : int64 array, shape (theta + 2,)
-        First row of each V_r.
+        First row of each V_r in a table.
     used : int64 array, shape (1,)
         Number of nodes; node 0 has no followed member.
     keys, nodes : int64 array
@@ -52,7 +52,7 @@ class AnonymousStates(NamedTuple):
     held, copies, weights : int64 array, shape ((M + 1)^2,)
         m, the number of copies, and the price of each state.
     longest : int64 array, shape (1,)
-        The largest r, theta, at this epoch.
+        theta, the largest r of an anonymous state at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
         Work space.
     """

@@ -135,7 +135,7 @@ class TooLargeError(Exception):
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
-    """Return an upper bound on active requests: each holds s + 1 or more in its next round."""
+    """Return an upper bound on active requests: each needs s + 1 tokens or more next round."""
     held = np.cumsum(np.sort(prompt_lengths) + 1)
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
 
@@ -146,7 +146,7 @@ class PricedInstance:
     Parameters
     ----------
     instance : Instance
-        The problem, by any memory rule.
+        The problem, with any memory rule.
     prices, capacities : int64 array
         Q and W of `hindsight.prices.states`, int64, shapes (T, M + 1, M + 1) and (T,), with
         T past the last arrival.
@@ -205,7 +205,7 @@ class PricedInstance:
 
 
 def coarsest_graph(priced: PricedInstance) -> PathGraph:
-    """Return the chain of epochs that follows no request."""
+    """Return the graph that follows no request: a chain of epochs."""
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
     columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
@@ -288,7 +288,7 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # No request is active after the last epoch.
+        # The first set is empty: no request is active after the last epoch.
         self.given = Extension(
             tau=priced.epochs,
             room=self.room,
@@ -328,14 +328,14 @@ class _Builder:
         self.size, self.count, self.ended = 1, 1, 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
-        """Add one more epoch."""
+        """Add epoch ``tau``, the one before the earliest epoch so far."""
         priced, prices, capacity = self.priced, self.unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room = min(self.room, self.most_nodes - self.size)
         given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        # Threads get sets in the order of their numbers, so that the number of threads changes
-        # nothing but the time.
+        # Each thread gets a range of sets in order, so that the graph does not depend on the
+        # number of threads.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)

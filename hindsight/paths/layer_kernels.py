@@ -120,7 +120,7 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         fits = True
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
-            # A request is active only once; of identical requests the smaller index is first.
+            # A request is active only once; of identical requests the smaller index starts first.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break
@@ -217,7 +217,7 @@ def extend_sets(
     for q in range(begin, end):
         of_set = _place_set(given, q, found.members)
         beside = given.above.coarser[q]
-        # Nodes of the coarser graph that lead to the coarser node of this set.
+        # Try each node of the coarser graph that leads to the coarser node of this set.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:

@@ -32,9 +32,9 @@ class PathGraph(NamedTuple):
     Attributes
     ----------
     later : int32 array, shape (N,)
-        The node reached when nothing more starts, or -1.
+        Node at the next epoch, reached if no further request starts; -1 if there is none.
     parents : int32 array, shape (N,)
-        The node before the last start, or -1 where nothing starts.
+        Node before the last start at this epoch; -1 if no request starts.
     requests : int16 array, shape (N,)
         Request that started last, or -1.
     epochs : int16 array, shape (N,)
@@ -126,7 +126,7 @@ class Scratch(NamedTuple):
         Hash table with open addressing and a power of two of slots: number of a node plus 1, or 0
         if the slot is free; cleared after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
-        As in the graph.
+        As in `PathGraph`.
     parents : int64 array, shape (capacity,)
         Position in these arrays of the node before the last start, or -1.
     slots : int64 array, shape (capacity,)
@@ -177,7 +177,7 @@ class Extension(NamedTuple):
     budget : int
         Largest cost of a path.
     regrets : int64 array, shape (n, epochs + 1)
-        Priced cost of starting i at t, less u_i.
+        Regret (reduced cost) of starting request i at t: its priced cost less u_i.
     requests : RequestColumns
         The requests.
     blocks : Blocks

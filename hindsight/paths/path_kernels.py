@@ -130,8 +130,7 @@ def best_path(
 ) -> None:
     """Write how often a cheapest path starts each request, and the last start of each request.
 
-    The search for nodes with one more start goes downwards: a path passes ever smaller numbers, so
-    one walk through them is enough.
+    Numbers of nodes decrease along a path, so one pass through them finds all further starts.
     """
     counts.fill(0)
     g: Any = len(graph.later) - 1
@@ -155,7 +154,7 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
 
     ``ended`` is not shortened.
     """
-    # The last entry stands for index -1, which means no node, and must stay -1.
+    # Index -1, which means no node, reads the last entry: that entry must stay -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
     new[chosen] = np.arange(len(chosen), dtype=np.int32)
     columns: Any = [column[chosen] for column in graph[2:-1]]
@@ -202,7 +201,7 @@ class Tracking(NamedTuple):
     arcs, value : int64 array, shape (N,)
         Costs of arcs, and least costs to the end.
     first, children : int64, int32 array
-        Nodes with one more start, `grouped` by their parents.
+        Child nodes, with one more start, `grouped` by their parents.
     bits : uint64 array, shape (n,)
         Bit of each tracked request; 0 for all others.
     required : uint64 array, shape (epochs,)
@@ -283,7 +282,7 @@ def split_nodes(
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # Requests that start at this epoch are not in the mask of the nodes before it.
+            # Tracked requests that must have started before this epoch, but have not.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

@@ -41,7 +41,7 @@ class PathOutcome(NamedTuple):
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
-        Bound proved by graphs and prices alone, before any request was tracked.
+        Lower bound proved by graphs and prices alone, before any request was tracked.
     nodes : int
         Total number of nodes of all graphs when built.
     most_nodes : int

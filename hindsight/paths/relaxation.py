@@ -167,7 +167,7 @@ class PathRelaxation:
 
     def stages(self) -> list[PathStage]:
         """Return the stages that dropped nodes so far; the last one drops all remaining nodes."""
-        # If no split node was left, no step records the last tracking.
+        # If the last split left no node, no stage has recorded the requests tracked last.
         last = PathStage(self.start_prices, (), tuple(self._untold))
         return [*self._steps, last, PathStage(self.start_prices)]
 
@@ -335,7 +335,7 @@ class PathRelaxation:
         """
         arcs, to_end = self._evaluate(self.start_prices)
         bits = np.zeros(self._n, np.uint64)
-        # Requests tracked before are distinguished already, by different nodes.
+        # Nodes are already distinguished by the requests tracked before.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -357,7 +357,7 @@ class PathRelaxation:
         self.tracked += new
         self._untold = self._untold + new
         old, alive = split.old[:count], split.alive[:count]
-        # Old numbers fall along arcs, so ordering by old numbers is valid for the new nodes.
+        # Old numbers decrease along arcs, so new nodes can be ordered by their old numbers.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
