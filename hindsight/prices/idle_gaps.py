@@ -12,7 +12,7 @@ schedule and, block by block, the first round after the block's latest arrival i
 requests runs although one is unfinished. It is no later than E: each round between that arrival and
 it produces a token of the block, and one is left. So it is empty: earlier blocks are complete, and
 later requests arrive at E or after. Produce the next token of the unfinished request in it: alone
-it fits, as s + o <= M, the round that it leaves only gets lighter, and nobody completes later. The
+it fits, as s + o <= M, the round that it leaves only gets lighter, and none completes later. The
 sum of all rounds used falls, so this ends, with a schedule that costs no more and in which every
 block is complete by its E. No request is present in a gap then, nothing but time lies in it, and
 moving the blocks' rounds changes neither the latencies nor the memory of any round.

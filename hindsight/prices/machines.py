@@ -18,9 +18,9 @@ may be taken to last just that.
 
 **Other memory rules.** All bounds are those of `relaxed` workloads: prompts of s - u tokens where
 the newest u tokens are not stored yet, and as much memory M as whole blocks have. Step k stores
-s - u + k tokens, which are what a batch time is given and at most what its blocks hold; a prompt of
-s tokens has at least s - u to process. Nothing is used of what a request holds while its prompt is
-processed in chunks before r_1, so whether all of it is held then makes no difference.
+s - u + k tokens: the batch time is given this number, and the blocks hold at least as many. A
+prompt of s tokens has at least s - u to process. The bounds do not use the tokens that a request
+holds while its prompt is processed in chunks before r_1, so they may be all or part of it.
 
 **Own time.** C_i - a_i is at least the sum of the lengths of i's own rounds. There are o or more of
 them, they process s + o - 1 tokens or more, and r_k holds s + k:
@@ -57,7 +57,7 @@ So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
 **Several replicas.** With K machines, M is the memory of one, and each request has its rounds on
 one of them at a time. Own times, the moments m_i and the Lemma are about i's own rounds, which are
 disjoint, so they stay. In "one machine" and "mean busy times" the charges of a replica's rounds are
-at most a second a second as before, so those of all replicas are at most K: a preemptive schedule
+at most 1 per second as before, so those of all replicas are at most K: a preemptive schedule
 of one machine of speed K, on which i takes p_i / K seconds if it is alone. Both least sums are
 those of that machine. None of this needs a request to stay where it is: the bounds hold where
 requests may migrate for free. One machine with memory K M is no relaxation: its rounds are longer,

@@ -11,9 +11,9 @@ be the least prices between t and t + E. For every lambda the steps pay at least
 from t to t + E. *Proof.* Step j at rate x pays at least lambda_j x less the largest of lambda_j y
 less its payment at rate y, per second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
 (w_j - w_1). As x / (1 - d0 x) = x + d0 x^2 / (1 - d0 x), and w_j, share_j do not fall and prices
-are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 a step. Where
-i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take any
-rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
+are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 per step.
+Where i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take
+any rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
 
 (2) *Least price.* If c is the least of alpha share_1 / w_1 + beta between t and t + E, the steps
 pay at least c times the sum of the w_j, since share_j / w_j does not fall; with w = 0, the least
@@ -21,7 +21,7 @@ alpha times the sum of the share_j.
 
 (3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
 share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
-(s D) of it a second and pays alpha share x + beta w x D / (D - d0) or more, where D <= 1 / x, as
+(s D) of it per second and pays alpha share x + beta w x D / (D - d0) or more, where D <= 1 / x, as
 q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer in all, so its
 own time is that of one round.
 """

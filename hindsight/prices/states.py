@@ -20,7 +20,7 @@ epoch tau, is >= 0, as the active states form a configuration. Hence
     SCALE * TEL >= sum_i min_{t >= a_i} P_i(t) - sum_tau W_tau,
 
 and TEL is an integer, so the bound may be rounded up. From t = T on, P_i is free of prices and
-grows by SCALE a round: the minimum over *all* starts is that over a_i .. max(a_i, T), and no
+grows by SCALE per round: the minimum over *all* starts is that over a_i .. max(a_i, T), and no
 horizon is assumed. Of K replicas, what is active on each is a configuration, so K W_tau takes the
 place of W_tau.
 """
