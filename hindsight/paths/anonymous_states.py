@@ -11,9 +11,9 @@ state (m, r) is accepted iff S + m + (k + 1) r <= M.
 behind a prefix (k, S); V_0 = 0. Followed members with more rounds to go than any anonymous state
 are a prefix, so V at the largest r, theta, answers for all of them at once. A followed member
 (m, r) with r <= theta stands inside the list: its V equals that without it below r, is
-V_r(k + 1, S + m) at r where the member is accepted and impossible where not, and goes on from there
-with the states of larger r. Members taken in order of increasing r lead from one V to the next:
-a tree of tables, in which sets of followed members that end alike share what they have in common.
+V_r(k + 1, S + m) at r where the member is accepted and impossible where not, and continues with the
+states of larger r. Members taken in order of increasing r lead from one V to the next: a tree of
+tables, in which sets of followed members share tables if their members of small r are the same.
 A prefix of k members with r or more rounds to go has k r <= M: V_r has rows for these k only.
 When the tree is full, it is emptied: it is only a cache.
 """

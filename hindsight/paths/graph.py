@@ -55,7 +55,7 @@ blocks never falls while it runs, so where each completion fits all rounds do: w
 followed, paths are schedules in blocks. Requests that are identical below hold the same blocks, so
 twins stay twins (`hindsight.certificates.problem.Rows` has the reason).
 
-**Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE a
+**Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE per
 round. A regret with u_i = min P_i is at most B only up to T + B / SCALE, so the epochs up to there
 and one output length more hold all schedules within the limit.
 
