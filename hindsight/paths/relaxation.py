@@ -126,7 +126,7 @@ class PathRelaxation:
     found : int64 array or None
         The best schedule found within the first limit, shape (n,).
     limit : int
-        Total latency to beat or meet: one less than that of ``found``, or the first limit.
+        Largest total latency still searched: one less than that of ``found``, or the first limit.
     tracked : list[int]
         Requests tracked so far.
     start_prices : int64 array, shape (n,)
