@@ -1,1 +1,1 @@
-"""Feasible schedules: lists, annealed orders, beams, and moves that improve them."""
+"""Feasible schedules: list schedules, beam search, and local search that improves them."""

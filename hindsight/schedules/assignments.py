@@ -1,11 +1,14 @@
-"""Assignments of requests to machines, by rules that differ most.
+"""Assignments of requests to machines, by several rules that differ as much as possible.
 
-Requests go, in order of arrival, to the machine where they cost least. There a machine of speed 1
-serves the shortest charges first (`hindsight.prices.machines`), and a request costs what is
-left of shorter ones and its own charge for each longer one (Megow, Uetz and Vredeveld, 2006). A
-long prompt delays all that run beside it, and fewer run where prompts are long. So machines have
-ranges of prompts of their own, with equal work, and a request costs more the farther it is from
-its range. Or only these count, or requests are dealt out in turn.
+*By cost.* In order of arrival, each request goes to the machine on which it adds the least cost.
+The cost models each machine as one of speed 1 that serves the request with the least charge
+(machine seconds, `hindsight.prices.machines`) first. A new request then waits for the remaining
+charges of shorter requests, and delays each longer request by its own charge (Megow, Uetz and
+Vredeveld, 2006). A long prompt also delays all requests in the same batch, and fewer requests run
+on a machine with long prompts. Each machine therefore has its own range of prompt lengths, with
+equal work, and a request costs more the farther its prompt is from the range of the machine.
+
+*Other rules.* Assign by the ranges of prompt lengths alone, or deal requests out in turn.
 """
 
 from __future__ import annotations
@@ -20,16 +23,20 @@ CLASSES = 24
 """Classes of charges in an assignment by cost."""
 
 AFFINITIES = (0.2, 0.0)
-"""Costs of a range of prompts farther off, in charges of the request for each one that is there."""
+"""Penalties per range of prompt lengths between request and machine, tried one after another. Unit:
+the charge of the request times one plus the mean number of requests on a machine."""
 
 RANGE_POWER = 0.7
-"""Power of charges that all ranges of prompts have alike."""
+"""Exponent of charges in the work that is equal in all ranges of prompt lengths."""
 
 
 def assignments(
     arrival: FloatArray, prompt: IntArray, charges: FloatArray, machines: int
 ) -> Iterator[IntArray]:
-    """Yield assignments, shape (n,), of requests with these machine seconds to so many machines."""
+    """Yield assignments of requests to ``machines`` machines, each an array of shape (n,).
+
+    ``charges`` are the machine seconds of each request, shape (n,).
+    """
     n = len(arrival)
     if machines == 1:
         yield np.zeros(n, dtype=np.int64)
@@ -38,10 +45,11 @@ def assignments(
     ranges = _ranges(prompt, charges)
     for affinity in AFFINITIES:
         yield _by_cost(arrival, charges, order, ranges * machines, affinity, machines)
-    # Dealt out in turn, those that arrive together by their charges; and by prompts alone.
+    # Deal requests out in turn: by arrival, and by charge among requests that arrive together.
     in_turn = np.empty(n, dtype=np.int64)
     in_turn[order] = np.arange(n) % machines
     yield in_turn
+    # Assign by the ranges of prompt lengths alone.
     yield np.minimum((ranges * machines).astype(np.int64), machines - 1)
 
 
@@ -53,7 +61,7 @@ def _by_cost(
     affinity: float,
     machines: int,
 ) -> IntArray:
-    """Return the assignment to where a request costs least."""
+    """Return the assignment of each request to the machine where it costs least."""
     logs = np.log(charges)
     place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
     counts = np.bincount(place, minlength=CLASSES)
@@ -76,7 +84,7 @@ def _by_cost(
 
 
 def _ranges(prompt: IntArray, charges: FloatArray) -> FloatArray:
-    """Return the place of each request between 0 and 1, by its prompt, with work evenly spread."""
+    """Return a position in [0, 1] for each request, by prompt length, with evenly spread work."""
     order = np.argsort(prompt, kind="stable")
     work = charges[order] ** RANGE_POWER
     place = np.empty(len(order))

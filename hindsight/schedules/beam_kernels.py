@@ -1,26 +1,28 @@
-"""Compiled kernels of the beam search: partial schedules grown start by start.
+"""Compiled kernels of the beam search: partial schedules extended by one request at a time.
 
 A *state* is a partial schedule whose starts, in the order in which they were decided, never go
-back in time. It consists of the time now of its last start, what still runs (ends and s - t,
-sorted by end) and which requests are placed. Requests are numbered by *rank* in a priority order;
-a state may place only requests among the ``window`` ranks from its first unplaced one on, so that
-a window of flags describes it.
+back in time. It consists of the start time *now* of the request placed last, the requests that
+still run (their ends and s - t, sorted by end) and flags for the placed requests. Requests are
+numbered by *rank* in a priority order. A state may place only requests among the next ``window``
+ranks, counted from its first unplaced rank, so that ``window`` flags describe it.
 
-A child places one more request, at the first start from now on at which it fits in every round of
-its life. Memory grows between completions, so it is enough to look at the completions of what
-runs. Children that place requests of equal start in falling rank are not made: the same schedule
-has a state in which the ranks rise.
+A child of a state places one more request, at the first start from now on at which it fits in every
+round of its life. Memory grows between completions, so it is enough to check memory at the
+completions of the running requests. Children that place requests of equal start in falling rank are
+not generated: the same schedule has a state in which the ranks rise.
 
 *Value of a state.* The mean round of request i's memory lies at t_i + m_i, where m_i =
-sum_j j (s_i + j) / v_i. What is not placed yet is thought of as a fluid that is served in order of
-rank, with what memory is left over by the volume R still to be held by what runs: its front stands
-at now + R / capacity, and each request moves it on by v / capacity (and to its arrival at least).
-The value is the sum of the t_i + (1 - g) m_i of what is placed and of the mean rounds of the fluid,
+sum_j j (s_i + j) / v_i. A fluid relaxation stands for the requests not yet placed: they are served
+like a fluid, in order of rank, by the memory that the running requests leave. R is the volume that
+the running requests will still hold. The service begins at now + R / capacity, and each request
+takes v / capacity rounds (and begins at its arrival or later). The value is the sum of
+t_i + (1 - g) m_i over placed requests and of the mean rounds of service over the other requests,
 each times its weight. g = 0 would be an estimate of the total; g > 0 prefers, among states with as
 many requests placed, those that have placed the long-running ones, because short ones fill the gaps
 left at the end.
-Beyond the window the fluid runs behind a reference, computed once, by the lag it has at the
-window's end, up to the reference's first idle round.
+Beyond the window, the relaxation follows a reference, which is computed once for all requests: it
+keeps the lag behind the reference that it has at the end of the window, up to the first round in
+which the reference is idle.
 """
 
 from __future__ import annotations
@@ -34,29 +36,31 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 NOW, FIRST, RUNNING, LAST = range(4)
-"""Columns of a state's integers: last start, first unplaced rank, requests running, and rank placed
-last (-1 before the first)."""
+"""Columns of the integers of a state: last start, first unplaced rank, number of running requests,
+and the rank placed last (-1 if none is placed)."""
 
 
 class RankedRequests(NamedTuple):
-    """Requests in order of rank, and their fluid.
+    """Requests in order of rank, and the fluid relaxation of all of them (the reference).
 
     Attributes
     ----------
     prompt, output, arrival : int64 array, shape (n,)
         Lengths in tokens, arrivals in rounds.
     length, moment, weight : float64 array, shape (n,)
-        Rounds v / capacity that the fluid takes; m of the module docstring, times 1 - g; weights w.
+        Rounds v / capacity of service in the fluid relaxation; m of the module docstring, times
+        1 - g; weights w.
     limit : int
         M, tokens.
     capacity : float
-        Share of M that the fluid can use, in tokens.
+        Tokens of M that the fluid relaxation can use.
     front : float64 array, shape (n + 1,)
-        Position of the front of the fluid of all requests, the reference, before rank i.
+        Round in which the reference has served all ranks below i.
     later : float64 array, shape (n + 1,)
-        Sum of w times the mean round of ranks i and later in the reference.
+        Sum, over ranks >= i, of w times the mean round of service in the reference.
     before_idle : float64 array, shape (n + 1,)
-        Sum of w of these ranks that follow before the reference first waits for an arrival.
+        Sum of w over the ranks from i on that the reference serves before it first waits for an
+        arrival.
     """
 
     prompt: IntArray
@@ -73,16 +77,16 @@ class RankedRequests(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """Arrays for ``width`` states.
+    """Beam: arrays that hold ``width`` states.
 
     Attributes
     ----------
     states : int64 array, shape (width, 4)
-        The columns above.
+        Columns `NOW`, `FIRST`, `RUNNING` and `LAST`.
     costs : float64 array, shape (width,)
         Part of the value contributed by the placed requests.
     placed : uint8 array, shape (width, window)
-        1 where the rank, modulo the window, is placed.
+        1 where a rank is placed; rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
         Ends, and s - t, of the running requests, sorted by end.
     """
@@ -95,18 +99,18 @@ class Beam(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What runs in a state, looked at from its last start on: entry j for end j.
+    """Sums over the running requests of a state, from its last start on; entry j is for end j.
 
     Attributes
     ----------
     peaks : int64 array
-        Memory held at the end (correct for the first of equal ends; the others may be lower).
+        Memory held at end j (correct for the first of several equal ends, maybe lower for others).
     ceilings : int64 array
         Running maximum of peaks + ends.
     bases : int64 array
-        Sum of s - t over requests that end then or later.
+        Sum of s - t over requests that end at end j or later.
     held, holding : float64 array
-        Volume held from now on, and tokens held now, by requests that end then or later.
+        Volume held from now on, and tokens held now, by requests that end at end j or later.
     """
 
     peaks: IntArray
@@ -117,14 +121,14 @@ class Ahead(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The best children of a beam so far, least value first.
+    """The best children of a beam found so far, in order of value, smallest first.
 
     Attributes
     ----------
     values, costs : float64 array, shape (width,)
-        Values, and their parts by the placed requests.
+        Values, and the part of each value contributed by the placed requests.
     rows : int64 array, shape (width, 3)
-        Parent, rank placed, and its start.
+        Parent state, the rank that the child places, and the start of that request.
     used : int64 array, shape (1,)
         Number of children.
     """
@@ -136,20 +140,20 @@ class Kept(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What a beam search works on.
+    """Data of a beam search.
 
     Attributes
     ----------
     requests : RankedRequests
         All requests.
     beam, children : Beam
-        The states with an even number of requests placed, and with an odd one.
+        The states with an even number of placed requests, and those with an odd number.
     kept : Kept
         The best children.
     tree : int64 array, shape (n, width, 3)
-        Rows of the best children of each depth.
+        ``rows`` of the best children, by the number of requests that their parents have placed.
     ahead : Ahead
-        Work space, one entry more than requests may run at once.
+        Workspace, of one entry more than the number of requests that may run at once.
     """
 
     requests: RankedRequests
@@ -162,7 +166,7 @@ class Search(NamedTuple):
 
 @step
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
-    """Insert a child of state x, which starts request i, if it is one of the best."""
+    """Insert a child of state x, which starts request i, if it is among the best so far."""
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
     if kept.used[0] == width and value >= values[y]:
@@ -179,7 +183,7 @@ def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> 
 
 @step
 def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
-    """Count those of the sorted ends of state x that are at most ``round_index``."""
+    """Count the running requests of state x that end by ``round_index``, by bisection."""
     low, high = 0, running
     while low < high:
         middle = (low + high) // 2
@@ -194,7 +198,7 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 def _first_start(
     start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: Ahead
 ) -> int:
-    """Return the first start >= ``start`` at which a request fits beside those of state x."""
+    """Return the first start >= ``start`` at which a request fits with those running in state x."""
     ends, running = beam.ends, beam.states[x, RUNNING]
     peaks, ceilings, bases = ahead.peaks, ahead.ceilings, ahead.bases
     while True:
@@ -206,10 +210,10 @@ def _first_start(
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # A start before this round still covers it.
+            # A request with any start before this round still runs in it.
             start = min(own_end, start + excess)
             continue
-        # Earlier ends: either none is too high, or the last high one tells how far to go.
+        # Memory at earlier ends is within the limit, or the last end above it gives the next start.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
         before = start
@@ -226,7 +230,7 @@ def _first_start(
 
 @step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
-    """Sum up what runs in state x, from the last end to the first."""
+    """Compute ``ahead`` for the running requests of state x, from the last end to the first."""
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
     now, running = beam.states[x, NOW], beam.states[x, RUNNING]
@@ -249,9 +253,10 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Sum w times the mean rounds of the fluid of all unplaced requests, which begins at ``begin``.
+    """Sum w times the mean round of service over unplaced requests, if service begins at ``begin``.
 
-    Also sum w of the requests that would move with it: those before the first wait for an arrival.
+    Also return the sum of w over the requests that a later begin would delay: those served before
+    the first wait for an arrival.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -266,7 +271,7 @@ def _fluid_total(
             affected += weight[i]
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
-    # Beyond the window the fluid follows the reference with the lag at the window's end.
+    # Beyond the window, service keeps the lag behind the reference of the end of the window.
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -275,7 +280,7 @@ def _fluid_total(
 
 @step
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
-    """Tell whether two requests are alike from now on."""
+    """Return whether two requests are interchangeable from now on."""
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
     are_alike = are_alike and requests.weight[i] == requests.weight[j]
@@ -284,10 +289,10 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
 
 @step
 def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
-    """Return the start of request i in a child of state x, or -1 without room for it.
+    """Return the start of request i in a child of state x, or -1 if too many requests run.
 
-    It is the first fit from now on; requests of equal start come in rising rank. Also return where
-    the fluid of the others would begin behind what then runs.
+    It is the first fit from now on; requests of equal start are placed in rising rank. Also return
+    the round in which the fluid relaxation begins to serve the other requests in this child.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -305,12 +310,12 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 
 @step
 def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
-    """Try the next requests of state x, up to ``choices`` different ones."""
+    """Insert the children of state x that place one of its next ``choices`` different requests."""
     requests, placed, window = search.requests, beam.placed, beam.placed.shape[1]
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
-    # Fluid of all unplaced requests if nothing more were placed now.
+    # Fluid relaxation of all unplaced requests, in which none of them is placed next.
     begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -323,7 +328,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         mean = fluid + 0.5 * length[i]
         fluid += length[i]
         before += weight[i]
-        # Try only one of several requests alike.
+        # Try only one of several interchangeable requests.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
         like = i
@@ -331,7 +336,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         start, begin_after = _start(beam, x, i, search)
         if start < 0:
             continue
-        # Value: the fluid without this request begins behind what then runs.
+        # Value: the fluid relaxation now serves the others, and begins later by ``shift`` rounds.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift
@@ -344,13 +349,13 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
 def _write_child(
     beam: Beam, children: Beam, slot: int, requests: RankedRequests, kept: Kept
 ) -> None:
-    """Write the child number ``slot``: its state with its request started."""
+    """Write the state of child number ``slot``: its parent with one more request started."""
     states, ends, bases = children.states, children.ends, children.bases
     x, i, start = kept.rows[slot, 0], kept.rows[slot, 1], kept.rows[slot, 2]
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # The window moves past the placed requests.
+    # Move the window past the placed requests.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]
@@ -374,9 +379,10 @@ def _write_child(
 
 @njit
 def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Search) -> int:
-    """Place requests number first_depth .. last_depth - 1 in every state, ``alive`` at first.
+    """Extend the states by one request at a time, from first_depth to last_depth placed requests.
 
-    Returns the number of states that follow, 0 where no child had room for its requests.
+    ``alive`` is the number of states at first. Returns the number of states at the end: 0 if in
+    every child too many requests would run at once.
     """
     beam, children, kept = search.beam, search.children, search.kept
     if first_depth % 2 == 1:

@@ -1,10 +1,10 @@
-"""Feasible schedules of large instances by beam search, around any order of the requests.
+"""Feasible schedules of large instances by beam search, guided by any order of the requests.
 
 The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` most
-promising partial schedules and places one more request in each at a time;
-`hindsight.schedules.beam_kernels` defines "promising". Unlike the prefix rule it may pick, at each
-start, whichever of the next requests leaves the least memory unused later. Time and memory grow
-with n times the width, and hardly with the horizon.
+promising partial schedules and places one more request in each of them at every step;
+`hindsight.schedules.beam_kernels` defines "promising". Unlike `lists.prefix_schedule` it may
+choose, at each start, the request among the next ones that leaves the least memory unused later.
+Run time and memory grow with n times the width, and hardly with the horizon.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Ranks among which a partial schedule may choose, from its first unplaced request on."""
+"""Number of ranks among which a partial schedule may choose, from its first unplaced one on."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class BeamSettings:
     width : int
         Number of partial schedules kept, >= 1.
     choices : int
-        Number of requests tried next in each partial schedule, >= 1.
+        Number of requests tried as the next one in each partial schedule, >= 1.
     preference : float
-        The parameter g of `hindsight.schedules.beam_kernels`.
+        The parameter g of `hindsight.schedules.beam_kernels`: above 0, long-running requests are
+        placed early.
     efficiency : float
-        Share of the memory that the fluid of unplaced requests can use.
+        Share of the memory that unplaced requests are assumed to use.
     """
 
     width: int
@@ -47,9 +48,9 @@ class BeamSettings:
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    """Return volumes v, and rounds from start to the mean round of memory, sum_j j (s + j) / v.
+    """Return the volumes v and the moments sum_j j (s + j) / v, both of shape (n,).
 
-    Both have shape (n,).
+    The moment of a request is the mean round, counted from its start, of the memory that it holds.
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)
@@ -73,7 +74,7 @@ def beam_schedule(
     should_stop: Callable[[], bool],
     kept: IntArray | None = None,
 ) -> IntArray | None:
-    """Return the starts of a feasible schedule, int64, shape (n,), or None if stopped early.
+    """Return the starts of a feasible schedule, int64, shape (n,), or None if none was found.
 
     Parameters
     ----------
@@ -84,12 +85,12 @@ def beam_schedule(
     settings : BeamSettings
         Width and selection rules of the beam.
     room : int
-        Most requests that may run at once. The result is None if no schedule is found with so few.
+        Most requests that may run at once. The result is None if every partial schedule exceeds it.
     should_stop : Callable[[], bool]
-        Polled about every `hindsight.runtime.clock.SLICE_SECONDS`.
+        Polled about every `hindsight.runtime.clock.SLICE_SECONDS` seconds.
     kept : int64 array or None, default None
-        Start times, never falling, that the first requests of ``order`` keep; the others start no
-        earlier. None keeps none.
+        Fixed start times, in ascending order, of the first requests of ``order``; the others start
+        no earlier. None fixes no start.
     """
     n, kept = len(instance), np.zeros(0, np.int64) if kept is None else kept
     width, room, window = settings.width, min(len(instance), room), min(WINDOW, len(instance))
@@ -137,7 +138,7 @@ def beam_schedule(
 
 
 def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
-    """Let the first state hold what runs at the last start that is kept; False without room."""
+    """Write the first state: the fixed starts. Return False if too many requests run at once."""
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())
     ends = kept + requests.output[:count]
@@ -152,7 +153,7 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
 
 
 def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> RankedRequests:
-    """Return the requests in order of rank, with the fluid of all of them."""
+    """Return the requests in order of rank, with the fluid relaxation of all of them."""
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
     weight = instance.weights[order].astype(np.float64)
@@ -168,7 +169,7 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
 
 def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> FloatArray:
     """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`, shape (3, n + 1)."""
-    # The fluid lags behind one without arrivals, by the most that an arrival made it wait so far.
+    # Arrivals delay the begin of rank i by the largest arrival[j] - before[j] over ranks j <= i.
     before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
     lag = np.maximum.accumulate(arrival - before)
     begin = before + lag

@@ -1,14 +1,15 @@
-"""Cycles of ruin and recreate, annealed from the best schedule.
+"""Local search by ruin and recreate: cycles of simulated annealing from the best schedule.
 
 Sources: ruin and recreate follows Schrimpf, Schneider, Stamm-Wilbrandt and Dueck (2000), and
-skipping places that fit ("blinks") follows Christiaens and Vanden Berghe (2020);
+skipping feasible starts at random ("blinks") follows Christiaens and Vanden Berghe (2020);
 `hindsight.schedules.moves` describes the moves.
 
-Threads share one schedule: the rounds are cut into regions, at least one per thread. Moves in a
-region change only requests that live in it. The cuts move after every few thousand moves.
+Threads share one schedule: the time axis is cut into regions, at least one per thread. Moves in a
+region change only requests that run entirely inside it. New cuts are drawn after every few thousand
+moves.
 
-Deterministic: the schedule after a cycle depends on the arguments, the number of moves and the
-number of threads alone.
+Deterministic: the schedule after a cycle depends only on the arguments, the number of moves and the
+number of threads.
 """
 
 from __future__ import annotations
@@ -28,20 +29,21 @@ from .moves import CycleSettings, Region, Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, timetable
 
 MOVES_BETWEEN_CUTS = 4096
-"""Moves of each thread before the rounds are cut again and the best schedule is saved."""
+"""Moves per region before the rounds are cut again and the best schedule is saved."""
 
 FEWEST_IN_A_REGION = 50
 FEWEST_LIVES_IN_A_REGION = 2
-"""Requests, and rounds in longest output lengths, that one more thread needs to be a gain: requests
-that live across a cut stay where they are until the cuts move."""
+"""Least requests per thread, and least rounds per thread in units of the sum of longest and mean
+output length. More threads do not pay off: requests that run across a cut stay where they are until
+the next cuts."""
 
 IN_A_REGION = 1000
 LIVES_IN_A_REGION = 8
-"""Least requests of a region, and least rounds in longest output lengths: small regions keep the
-data of moves in the processor's cache, and large ones leave requests room to move."""
+"""Least requests and least rounds (same unit) per region if there are more regions than threads:
+small regions keep the data of moves in the processor cache; large ones leave space for moves."""
 
 SPARE_ROUNDS = 1.3
-"""Most rounds of a schedule, as a multiple of those of the first schedule."""
+"""Rounds of the memory profiles in a cycle, as a multiple of those of the best schedule."""
 
 ON_TIME = (
     CycleSettings(6, 1.0, 0.3, 0.01),
@@ -49,18 +51,18 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Cycles of a round for as many requests as possible by their last start."""
+"""Cycles of one pass of `improved`: as many requests as possible start by their last start."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle of a kind, and of the longest; each has twice as many as the
-one before."""
+"""Moves per request of the first cycle of a kind, and of the longest. Each cycle has twice as many
+moves as the one before."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""Rounds of cycles without a better schedule after which a search on time ends."""
+"""Passes over `ON_TIME` without a better schedule after which `improved` ends."""
 
 
 class RuinAndRecreate:
-    """Ruin and recreate on one schedule, with the best schedule found.
+    """Local search by ruin and recreate on one schedule; keeps the best schedule found.
 
     Parameters
     ----------
@@ -71,15 +73,16 @@ class RuinAndRecreate:
     threads : int, default 1
         Most threads; fewer are used if requests are few.
     last : int64 array or None, default None
-        Last start of each request, shape (n,): as many as possible are to have a start. None for
-        the least total latency of all.
+        Last start of each request, shape (n,). The search then maximizes the number of requests
+        that start by it. None minimizes the total latency of all requests.
 
     Attributes
     ----------
     starts, machines : int64 array
         The best schedule so far, shape (n,); a start is -1 where a request is left out.
     cost : float
-        Its weighted starts, or the number of requests left out; infinite before the first schedule.
+        Cost of the best schedule: the weighted sum of starts, or the number of requests left out;
+        infinite before the first schedule.
     moves : int
         Moves made so far by all threads.
     """
@@ -95,7 +98,7 @@ class RuinAndRecreate:
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
         # More machines than requests are of no use.
         self._count = min(instance.replicas, n)
-        # One after another all end by the first, and most schedules by the second.
+        # Requests run one after another end by the first; most schedules end by the second.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
@@ -108,7 +111,7 @@ class RuinAndRecreate:
         self.cost, self.moves = np.inf, 0
 
     def use_prices(self, prices: FloatArray) -> None:
-        """Let cycles with a weight follow these prices of rounds 1, 2, ..."""
+        """Use these memory prices of rounds 1, 2, ... in cycles whose settings have a weight."""
         self._prices = prices
 
     @property
@@ -117,23 +120,26 @@ class RuinAndRecreate:
         return self.schedule_of(self.starts, self.machines)
 
     def schedule_of(self, starts: IntArray, machines: IntArray) -> Schedule | FleetSchedule:
-        """Return starts, shape (n,), as a schedule, on one machine or on a fleet."""
+        """Return the schedule with these starts and machines, each of shape (n,)."""
         if self._instance.replicas == 1:
             return Schedule(self._instance, starts)
         return FleetSchedule.from_starts(self._instance, machines, starts)
 
     @property
     def has_prices(self) -> bool:
-        """Tell whether there are prices that cycles can follow."""
+        """Return whether there are memory prices for cycles to use."""
         return bool(self._prices.any())
 
     @property
     def is_too_long(self) -> bool:
-        """Tell whether the profiles of the best schedule do not fit in memory."""
+        """Return whether the memory profiles of the best schedule exceed `LONGEST_PROFILE`."""
         return self._count * self._needed_rounds() > LONGEST_PROFILE
 
     def offer(self, starts: IntArray, machines: IntArray | None = None) -> bool:
-        """Continue from another feasible schedule, shape (n,), if it is better; tell whether."""
+        """Take another feasible schedule, shape (n,), as the best one if it is better.
+
+        Return whether the schedule is as good as the best one.
+        """
         cost = self._cost_of(starts)
         if cost < self.cost:
             self.starts, self.cost = starts.copy(), cost
@@ -141,9 +147,10 @@ class RuinAndRecreate:
         return cost == self.cost
 
     def place(self, order: IntArray) -> bool:
-        """Place requests one by one, each as early as it fits beside those before it.
+        """Place requests one by one, each at its earliest start that fits with those placed before.
 
-        Offers the schedule, and tells whether it is the best; False also without memory for it.
+        Offers the schedule to `offer`, and returns whether it is as good as the best one. Returns
+        False if the memory profiles would exceed `LONGEST_PROFILE`.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
@@ -151,16 +158,16 @@ class RuinAndRecreate:
             place(self.requests, table, order)
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
-            # Some end after the last round.
+            # Some requests find no start in these rounds: try again with twice as many rounds.
             self._rounds = min(self._most_rounds, 2 * self._rounds)
         return False
 
     def shift_left(
         self, starts: IntArray, machines: IntArray, must_stop: Callable[[], bool]
     ) -> tuple[IntArray, IntArray]:
-        """Move requests, in order of start, to the earliest start that fits beside all others.
+        """Move requests, in order of start, to the earliest start that fits with all others.
 
-        Passes repeat until nothing moves. The schedule is feasible and no worse at every moment.
+        Passes repeat until no request moves. The schedule stays feasible and never gets worse.
         """
         rounds = self._rounds_of(starts)
         if self._count * rounds > LONGEST_PROFILE:
@@ -178,14 +185,14 @@ class RuinAndRecreate:
         return table.starts, table.machines
 
     def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
-        """Anneal from the best schedule, and save the best one seen between cuts.
+        """Anneal from the best schedule; keep the best of the schedules seen at the cuts.
 
         Parameters
         ----------
         settings : CycleSettings
             Parameters of the moves.
         moves : int
-            Number of moves of all threads together.
+            Number of moves of all threads together, rounded up to the same number per region.
         must_stop : Callable[[], bool]
             Polled a few times a second.
 
@@ -227,11 +234,11 @@ class RuinAndRecreate:
         return timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
-        """Return the rounds of a schedule with one behind it."""
+        """Return the length of a profile for these starts, with round 0 and one spare round."""
         return int((starts + self.requests.output).max()) + 2
 
     def _needed_rounds(self) -> int:
-        """Return rounds for the best schedule, with spare ones behind it."""
+        """Return the length of a profile for the best schedule, with spare rounds at the end."""
         if self._are_optional:
             return self._most_rounds
         return int(SPARE_ROUNDS * self._rounds_of(self.starts)) + 2 * self._longest_output
@@ -243,7 +250,7 @@ class RuinAndRecreate:
         return np.cumsum(padded), np.cumsum(padded * np.arange(rounds))
 
     def _regions(self, table: Timetable) -> list[Region]:
-        """Cut the rounds, about evenly by requests."""
+        """Cut the rounds into regions with about the same number of requests."""
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
         fewest = min(len(starts) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
@@ -272,10 +279,10 @@ class RuinAndRecreate:
 def improved(
     search: RuinAndRecreate, must_stop: Callable[[], bool], *, patient: bool
 ) -> Iterator[RuinAndRecreate]:
-    """Run cycles for requests on time; yield the search after each that found a better schedule.
+    """Run cycles that maximize the requests on time; yield the search after each better schedule.
 
-    Each round of cycles has twice as many moves as the one before. Unless ``patient``, the search
-    ends after `ROUNDS_WITHOUT_GAIN`.
+    Each pass over `ON_TIME` has twice as many moves as the one before. Unless ``patient``, the
+    search ends after `ROUNDS_WITHOUT_GAIN` passes without a better schedule.
     """
     share, fruitless = FIRST_MOVES, 0
     while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:

@@ -1,4 +1,4 @@
-"""Random numbers of compiled loops, and the acceptance of annealing."""
+"""Random numbers for compiled loops, and the acceptance threshold of simulated annealing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from instances.arrays import IntArray
 
 
 def first_state(seed: int) -> IntArray:
-    """Return a state of `next_uniform`, shape (1,), that differs much between similar seeds."""
+    """Return a first state of `next_uniform`, shape (1,); similar seeds give unrelated states."""
     return np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
 
 
@@ -17,7 +17,8 @@ def first_state(seed: int) -> IntArray:
 def next_uniform(state: IntArray) -> float:
     """Return a float in [0, 1) from xorshift32 (Marsaglia 2003).
 
-    32-bit words held in 64 bits. ``state``, of shape (1,), is advanced in place; it must not be 0.
+    The 32-bit state is stored as int64. ``state``, shape (1,), is advanced in place; it must not
+    be 0.
     """
     x = state[0]
     x ^= (x << 13) & 0xFFFFFFFF
@@ -30,9 +31,10 @@ def next_uniform(state: IntArray) -> float:
 
 @step
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
-    """Draw the largest acceptable cost of a move (Metropolis) at a given share of the cooling.
+    """Draw the largest cost at which a move is accepted (Metropolis).
 
-    It is drawn before the cost of the move is known, so that the evaluation can stop early.
+    ``cost`` is the cost without the move, and ``share`` the share of the cooling that is done. The
+    threshold is drawn before the cost of the move is known, so that its evaluation can stop early.
     """
     temperature = hot * (cold / hot) ** share
     most: float = cost - temperature * np.log(uniform + 1e-300)

@@ -1,23 +1,23 @@
-"""Beams, cycles of moves and annealings of the order that improve one schedule while time lasts.
+"""Improvement of one schedule while time lasts: beam search, ruin and recreate, annealed orders.
 
-Whole beams (`hindsight.schedules.beams`) build schedules of one machine in tokens, in order of
+*Whole beams* (`hindsight.schedules.beams`) build schedules of one machine in tokens, in order of
 
-* the rounds in which the volume relaxation serves the requests, smallest volume first while all
-  wait,
+* the rounds in which the volume relaxation serves the requests (smallest volume first),
 * their starts in the best schedule so far, and
-* the expected starts of the linear relaxation, once there are any.
+* the expected starts of the linear relaxation, once it has been solved.
 
-Further beams keep the best schedule up to a random round and plan the rest anew. So they fill the
-end, where requests are large and pack badly, while every earlier gain moves all that follows.
-Cycles of ruin and recreate (`hindsight.schedules.cycles`) take turns with them; some follow the
-memory prices of the relaxation. A third kind anneals the order in which requests are placed
-(`hindsight.schedules.orders`). The kinds are drawn by what they gained for the moves they took, and
-cycles get longer while time lasts. After each of them every request moves to the earliest start
-that the others leave it, which can only lower the total latency.
+*Tails* are beams that keep the best schedule up to a random round and replan the requests that
+start later. They repack the end, where requests are large and pack badly; a gain at an earlier
+round also lets all later requests start earlier. *Cycles* of ruin and recreate
+(`hindsight.schedules.cycles`) take turns with tails; some use the memory prices of the relaxation.
+A third kind of work anneals the order in which requests are placed (`hindsight.schedules.orders`).
+The next kind is drawn by the recent gains of each kind per move, and the work of a kind doubles
+each time. After each of them, every request moves to the earliest start that fits with the others,
+which can only lower the total latency.
 
-Deterministic: the schedule after k rounds depends on the arguments, the seed, the number of threads
-and the relaxations' answers alone, except that near a deadline the last cycle is short enough to
-end before it.
+Deterministic: the schedule after k beams, cycles and annealings depends only on the arguments, the
+seed, the number of threads and the solutions of the relaxations, except that near a deadline the
+last cycle is short enough to end before it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CYCLES = (
     CycleSettings(12, 2.0, 0.03, weight=1.0),
     CycleSettings(8, 1.0, 0.03),
 )
-"""Cycles of moves."""
+"""Settings of the cycles of ruin and recreate."""
 
 WHOLE = (
     ("volume", BeamSettings(4, 16)),
@@ -56,59 +56,60 @@ WHOLE = (
     ("volume", BeamSettings(32, 32)),
     ("start", BeamSettings(1, 32)),
 )
-"""First whole beams, by ranking."""
+"""First whole beams: the order of the requests, and the settings."""
 
 GUIDED = BeamSettings(4, 32), BeamSettings(32, 16), BeamSettings(128, 16)
-"""Whole beams around the order of the relaxation."""
+"""Whole beams in the order of the expected starts of the relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
-"""Beams that keep the best schedule up to a random round have 4 states, up to four times doubled,
-8 choices, up to twice doubled, any preference up to 1 and any efficiency from this one on."""
+"""Ranges of the random settings of a tail: a width of 4, doubled fewer than `WIDEST` times, and 8
+choices, doubled fewer than `MOST_CHOICES` times; a preference in [0, 1), and an efficiency from
+`LEAST_EFFICIENCY` to 1."""
 
 FIRST_TAILS = 50
-"""Partial schedules per request that such beams grow before all else."""
+"""Partial schedules per request that tails extend before any other kind of work."""
 
 NOISY, NOISE = 0.5, 3.0
-"""Share of them whose order gets noise, and its standard deviation in ranks."""
+"""Share of tails whose order gets noise, and the standard deviation of the noise in ranks."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Range of the first temperatures of an annealing of the order, and the last one, in mean output
-lengths."""
+"""Range of first temperatures of an annealing of the order, and its last temperature. Unit: mean
+output lengths."""
 
 FEWEST_ORDERED = 3
 """Least requests whose order is annealed."""
 
 PLACED_PER_MOVE = 30
-"""Requests that an annealing of the order places in the time of a move of ruin and recreate."""
+"""Requests that an annealing of the order places in the time of one move of ruin and recreate."""
 
 ORDER_MOVES = 8
-"""Moves of ruin and recreate in the time of a move of the order."""
+"""Moves of ruin and recreate in the time of one move of an annealing of the order."""
 
 EXPLORING = 0.2
-"""Share of rounds whose kind is chosen at random."""
+"""Probability that the next kind of work is drawn uniformly, not by recent gains."""
 
 PATIENCE = 6
 """Cycles of the longest kind without a better schedule after which a search ends."""
 
 
 class Improvement:
-    """Beams, cycles and annealings that improve an `Interval` with a schedule.
+    """Beams, cycles and annealings that improve the schedule of an `Interval`.
 
     Parameters
     ----------
     interval : Interval
-        State of the solve, of any memory rule and number of replicas.
+        State of the solve, with a first schedule; any memory rule and number of replicas.
     seed : int, default 0
         Seed of every random choice.
     threads : int, default 1
-        Threads of the cycles.
+        Number of threads of cycles and of annealings.
 
     Attributes
     ----------
     moves : RuinAndRecreate
-        The cycles.
+        The local search by cycles.
     rounds : int
-        Number of beams and cycles run so far.
+        Number of whole beams, cycles, annealings and runs of tails so far.
     """
 
     def __init__(self, interval: Interval, seed: int = 0, threads: int = 1) -> None:
@@ -116,8 +117,8 @@ class Improvement:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        # Cycles of each kind, annealings of the order and beams, with the latency gained and the
-        # moves used; older ones count less.
+        # Kinds of work: cycles of each settings, annealings of the order, and tails. Each has the
+        # latency that it gained and the moves that it used; older work counts less.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
@@ -125,27 +126,27 @@ class Improvement:
         self._seconds_per_move = 0.0
 
     def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
-        """Also rank by expected starts, shape (n,), and let cycles follow memory prices."""
+        """Use the expected starts, shape (n,), and the memory prices of the linear relaxation."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
         self.moves.use_prices(prices.as_floats())
 
     @property
     def is_guided(self) -> bool:
-        """Tell whether it follows a relaxation."""
+        """Return whether expected starts and prices of a relaxation are used."""
         return "relaxation" in self._keys
 
     def run_first(self) -> None:
-        """Run beams that need no relaxation: whole ones, then tails."""
+        """Run the beams that need no linear relaxation: whole beams, then tails."""
         self._interval.phase = "search"
         for ranking, settings in WHOLE:
             self._whole(self._key(ranking), settings)
         self._run_kind(self._kinds - 1, FIRST_TAILS * len(self._instance))
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Run cycles and tails until proof, limit, interruption, ``most_rounds`` or no gain.
+        """Run all kinds of work until proof, limit, interruption, ``most_rounds`` or no gain.
 
-        With ``patient`` it continues without gain, so it ends only if there is a limit. Schedules
-        of too many rounds have no cycles.
+        With ``patient`` the search continues without gain, so it needs a limit to end. It does
+        nothing if the schedule has too many rounds (`RuinAndRecreate.is_too_long`).
         """
         interval = self._interval
         interval.phase = "search"
@@ -162,7 +163,7 @@ class Improvement:
                 break
 
     def run_whole(self) -> None:
-        """Run whole beams around the relaxation's order, then tails as long as they gain."""
+        """Run whole beams in the order of the relaxation, then tails as long as they gain."""
         interval = self._interval
         interval.phase = "search"
         for settings in GUIDED:
@@ -186,13 +187,13 @@ class Improvement:
         interval.offer(moves.schedule_of(starts, where))
 
     def _take_best(self) -> None:
-        """Let the moves begin from the best schedule of the solve."""
+        """Let cycles and annealings begin from the best schedule of the solve."""
         best = self._interval.schedule
         machines = best.assignment if isinstance(best, FleetSchedule) else None
         self.moves.offer(self._interval.schedule.start_times, machines)
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
-        """Offer the schedule of a beam around an order."""
+        """Run a beam over all requests in order of ``key``, and keep its schedule if better."""
         if self._interval.is_done():
             return
         self.rounds += 1
@@ -201,20 +202,20 @@ class Improvement:
             self._offer_shifted(starts)
 
     def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
-        """Return the starts of a beam that keeps the first ``kept`` starts of the best schedule."""
+        """Return starts from a beam that keeps the first ``kept`` starts of the best schedule."""
         interval, instance = self._interval, self._instance
         best = interval.schedule.start_times
         by_start = np.argsort(best, kind="stable")
         rest = np.sort(by_start[kept:])
         order = np.append(by_start[:kept], rest[np.argsort(key[rest], kind="stable")])
-        # Allow twice the requests that ran at once so far: a beam that needs more gives up.
+        # Allow about twice as many requests at once as in the best schedule; otherwise give up.
         room = 2 * most_running(instance, best) + 64
         interval.nodes += settings.width * len(rest)
         stop = interval.clock.must_stop
         return beam_schedule(instance, order, settings, room, stop, best[order[:kept]])
 
     def _run_kind(self, kind: int, moves: int) -> None:
-        """Run a cycle of so many moves, or the work of as many, and note what it gained."""
+        """Run one kind of work for the time of ``moves`` moves, and record its gain."""
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
         if kind < len(CYCLES):
@@ -240,7 +241,7 @@ class Improvement:
             self._seconds_per_move = (interval.clock.seconds() - begun) / made
 
     def _anneal_order(self, moves: int) -> None:
-        """Anneal the order of the best schedule, differently on each thread."""
+        """Anneal the order of the best schedule, from another temperature on each thread."""
         interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
             return
@@ -261,7 +262,7 @@ class Improvement:
                     self._offer_shifted(*annealing.best)
 
     def _run_tails(self, most_nodes: int) -> None:
-        """Plan the best schedule anew from random rounds on; beams grow ``most_nodes`` states."""
+        """Replan the best schedule from random rounds on; beams extend ``most_nodes`` states."""
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
         last = interval.nodes + most_nodes
@@ -280,7 +281,7 @@ class Improvement:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Draw every kind once, then by their recent gains per move."""
+        """Return each kind of work once, then draw a kind by the recent gains per move."""
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
         kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.has_prices).tolist()
         for kind in kinds:

@@ -1,13 +1,13 @@
-"""Schedules in seconds, improved by annealing of keys and machines.
+"""Schedules in seconds, improved by simulated annealing of sort keys and machines of the requests.
 
-A request has a machine and a key, and `hindsight.schedules.serving` turns the keys of a machine's
-requests into its schedule, by a rule of the machine. Openings are the best of several rules and
-assignments. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then changes the key of a
-request, sends it to another machine, or swaps it for one that arrives at about the same time. Only
-the machines touched are served again. Where the goal is on time, a request may also have no
-machine, which leaves its time to others.
+Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
+requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
+several rules and assignments. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
+changes the key of a request, moves it to another machine, or swaps it with a request on another
+machine that arrives at about the same time. Only the changed machines are simulated again. If the
+goal is requests on time, a request may also be rejected, which leaves machine time to others.
 
-Deterministic: the schedule after k moves depends on the arguments and the seed alone.
+Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
 
 from __future__ import annotations
@@ -33,78 +33,84 @@ SKIPS = (0, 3, 10)
 """Numbers of waiting requests that may be skipped in a round because they do not fit."""
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
-"""Caps on prompt tokens of a round, in units of those that double the length of a small round."""
+"""Caps on the prompt tokens of a round. Unit: the number of tokens that doubles the time of a round
+of one token."""
 
 WAITS = (0.0, 0.2)
-"""Seconds that a round waits for a request, in lengths of a small round."""
+"""Times for which a round may wait for an arrival. Unit: the time of a round of one token."""
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
-"""Powers of the machine seconds of a whole request in its key, where requests are stopped."""
+"""Exponents: a sort key is the machine seconds of the whole request to this power. They are for
+rules that preempt requests."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Powers of the machine seconds left and, inverted, of the seconds left until a deadline."""
+"""Exponents, for goals with deadlines, of the remaining machine seconds and of the inverse of the
+seconds until the deadline."""
 
 BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Factors, caps and patience of rules with deadlines."""
+"""Values of `Rule.begun`, `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`) and `Rule.patience` for
+goals with deadlines."""
 
 SHORTLIST = 12
-"""Rules that are tried with all assignments but the first."""
+"""Number of rules, the best under the first assignment, that are tried with other assignments."""
 
 NOBODY = -1
-"""Machine of a request that is not served."""
+"""Machine number of a rejected request."""
 
 FRUITLESS = 5
 """Consecutive annealings without a better schedule after which the search ends."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
-"""Fewest and most moves of the first annealing, and requests times moves between them. The k-th one
-has k times as many."""
+"""The first annealing has `FIRST_WORK` / n moves, but at least and at most these numbers of moves.
+The k-th annealing has k times as many."""
 
 HOT, COOLING = 0.15, 0.05
-"""First temperature, in mean latencies times the root of the number of machines, and the last as a
-share of it. With deadlines it is 0."""
+"""First temperature, and the last one as a share of the first. Unit: the mean latency times the
+square root of the number of machines. With deadlines the temperature is 0."""
 
 REACH = 0.6
-"""Standard deviation of a move, in the logarithm of a key."""
+"""Standard deviation of the change of the logarithm of a key in a move."""
 
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
-"""Share of moves that change a key; and of those that change one or send a request elsewhere."""
+"""Share of moves that change a key, and of moves that change a key or the machine of one request.
+The others swap two requests."""
 
 NEIGHBOURS = 3
-"""Requests of each machine that arrive next to one that may be swapped for it, on either side."""
+"""Range of swaps per machine: with K machines, a request may be swapped with any of the next or
+previous K `NEIGHBOURS` arrivals."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""Shares of moves with deadlines that take a late request, and that have one not served."""
+"""With deadlines: share of moves that choose a late request, and share of moves that reject one."""
 
 SLICE_WORK = 20_000
-"""Requests times moves between two schedules."""
+"""Requests times moves between two polls of the stop condition."""
 
 _NO_TABLE: IntArray = np.empty((0, len(COLUMNS)), np.int64)
-"""Stretches that are not to be written."""
+"""Table without rows, for runs of which only the cost is needed."""
 
 
 class _Way(NamedTuple):
-    """Keys of requests, before they move, and the rule."""
+    """First sort keys of the requests, and a rule."""
 
     key: FloatArray
     rule: Rule
 
 
 class _Plan(NamedTuple):
-    """Who serves which request, and how.
+    """Machine of each request, and sort keys and rule of each machine.
 
     Attributes
     ----------
     machine : int64 array, shape (n,)
         Machine of each request, or `NOBODY`.
     factor : float64 array, shape (n,)
-        Factor on each key.
+        Factor on the first key of each request; moves change it.
     ways : list of _Way, length K
-        Keys and rule of each machine.
+        First keys and rule of each machine.
     costs : float64 array, shape (K,)
-        Cost of each machine.
+        Cost of the requests on each machine.
     late : int64 array, shape (n,)
-        1 for requests that are late or not served.
+        1 for requests that are late or rejected.
     """
 
     machine: IntArray
@@ -119,13 +125,13 @@ class _Plan(NamedTuple):
         return float(self.costs.sum() + np.count_nonzero(self.machine == NOBODY))
 
     def copy(self) -> _Plan:
-        """Return a copy to change."""
+        """Return a copy that a move can change."""
         machine, factor, ways, costs, late = self
         return _Plan(machine.copy(), factor.copy(), ways, costs.copy(), late.copy())
 
 
 class KeySearch:
-    """Search for machines and keys of the requests of one workload.
+    """Local search for the machines and sort keys of the requests of one workload.
 
     Parameters
     ----------
@@ -134,15 +140,15 @@ class KeySearch:
     seed : int
         Seed of the annealing.
     recomputes : bool, default False
-        Whether a request that leaves the cache processes prompt and tokens again.
+        Whether a preempted request recomputes its prompt and tokens when it resumes.
     limits : Limits or None, default None
-        Limits of each request. With them the cost is the number of late requests; None is total
-        latency.
+        Latency limits of each request. With limits the cost is the number of late requests; with
+        None it is total latency.
 
     Attributes
     ----------
     cost : float
-        Total latency of the best schedule so far, or its late requests; infinite before one.
+        Cost of the best schedule so far: total latency in seconds, or number of late requests.
     cycle : int
         Number of annealings completed.
     """
@@ -172,7 +178,10 @@ class KeySearch:
         self.cycle = 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the assignments and rules that are left, in time; the first is always tried."""
+        """Try the remaining first schedules: assignments and rules, until ``should_stop``.
+
+        The first one was tried at construction.
+        """
         for _ in self._untried:
             if should_stop():
                 break
@@ -180,7 +189,10 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Yield better and better costs; end after `FRUITLESS` cycles without any."""
+        """Run annealings; yield each better cost.
+
+        Ends after `FRUITLESS` annealings without a better cost.
+        """
         fruitless, known = 0, self.cost
         first = sorted((*FIRST_CYCLE, FIRST_WORK // len(self._workload)))[1]
         while fruitless < FRUITLESS and not should_stop():
@@ -194,13 +206,13 @@ class KeySearch:
             self.cycle += 1
 
     def schedule(self) -> SecondsSchedule | FleetSchedule:
-        """Return the best schedule of all requests so far, where there are no limits."""
+        """Return the best schedule of all requests so far; only for searches without limits."""
         found = self.on_time()
         assert found is not None
         return found[0]
 
     def on_time(self) -> tuple[SecondsSchedule | FleetSchedule, IntArray] | None:
-        """Return a schedule of the requests on time alone, and their positions; None for none."""
+        """Return a schedule of the requests on time, and their positions; None if all are late."""
         assert self._best is not None
         machine = np.where(self._best.late > 0, NOBODY, self._best.machine)
         parts: list[SecondsSchedule | None] = [None] * self._workload.replicas
@@ -216,7 +228,7 @@ class KeySearch:
         return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
-        """Yield keys and rules to open with."""
+        """Yield the sort keys and rules of the first schedules."""
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most = len(charge), len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]
@@ -240,7 +252,10 @@ class KeySearch:
             yield _Way(key, rule._replace(skips=skips, prompt_cap=cap, wait=wait))
 
     def _open(self) -> Iterator[None]:
-        """Try all rules with the first assignment, those that were best with the others."""
+        """Try all rules with the first assignment, and the best ones with each other assignment.
+
+        Yields after each rule.
+        """
         one, ways = self._machine, list(self._ways())
         factor = np.ones(len(self._charge))
         for number, machine in enumerate(
@@ -264,7 +279,7 @@ class KeySearch:
                 ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
 
     def _reject(self) -> None:
-        """Serve nobody who is late, as long as that leaves time for others."""
+        """Reject all late requests, as long as that brings other requests on time."""
         while True:
             best = self._best
             assert best is not None
@@ -298,7 +313,7 @@ class KeySearch:
         yield
 
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
-        """Return a changed copy of a plan, and the machines to serve again."""
+        """Return a changed copy of a plan, and the machines that must be simulated again."""
         n, rng = len(plan.machine), self._rng
         trial = plan.copy()
         i, kind, there = int(rng.integers(n)), rng.random(), int(rng.integers(self._machines))
@@ -321,7 +336,10 @@ class KeySearch:
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 
     def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
-        """Put the costs of some machines into a plan; return its own, infinite if above allowed."""
+        """Simulate the machines ``touched``, and write their costs into the plan.
+
+        Return the cost of the plan, infinite if it is above ``allowed``.
+        """
         plan.costs[list(touched)] = 0.0
         if self._limits is not None:
             plan.late[plan.machine == NOBODY] = 1
@@ -339,7 +357,10 @@ class KeySearch:
         return serve(run, own, bound)[0]
 
     def _part(self, k: int, own: IntArray) -> tuple[SecondsSchedule | None, IntArray]:
-        """Return a schedule of requests of a machine that are on time, and these requests."""
+        """Return a schedule of the requests in ``own`` that machine k completes on time, and these.
+
+        The schedule is None if all are late.
+        """
         assert self._best is not None
         way, late = self._best.ways[k], self._best.late.copy()
         while len(own):
@@ -356,6 +377,6 @@ class KeySearch:
                 is_on_time &= schedule.keeps(self._limits.of(own))
             if is_on_time.all():
                 return schedule, own
-            # Without those that were late others may be late instead.
+            # Without the late requests, the order changes and others may be late instead.
             own = own[is_on_time]
         return None, own

@@ -1,7 +1,7 @@
-"""Feasible schedules from a fixed order: the first upper bounds.
+"""List schedules, feasible schedules from a fixed order of the requests: the first upper bounds.
 
-These are hindsight heuristics, not policies: they see every request. With all requests known at
-arrival and order by output length, `prefix_schedule` is MC-SF's schedule ([J25] Algorithm 1).
+These are hindsight heuristics, not online policies: they know every request. With priority by
+output length, `prefix_schedule` is the schedule of MC-SF ([J25] Algorithm 1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Priority = Callable[[Request], int | Fraction]
 
 
 def _per_weight(name: str) -> Priority:
-    """Return the priority by an attribute of a request over its weight."""
+    """Return the priority rule "attribute of the request divided by its weight"."""
     value = operator.attrgetter(name)
     return lambda one: value(one) if one.weight == 1 else Fraction(value(one), one.weight)
 
@@ -46,7 +46,7 @@ class _Runs(NamedTuple):
     ends : int64 array, shape (n,)
         Last rounds, increasing.
     held : int64 array, shape (n,)
-        Tokens that all of them together hold in that round.
+        Tokens that all running requests together hold in that round.
     state : int64 array, shape (4,)
         Entries `ARRIVED`, `NOW`, `FIRST` and `LAST`.
     """
@@ -57,16 +57,17 @@ class _Runs(NamedTuple):
 
 
 ARRIVED, NOW, FIRST, LAST = range(4)
-"""Number of arrived requests; current epoch; running requests are entries first .. last - 1."""
+"""Places in `_Runs.state`: number of arrived requests; current epoch; the running requests are
+entries first .. last - 1 of ``ends``."""
 
 
 @step
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """Return the first start from now on at which a request fits if no other request starts.
 
-    Memory grows between the ends of runs, so only the rounds of these ends and the request's own
-    last round need a check. If that round is r and all others hold P there, no start before
-    min(r, r + P + prompt - limit) keeps round r within the limit.
+    Memory grows between the ends of running requests. So only their last rounds and the last round
+    of the request itself need a check. If r is one of these rounds and all others hold P in it, no
+    start before min(r, r + P + prompt - limit) keeps round r within the limit.
     """
     ends, held, state = runs
     start, j, last = state[NOW], state[FIRST], state[LAST]
@@ -111,10 +112,10 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Advance `prefix_schedule` by some epochs; return the ranks that wait then.
+    """Advance `prefix_schedule` by ``epochs`` epochs; return the ranks of the waiting requests.
 
-    ``orders`` are the requests by arrival and by rank, and the rank of each. ``queue`` holds the
-    waiting ranks, a heap that ends with rank n.
+    ``orders`` are the requests by arrival, the requests by rank, and the rank of each request.
+    ``queue`` is a heap of the ranks of waiting requests, and of n as a sentinel.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -130,7 +131,7 @@ def _place(
             state[ARRIVED] += 1
         while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
             state[FIRST] += 1
-        # Start requests that fit, by rank; note when the state may change next.
+        # Start requests that fit, by rank; ``after`` is the next epoch at which one may start.
         blocked = [n]
         after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
         while waiting[0] < n and (skip or len(blocked) == 1):
@@ -151,11 +152,11 @@ def _place(
 
 
 def one_after_another(instance: Instance) -> Schedule:
-    """Run each request alone, in order of arrival: feasible, and immediate at any size."""
+    """Run the requests one at a time, in order of arrival: feasible, and fast for any instance."""
     order = np.argsort(instance.arrival_times, kind="stable")
     outputs = instance.output_lengths[order]
     before = np.cumsum(outputs) - outputs
-    # A start is the maximum, over arrivals so far, of the arrival plus the outputs since then.
+    # A start is the maximum, over arrivals so far, of that arrival plus all outputs run since then.
     starts = np.zeros(len(instance), dtype=np.int64)
     starts[order] = before + np.maximum.accumulate(instance.arrival_times[order] - before)
     return Schedule(instance, starts)
@@ -169,9 +170,9 @@ def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = Fals
     instance : Instance
         The problem.
     priority : Priority
-        Priority of each request, smallest first; ties follow the instance's order.
+        Priority of each request, smallest first; ties follow the order of the instance.
     skip : bool, default False
-        Try later requests when one does not fit, instead of waiting for it.
+        If a request does not fit, try those of lower priority instead of waiting.
     """
     schedule = prefix_schedule_within(instance, priority, skip=skip)
     assert schedule is not None
@@ -208,19 +209,20 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """Return the best of the prefix schedules over all priorities, checked; the first wins ties.
+    """Return the best prefix schedule over all `PRIORITIES`, after a check; the first wins ties.
 
     Parameters
     ----------
     instance : Instance
         The problem, in tokens.
     thorough : bool, default True
-        Also try schedules that skip requests; meant for few requests.
+        Also try schedules with ``skip``; meant for few requests.
     should_stop : Callable[[], bool] or None, default None
-        Once it returns True, the remaining schedules are skipped; if none is complete, the requests
-        run one after another. With ``thorough`` it is polled only for schedules that skip requests.
+        Once it returns True, the remaining schedules are not tried; if none is complete, the
+        requests run one after another. With ``thorough`` it is polled only for schedules with
+        ``skip``.
     found : Callable[[Schedule], object] or None, default None
-        Called with each schedule better than all before it, checked or not.
+        Called with each schedule that is better than all before it, before any check.
     """
     instance.require_tokens()
     best: Schedule | None = None
@@ -241,7 +243,7 @@ def best_list_schedule(
 
 
 def round_robin(instance: Instance) -> FleetSchedule:
-    """Deal requests out by arrival, and run those of a replica one after another."""
+    """Deal requests out to replicas in turn, by arrival; each replica runs them one at a time."""
     replicas = np.zeros(len(instance), np.int64)
     order = np.argsort(instance.arrival_times, kind="stable")
     replicas[order] = np.arange(len(instance)) % instance.replicas
@@ -254,7 +256,10 @@ def round_robin(instance: Instance) -> FleetSchedule:
 
 
 def first_orders(instance: Instance) -> list[IntArray]:
-    """Return orders for list schedules: by volume, peak, output length and arrival."""
+    """Return orders for list schedules: by volume, peak memory, output length and arrival.
+
+    All but the arrival are divided by the weight.
+    """
     weights = instance.weights
     keys = (instance.volumes, instance.peak_memories, instance.output_lengths)
     orders = [np.argsort(key / weights, kind="stable") for key in keys]
@@ -263,7 +268,7 @@ def first_orders(instance: Instance) -> list[IntArray]:
 
 
 def best_fleet_schedule(instance: Instance) -> FleetSchedule:
-    """Return the best of the schedules by `first_orders`, or that of `round_robin`."""
+    """Return the best of the schedules from `first_orders` and from `round_robin`."""
     search, dealt = RuinAndRecreate(instance), round_robin(instance)
     search.offer(dealt.start_times, dealt.assignment)
     for order in first_orders(instance):

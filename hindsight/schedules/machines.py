@@ -1,4 +1,4 @@
-"""A machine in seconds as columns: requests, memory, and the seconds of a round by its tokens."""
+"""Columns of a machine in seconds: requests, memory, and the seconds of a round by its tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""Seconds of a round that are refused, because sums of them might be infinite."""
+"""Least seconds of a round that are refused, because sums of such rounds might be infinite."""
 
 
 class Machine(NamedTuple):
@@ -28,24 +28,24 @@ class Machine(NamedTuple):
     Attributes
     ----------
     arrival : float64 array, shape (n,)
-        Seconds, ascending.
+        Arrival times in seconds, ascending.
     prompt, output : int64 array, shape (n,)
-        Tokens processed by the first round, and rounds.
+        Tokens that the first round of the request processes, and number of rounds.
     held, stored : int64 array, shape (n,)
-        Tokens that count for memory and for durations in the k-th round, less k.
+        Tokens that count for memory and for durations in the k-th round of the request, less k.
     end, first_token, decode : float64 array, shape (n,)
-        Deadlines of the last and of the first token, and most seconds between them; infinite where
-        none is set.
+        Deadlines of the last and of the first token, and most seconds between these two; infinite
+        where none is set.
     memory_limit : int
-        Tokens.
+        M, tokens.
     seconds : float64 array, shape (most + 1,)
         Seconds of a round by tokens processed.
     d2 : float
-        Seconds of a stored token in a round.
+        Seconds that each stored token adds to a round.
     least : float
-        Least seconds of a round.
+        Seconds of the shortest round.
     charges : tuple of two floats
-        Machine seconds of a processed token, and of a token held in a round.
+        Machine seconds per processed token, and per token held in a round.
     counts_late : bool
         Whether the cost of a schedule is the number of late requests instead of total latency.
     """
@@ -69,8 +69,8 @@ class Machine(NamedTuple):
 def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -> Machine:
     """Return one machine of a workload, with all its requests.
 
-    Under a memory rule other than tokens, memory is that of the stricter workload in tokens
-    (`instances.problem.memory_translation`), and durations those of the tokens stored.
+    Under a memory rule other than tokens, requests hold the memory of the stricter workload in
+    tokens (`instances.problem.memory_translation`). Durations depend on the tokens really stored.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     """
     inner, batch_time = restricted(workload), workload.require_batch_time()
     prompt, output = np.maximum(workload.prompt_lengths, 1), np.array(workload.output_lengths)
-    # No round processes more tokens, and M may be much larger.
+    # No round processes more tokens than this, and M may be much larger.
     most = int(prompt.sum()) + recomputes * int(output.sum())
     seconds, d2 = round_seconds(batch_time, min(inner.memory_limit, most))
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
@@ -97,15 +97,15 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
 
 
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
-    """Return seconds of a round by tokens processed, 0 .. ``most``, and by a resident token.
+    """Return the seconds of a round by tokens processed, and the seconds per stored token.
 
-    Other dependencies of the batch time are ignored, because the schedules that use this have their
-    durations recomputed.
+    The first has shape (most + 1,), for 0 .. ``most`` tokens. Other dependencies of the batch time
+    are ignored: the exact durations of the schedules found are computed afterwards.
 
     Raises
     ------
     InvalidValueError
-        A round takes no time, or `LONGEST_ROUND` or more.
+        A round takes no time, or `LONGEST_ROUND` seconds or more.
     """
     seconds, d2 = _round_seconds(batch_time, np.arange(most + 1))
     if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):

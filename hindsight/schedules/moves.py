@@ -1,17 +1,18 @@
 """Compiled moves of ruin and recreate, on any number of machines, in tokens or in blocks.
 
 Each machine has an array of the memory held in every round, and the requests are sorted by start
-every now and then. A move picks a request that waits or is left out, and removes it and some that
-start near an earlier round of its wait. It puts them back one by one, in a randomly chosen order,
-each at the first start at which it fits beside all others for its whole life, on any machine (or,
-sometimes, at the cheaper of this and a later one). So the cost of a move hardly depends on n, and
-every intermediate schedule is feasible.
+at regular intervals. A move chooses a request that waits or is left out. It removes this request
+and some requests that start near a round during its wait. It puts them back one by one, in a
+randomly chosen order, each at the first start at which it fits with all others for its whole life,
+on any machine (or, sometimes, at a later start if that is cheaper). So the run time of a move
+hardly depends on n, and every schedule between moves is feasible.
 
-A request that has no start by its last one is left out, at a penalty. A move is accepted if it
-costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983), drawn before the requests are put
-back so that most moves end early. The cost of a start is its round, times the weight of the
-request, plus ``weight`` times the price of its memory. Near the prices of the linear relaxation,
-promising schedules have similar costs, and waits move to the requests that should wait.
+Where requests may be left out, one that finds no start by its last allowed start is left out, at a
+penalty. A move is accepted if it costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983).
+The threshold is drawn before the requests are put back, so that most moves end early. The cost of a
+start is its round, times the weight of the request, plus ``weight`` times the price of the memory
+that the request then holds. Under prices near those of the linear relaxation, promising schedules
+have similar costs, and the requests that should wait do wait.
 """
 
 from __future__ import annotations
@@ -28,45 +29,47 @@ from .draws import next_uniform, threshold
 from .timetables import Requests, Timetable, fit, hold_start
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""Requests drawn to find one that waits or is left out, and for each further one to be removed."""
+"""Most draws to find a request that waits or is left out, and most draws per further request to be
+removed."""
 
 TRIED = 8
-"""Further requests drawn to find some that are left out, where that is allowed."""
+"""Further draws per move that look for requests left out, where requests may be left out."""
 
 SORTED = 8
-"""Times that candidates are sorted in as many moves as there are candidates."""
+"""Number of times that the candidates are sorted by start per as many moves as candidates."""
 
 EVERYWHERE = 0.3
-"""Share of moves that remove requests from all machines instead of two."""
+"""Share of moves that remove requests from all machines, instead of at most two."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""Probability that the search for a start passes over one that fits, and by how many rounds."""
+"""Probability that the search for a start skips a feasible one, and most rounds of that step."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""Probability that a request is also tried at a later start that fits, while prices count; and the
-share of the moves after which their weight, falling linearly, is 0."""
+"""Probability that a later feasible start of a request is also tried while prices have a weight;
+and share of moves after which this weight, falling linearly, is 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""Cumulative shares of the orders in which requests are put back: random, by volume, by start, the
-waiting one first, the largest peak first."""
+"""Cumulative probabilities of the orders in which requests are put back: random, by volume, by
+start, the chosen waiting request first, and (the rest) the largest peak memory first."""
 
 
 class CycleSettings(NamedTuple):
-    """Parameters of one kind of cycle; lengths and temperatures are in mean output lengths.
+    """Parameters of one kind of cycle. The unit of lengths and temperatures: mean output lengths.
 
-    Temperatures also scale with the mean weight; where requests may be left out they are in
-    requests.
+    Temperatures are multiplied by the mean weight. Where requests may be left out, the unit of
+    temperatures is one request left out.
 
     Attributes
     ----------
     most : int
         Most requests with a start that are removed at once, >= 2.
     reach : float
-        Requests are removed that start within this distance of a random moment.
+        Removed requests start within this distance of a random moment.
     hot, cold : float
-        First and last temperature.
+        First and last temperature of the annealing.
     weight : float
-        Initial weight of memory prices. A cycle with a weight above 0 is skipped without prices.
+        Initial weight of memory prices. Cycles with a weight above 0 are skipped if there are no
+        prices.
     """
 
     most: int = 8
@@ -77,14 +80,14 @@ class CycleSettings(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Rounds that belong to one thread, which may move the requests in them.
+    """Rounds of one thread, which may move only requests that run within these rounds.
 
     Attributes
     ----------
     first, last : int
         Starts from ``first`` on and completions up to ``last`` belong to the region.
     candidates : int64 array
-        Requests that lived within the region, or were left out, when the moves began.
+        Requests that ran within the region, or were left out, when the moves began.
     state : int64 array, shape (1,)
         State of `next_uniform`.
     """
@@ -96,9 +99,11 @@ class Region(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """Requests that a move removes: the first entries, their places, and the order of return.
+    """Workspace: requests that a move removes, with old and new starts and machines.
 
-    ``is_taken``, shape (n,), is 1 for the requests drawn so far; ``keys`` sorts ``order``.
+    Only the first entries are used, one per removed request. ``order`` is the order in which the
+    requests are put back, sorted by ``keys``; ``is_taken``, shape (n,), is 1 for the requests drawn
+    so far.
     """
 
     taken: IntArray
@@ -112,11 +117,11 @@ class Removed(NamedTuple):
 
 
 class Work(NamedTuple):
-    """All that moves read and write.
+    """Data that moves read and write.
 
     ``sums`` and ``weighted_sums`` are running sums of the prices lambda_r of memory and of
-    r lambda_r, shape (rounds,); ``total`` is the number of moves of the whole cycle, ``length`` the
-    mean output length, and ``unit`` the cost of a temperature of 1.
+    r lambda_r, shape (rounds,). ``total`` is the number of moves of the whole cycle, ``length`` the
+    mean output length, and ``unit`` the unit of temperatures, as a cost.
     """
 
     requests: Requests
@@ -132,7 +137,7 @@ class Work(NamedTuple):
 
 
 def work_space(most: int, count: int) -> Removed:
-    """Return work space for so many removed requests of so many."""
+    """Return the workspace of moves that remove at most ``most`` of ``count`` requests at once."""
     taken, old, old_machines, new, new_machines, order = np.zeros((6, most + TRIED + 1), np.int64)
     keys, is_taken = np.zeros(most + TRIED + 1), np.zeros(count, np.int64)
     return Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
@@ -140,13 +145,13 @@ def work_space(most: int, count: int) -> Removed:
 
 @step
 def _cost(requests: Requests, i: int, at: int) -> float:
-    """Return what a start costs, or its lack, without prices."""
+    """Return the cost of a start without prices, or the penalty if the request is left out."""
     return requests.penalty[i] if at < 0 else float(requests.weight[i] * at)
 
 
 @step
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
-    """Return what a start costs, with the weighted price of its memory."""
+    """Return the cost of a start, with ``weight`` times the price of the memory then held."""
     requests, sums, weighted_sums = work.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
     if at >= 0 and weight > 0:
@@ -158,13 +163,16 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 
 @step
 def _hold(work: Work, i: int, at: int, k: int, sign: int) -> None:
-    """Add a request that starts at ``at`` on machine k, or subtract it with ``sign`` -1."""
+    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1."""
     hold_start(work.requests, work.table.profiles, i, at, k, sign)
 
 
 @step
 def _earliest(work: Work, i: int, freed: int) -> int:
-    """Return the first start worth trying: a sooner one uses no round in which memory was freed."""
+    """Return the first start worth trying: with a sooner one, request i uses no freed memory.
+
+    ``freed`` is the first round in which the move has freed memory.
+    """
     requests = work.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
     return int(max(work.region.first, begin))
@@ -172,7 +180,7 @@ def _earliest(work: Work, i: int, freed: int) -> int:
 
 @step
 def _draw_waiting(work: Work) -> int:
-    """Draw a request that waits or is left out; after many draws, any."""
+    """Draw a request that waits or is left out; after `WAITING_DRAWS` draws, accept any request."""
     starts, arrival = work.table.starts, work.requests.arrival
     candidates, state = work.region.candidates, work.region.state
     i = candidates[int(next_uniform(state) * len(candidates))]
@@ -185,7 +193,7 @@ def _draw_waiting(work: Work) -> int:
 
 @step
 def _take(removed: Removed, count: int, i: int) -> int:
-    """Note a request as removed; return how many there are."""
+    """Record request i as removed; return the number of removed requests."""
     removed.is_taken[i] = 1
     removed.taken[count] = i
     return count + 1
@@ -193,7 +201,7 @@ def _take(removed: Removed, count: int, i: int) -> int:
 
 @step
 def _sort(work: Work) -> None:
-    """Sort the candidates by start, few of which changed much."""
+    """Sort the candidates by start: insertion sort, as few moved far since the last sort."""
     starts, candidates = work.table.starts, work.region.candidates
     for place in range(1, len(candidates)):
         i, y = candidates[place], place
@@ -205,7 +213,10 @@ def _sort(work: Work) -> None:
 
 @step
 def _place_of(work: Work, start: float) -> int:
-    """Return the place of the first candidate with a start, about as last sorted."""
+    """Return the place of the first candidate that starts at ``start`` or later, by bisection.
+
+    Approximate, because candidates may have moved since they were sorted.
+    """
     starts, candidates = work.table.starts, work.region.candidates
     low, high = 0, len(candidates)
     while low < high:
@@ -219,7 +230,10 @@ def _place_of(work: Work, start: float) -> int:
 
 @step
 def _draw(work: Work, reach: float) -> int:
-    """Draw a waiting request and others near an earlier round of its wait; return how many."""
+    """Draw the requests to remove; return their number.
+
+    They are a waiting request and others that start near a random round of its wait.
+    """
     requests, table, settings, removed = work.requests, work.table, work.settings, work.removed
     candidates, state = work.region.candidates, work.region.state
     starts, machines = table.starts, table.machines
@@ -230,7 +244,7 @@ def _draw(work: Work, reach: float) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (settings.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Removing from few machines frees memory in one piece.
+    # Requests of few machines free memory in larger pieces.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
@@ -304,7 +318,10 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
 def _draw_start(
     work: Work, reach: float, weight: float, i: int, begin: int
 ) -> tuple[int, int, float]:
-    """Return a start, its machine and its cost: the first fit, or a later one if it is passed."""
+    """Return a start for request i, its machine and its cost.
+
+    It is the first feasible start, or at random a later one.
+    """
     requests, profiles = work.requests, work.table.profiles
     state, size, first = work.region.state, work.region.last + 1, 0
     if profiles.shape[0] > 1:
@@ -326,9 +343,9 @@ def _draw_start(
 
 @step
 def _put_back(work: Work, reach: float, weight: float, count: int, freed: int, most: float) -> int:
-    """Put requests back in order while acceptance is possible; return how many were put.
+    """Put requests back in order while acceptance is possible; return the number put back.
 
-    ``freed`` is the first round that was freed, and ``most`` the cost not to exceed.
+    ``freed`` is the first round in which memory was freed. ``most`` is the largest accepted cost.
     """
     requests, removed = work.requests, work.removed
     cost, least = 0.0, 0.0
@@ -351,7 +368,7 @@ def _put_back(work: Work, reach: float, weight: float, count: int, freed: int, m
 
 @step
 def _undo(work: Work, placed: int, count: int) -> None:
-    """Put the removed requests back where they were."""
+    """Put the removed requests back at their old starts, on their old machines."""
     removed = work.removed
     for x in range(placed):
         q = removed.order[x]
@@ -362,7 +379,7 @@ def _undo(work: Work, placed: int, count: int) -> None:
 
 @step
 def _accept(work: Work, count: int) -> float:
-    """Write the new starts into the timetable; return the change of the cost without prices."""
+    """Write the new starts into the timetable; return the change in cost, not counting prices."""
     requests, table, removed = work.requests, work.table, work.removed
     change = 0.0
     for q in range(count):
@@ -374,9 +391,9 @@ def _accept(work: Work, count: int) -> float:
 
 @njit
 def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
-    """Make moves first_move .. last_move - 1 of a cycle within a region, all in place.
+    """Make moves first_move .. last_move - 1 of a cycle within a region, in place.
 
-    Returns the change of the cost without prices.
+    Returns the change in cost, not counting prices.
     """
     settings, unit, change = work.settings, work.unit, 0.0
     reach, state = max(2.0, settings.reach * work.length), work.region.state

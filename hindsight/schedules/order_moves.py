@@ -1,9 +1,9 @@
 """Compiled annealing of the order in which requests are placed, and of their delays.
 
-A schedule is an order of the requests and a delay >= 0 of each: request i, in turn, takes the first
-start t0 at which it fits for its whole life beside those before it; if its delay is above 0 it
-takes the first such start >= t0 + delay instead. Where there are delays, no request starts before
-the one placed before it.
+A schedule is represented by an order of the requests and a delay >= 0 of each. In this order,
+request i takes the first start t0 at which it fits for its whole life with those placed before; if
+its delay is above 0, it takes the first such start >= t0 + delay instead. Where there are delays,
+no request starts before the one placed just before it.
 
 *Every feasible schedule has such an order.* Sort by start time and let the delay of i be t_i - t0.
 This is >= 0: t_i is a start that is >= a_i and >= that of the predecessor, and at which i fits
@@ -11,15 +11,16 @@ beside those placed before, a subset of the schedule; t0 is the first of these. 
 start >= t0 + delay = t_i is t_i itself. Without delays this does not hold: an earlier start makes a
 request larger in every later round.
 
-With ``stops`` requests may stop and go on: each takes the earliest rounds, in order of time, in
-which the memory left by those before it holds its next token. No order need lead to an optimum
-then, because a request inserted early may take rounds that an optimal schedule gives to others.
+With ``stops``, requests may stop and resume: each one runs in the earliest rounds in which the
+memory left by those placed before holds its next token. Possibly no order then leads to an optimum,
+because a request placed early may take rounds that an optimal schedule gives to others.
 
-A move puts a request elsewhere in the order, swaps two, or changes a delay, and places everything
-behind anew, because a long request that waits changes what thousands of later rounds can hold.
-Moves sweep the order from its front, so that the memory of the requests before the present one is
-always at hand, and a move touches only those that it places. It ends early if nothing moved, or as
-soon as acceptance is out of reach (Kirkpatrick, Gelatt and Vecchi 1983).
+A move puts a request elsewhere in the order, swaps two requests, or changes a delay. It then places
+all later requests again, because a long request that waits changes the free memory of thousands of
+later rounds. Moves sweep the order from its front, so that the memory profile of the requests
+before the present place is always available, and a move changes only the requests that it places.
+It ends early if no request moved, or as soon as it cannot be accepted any more (Kirkpatrick, Gelatt
+and Vecchi 1983).
 """
 
 from __future__ import annotations
@@ -33,53 +34,56 @@ from .draws import next_uniform, threshold
 from .timetables import Requests, fit, hold_start
 
 FARTHEST = 200
-"""Most places by which a move puts a request elsewhere."""
+"""Most places in the order by which a move shifts a request."""
 
 SWAPPED = 0.3
-"""Share of the moves in the order that swap two requests."""
+"""Share of swaps of two requests among the moves that change the order."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
-"""Kinds of moves; the negative one takes a move in the order back."""
+"""Kinds of moves: put a request at an earlier place, swap two, put one at a later place, or change
+a delay. A move of the order is undone by the kind of opposite sign."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of schedules: the present one, the one that a move tries, and the best one."""
+"""Rows of ``rounds`` and ``machines``: the present schedule, the one a move tries, the best one."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
-"""Entries of ``counts``: the present place, the cost gained since the first schedule, the same of
-the best schedule, and how many requests were placed."""
+"""Entries of ``counts``: the present place in the order, the reduction in cost from the first
+schedule to the present one and to the best one, and the number of requests placed so far."""
 
 
 class Sequence(NamedTuple):
-    """An order, its schedule, how far the sweep has come, and the parameters of the moves.
+    """State of an annealing: order, schedules, place of the sweep, and parameters of the moves.
 
     Attributes
     ----------
     requests : Requests
         The requests.
     total : int
-        Number of moves.
+        Number of moves of the annealing.
     hot, cold : float
-        First and last temperature, in costs.
+        First and last temperature, in the unit of costs.
     slack : float
-        Cost beyond what is accepted at which a move is given up although those behind may gain.
+        A move is given up once its change in cost, over the requests placed so far, exceeds the
+        acceptance threshold by this much, although later requests may still gain.
     delayed : float
         Share of moves that change a delay; 0 for schedules without delays.
     longest_delay : int
-        Most rounds of a delay.
+        Longest delay, rounds.
     stops : bool
-        Whether requests may stop and go on.
+        Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability with which a drawn request is moved.
+        Probability that a request, once drawn, is moved; otherwise another one is drawn.
     order, delay : int64 array, shape (n,)
-        Requests in the order in which they are placed, and the delay of each, rounds.
+        Requests in the order in which they are placed, and the delay of each request, rounds.
     offset : int64 array, shape (n,)
         First entry of each request in ``rounds``.
     rounds : int64 array, shape (3, n) or (3, tokens)
-        Start of each request, or with ``stops`` the round of each token, by rows.
+        Start of each request, or with ``stops`` the round of each token, in rows `PRESENT`, `TRIED`
+        and `BEST`.
     machines : int64 array, shape (3, n)
-        Machines, by rows.
+        Machine of each request, in the same rows.
     profiles : int64 array, shape (machines, rounds)
-        Blocks held by the requests before the present place.
+        Blocks held in each round by the requests before the present place in the order.
     counts : int64 array, shape (4,)
         See `PLACE`.
     state : int64 array, shape (1,)
@@ -107,7 +111,10 @@ class Sequence(NamedTuple):
 
 @step
 def _find(work: Sequence, i: int, now: int) -> int:
-    """Write where a request is placed to row `TRIED`; return its start or last round, or -1."""
+    """Place a request: write its rounds and machine to row `TRIED`.
+
+    Return its start, or with ``stops`` its last round, or -1 if the profiles are too short.
+    """
     requests, profiles, new = work.requests, work.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
     if work.stops:
@@ -133,7 +140,7 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
 @step
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
-    """Add a request to the profiles as a row has it, or subtract it with ``sign`` -1."""
+    """Add a request, as placed in ``row``, to the profiles; subtract it with ``sign`` -1."""
     requests, profiles, rounds, first = work.requests, work.profiles, work.rounds, work.offset[i]
     if work.stops:
         for k in range(requests.output[i]):
@@ -150,13 +157,13 @@ def _entries(work: Sequence, i: int) -> int:
 
 @step
 def _end(work: Sequence, i: int) -> int:
-    """Return the start of a request, or with ``stops`` its last round."""
+    """Return the present start of a request, or with ``stops`` its last round."""
     return int(work.rounds[PRESENT, work.offset[i] + _entries(work, i) - 1])
 
 
 @step
 def _keep(work: Sequence, i: int) -> None:
-    """Take over where a request is placed."""
+    """Copy the rounds and machine of a request from row `TRIED` to row `PRESENT`."""
     for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
         work.rounds[PRESENT, k] = work.rounds[TRIED, k]
     work.machines[PRESENT, i] = work.machines[TRIED, i]
@@ -164,9 +171,9 @@ def _keep(work: Sequence, i: int) -> None:
 
 @njit
 def begin_order(work: Sequence, first: int, last: int) -> bool:
-    """Place requests first .. last - 1 of the order; False if the profiles are too short.
+    """Place requests first .. last - 1 of the order; return False if the profiles are too short.
 
-    With delays the schedule stays as it is: the delays are those that lead to it.
+    With delays, the schedule stays the same, and the delays that lead to it are computed.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -184,7 +191,7 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
 
 @step
 def _change(order: IntArray, one: int, two: int, kind: int) -> None:
-    """Swap two places of the order, or put the request at one place at another."""
+    """Swap the requests at two places of the order, or move a request from one to the other."""
     if kind == SWAP:
         order[one], order[two] = order[two], order[one]
     elif kind != DELAY:
@@ -198,7 +205,10 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 
 @step
 def _advance(work: Sequence, place: int) -> int:
-    """Add the request at a place to the profiles; return the next place, at last the first one."""
+    """Add the request at ``place`` to the profiles, and return the next place of the sweep.
+
+    After the last place, empty the profiles and return 0.
+    """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
     if place < len(order) - (1 if work.delayed > 0 else 2):
@@ -210,7 +220,7 @@ def _advance(work: Sequence, place: int) -> int:
 
 @step
 def _draw(work: Sequence) -> tuple[int, int, int, int]:
-    """Draw a move: the first and last place that it changes, its kind, and the request."""
+    """Draw a move: the first and last place that it changes, its kind, and the moved request."""
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0
     is_drawn = False
@@ -230,9 +240,9 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
 @step
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
-    """Draw another delay; of a request that moves in the order, drop it half of the time."""
+    """For a delay move, draw a new delay, often 0; otherwise set it to 0 half of the time."""
     state, delay = work.state, work.delay
-    # A delay suits only one place.
+    # A delay that is good at one place of the order is rarely good at another.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
         delay[i] = 0
     elif kind == DELAY:
@@ -241,10 +251,10 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
 
 @step
 def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, int, bool]:
-    """Place the requests from one place of the order on, and take them from the profiles again.
+    """Place the requests from place ``first`` of the order on; leave the profiles unchanged.
 
-    ``first``, ``last``: the places that the move changed. Returns the change of the cost, the first
-    place that was not reached, and whether the move costs at most ``most``.
+    ``first`` and ``last`` are the first and last place that the move changed. Returns the change in
+    cost, the first place that was not reached, and whether the change is at most ``most``.
     """
     order, weight, n = work.order, work.requests.weight, len(work.order)
     in_order = work.delayed > 0
@@ -267,7 +277,7 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # Every later start is at least this one.
+            # All later requests start at this start or later, which bounds their cost from below.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
@@ -280,7 +290,7 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 
 @njit
 def anneal(work: Sequence, first_move: int, last_move: int) -> None:
-    """Make moves first_move .. last_move - 1, all in place."""
+    """Make moves first_move .. last_move - 1 of the annealing, in place."""
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):
         place, other, kind, i = _draw(work)

@@ -1,10 +1,10 @@
-"""Annealing of the order in which requests are placed, and of their delays.
+"""Simulated annealing of the order in which requests are placed, and of their delays.
 
 Sources: the schedule representation extends the serial generation scheme of Kolisch (1996) by
 delays; acceptance and cooling follow Kirkpatrick, Gelatt and Vecchi (1983).
 `hindsight.schedules.order_moves` describes the moves.
 
-Deterministic: the schedule after k moves depends on the arguments and the seed alone.
+Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from .order_moves import BEST, PLACED, PRESENT, Sequence, anneal, begin_order
 from .timetables import LONGEST_PROFILE, requests_of
 
 SLACK = 5.0
-"""Loss, in mean output lengths of the mean weight, that those placed so far may have beyond what is
-accepted, as those behind may still gain."""
+"""A move is given up once its loss over the requests placed so far exceeds the acceptance threshold
+by this much. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability with which a drawn request is moved where there are neither delays nor stops:
-it grows with the volume, because the many short requests fit anywhere."""
+"""Least probability that a request, once drawn, is moved if there are neither delays nor stops. The
+probability grows with the volume, because short requests fit anywhere."""
 
 FIRST_CYCLE = 250_000
 """Moves of the first annealing of order and delays; each later one has up to twice as many."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
-"""Most moves of one, times n: restarts pay off more than longer annealings."""
+"""Most moves of an annealing of order and delays, per request: restarts pay off more than longer
+annealings."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
-"""First temperatures in turn and the last one, in mean output lengths."""
+"""First temperatures, used alternately, and the last one. Unit: mean output lengths."""
 
 DELAYED = 0.2
-"""Share of their moves that change a delay."""
+"""Share of moves that change a delay, in annealings of order and delays."""
 
 
 class OrderAnnealing:
@@ -62,7 +63,7 @@ class OrderAnnealing:
     delayed : float, default 0
         Share of moves that change a delay; 0 for schedules without delays.
     stops : bool, default False
-        Whether requests may stop and go on, on one machine counted in tokens.
+        Whether requests may stop and resume; only for one machine, with memory counted in tokens.
     must_stop : Callable[[], bool], default never
         Polled while the first schedule is built.
 
@@ -71,7 +72,8 @@ class OrderAnnealing:
     work : Sequence
         The order, the present schedule and the best one.
     is_possible : bool
-        Whether the schedule that the order leads to fits in memory, and there was time for it.
+        Whether the first schedule could be built: its memory profiles fit in `LONGEST_PROFILE`, and
+        it was complete before ``must_stop``.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class OrderAnnealing:
             shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
         rounds = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
-            # After the last arrival, a token waits only in rounds that hold other requests' tokens.
+            # After the last arrival, a request waits only in rounds in which another one runs.
             rounds = int(instance.arrival_times.max() + output.sum()) + 2
         sizes = output if stops else np.ones(n, np.int64)
         first = np.zeros(int(sizes.sum()), np.int64) if stops else starts
@@ -121,7 +123,7 @@ class OrderAnnealing:
         self._done = 0
 
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
-        """Build the schedule that the order leads to; tell whether that was possible."""
+        """Build the schedule that the order leads to; return whether that was possible."""
         work = self.work
         try:
             for part in timed_slices(len(work.order), must_stop):
@@ -135,7 +137,7 @@ class OrderAnnealing:
 
     @property
     def best(self) -> tuple[IntArray, IntArray]:
-        """Rounds and machines of the best schedule."""
+        """Rounds and machines of the best schedule (rows of `Sequence`)."""
         return self.work.rounds[BEST], self.work.machines[BEST]
 
     @property
@@ -145,11 +147,11 @@ class OrderAnnealing:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether all moves are made."""
+        """Return whether all moves are made."""
         return self._done == self.work.total
 
     def run(self, moves: int, must_stop: Callable[[], bool] = never) -> int:
-        """Make further moves, at most all of the annealing; return how many were made."""
+        """Make up to ``moves`` of the remaining moves; return the number made."""
         first, slices = self._done, Slices()
         last = min(self.work.total, first + moves) if self.is_possible else first
         while self._done < last and not must_stop():
@@ -167,14 +169,14 @@ class OrderSearch:
     instance : Instance
         The problem, with any memory rule and number of replicas.
     start_times : int64 array or None, default None
-        A feasible schedule to begin with, shape (n,); None for the best of some orders.
+        Starts of a first feasible schedule, shape (n,); None for the best of `first_orders`.
     seed : int, default 0
         Seed of the moves.
 
     Attributes
     ----------
     best : RuinAndRecreate
-        Holds the best schedule so far.
+        Holder of the best schedule so far.
     moves : int
         Number of moves made.
     """
@@ -199,7 +201,7 @@ class OrderSearch:
 
     @property
     def best_cost(self) -> int:
-        """Its weighted total latency, rounds."""
+        """Weighted total latency of the best schedule so far, rounds."""
         instance = self._instance
         least = instance.weights @ (instance.output_lengths - instance.arrival_times)
         return int(self.best.cost) + int(least)
@@ -209,7 +211,7 @@ class OrderSearch:
         self.best.offer(start_times)
 
     def run(self, moves: int) -> None:
-        """Make ``moves`` further moves; an instance of one request needs none."""
+        """Make ``moves`` further moves; none if there is only one request."""
         last = self.moves + moves
         while self.moves < last and len(self._instance) > 1:
             if self._annealing is None or self._annealing.is_done:
@@ -233,14 +235,14 @@ class OrderSearch:
 
 
 class PreemptiveOrders:
-    """Annealings of the order of requests that may stop, starting from smallest volume first."""
+    """Annealings of the order of requests that may stop; the first order is by ascending volume."""
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._instance, self._state = instance, first_state(seed)
         self._order = np.argsort(instance.volumes, kind="stable")
 
     def anneal(self, moves: int, hot: float, cold: float) -> PreemptiveSchedule:
-        """Return the best schedule of one annealing, which starts from the last one's order.
+        """Return the best schedule of one annealing, which starts from the order of the last one.
 
         ``hot`` and ``cold`` are the first and last temperature, in rounds.
         """

@@ -1,18 +1,19 @@
-"""Schedules in seconds of one machine: before each round, serve the requests of least rank.
+"""Schedules in seconds of one machine: before each round, batch the requests of least rank.
 
-Before a round the requests that have arrived are tried in ascending rank, and each runs if memory
-and a cap on the prompt tokens of a round allow. A rank is the request's key, times what is left of
-its machine seconds and times the seconds left until it is late, each to a power. Fuller rounds last
-longer for every request in them, so a cap delays prompts and speeds up the requests that run.
+Before a round, the requests that have arrived are tried in ascending rank. Each of them runs if
+memory and a cap on the prompt tokens of the round allow. The rank of a request is its sort key,
+times its remaining machine seconds and times the seconds until its deadline, each to a power.
+Fuller rounds last longer for every request in them, so a cap delays prompts and speeds up running
+requests.
 
-*Reserving*, the machine never stops a request: one starts if it fits beside all running ones for
-its whole life. Otherwise a request that does not run leaves the cache, and keeps its tokens or
-recomputes them. Requests that can no longer be on time are dropped.
+If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
+with all running ones for its whole life. Otherwise a request that does not run leaves the KV cache;
+its tokens are swapped out, or recomputed later. Requests that can no longer be on time are dropped.
 
-After a round the same requests run again until one arrives, completes, fits, or no longer fits.
-Those rounds are not decided one by one: running lowers the rank of a request, so that whoever came
-before a request that waits comes before it again. With deadlines ranks also change with the time,
-so at most `REVIEW` rounds follow one another undecided.
+After a round, the same requests run again until a request arrives, completes, starts to fit, or no
+longer fits. No decision is needed before these rounds: running lowers the rank of a request, so a
+running request stays ahead of every waiting one. With deadlines, ranks also change with time, so at
+most `REVIEW` rounds follow one decision.
 
 Sources: least remaining time first (Schrage, 1968); rejection of late jobs (Moore, 1968).
 """
@@ -29,39 +30,41 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from .machines import Machine
 
 REVIEW = 4
-"""Most rounds without a decision where requests have deadlines."""
+"""Most rounds after one decision if requests have deadlines."""
 
 LONGEST = 1 << 40
-"""Rounds that no run has."""
+"""More rounds than any run has: no limit."""
 
 LENIENT = 1 + 1e-12
-"""Factor on deadlines on this clock, which is rounded: the schedule's exact times decide."""
+"""Factor on deadlines, because times are rounded floats here: exact times are computed later."""
 
 RUNNING = -(2.0**52)
-"""Rank of a running request where none is stopped, less its last round."""
+"""Rank of a running request under rules that reserve memory, less its last round."""
 
 
 class Rule(NamedTuple):
-    """Rule that turns keys into a schedule.
+    """Rule that turns the sort keys of requests into a schedule.
 
     Attributes
     ----------
     charge, left : float
-        Powers, in a rank, of the machine seconds left (>= 0) and of the seconds until it is late.
+        Exponents in the rank of a request: of its remaining machine seconds (exponent >= 0), and of
+        the seconds until its deadline.
     begun : float
-        Factor on the rank of requests that have a token.
+        Factor on the rank of requests that have produced a token.
     skips : int
         Number of requests that may be skipped in a round because they do not fit.
     prompt_cap : float
         Most prompt tokens of a round; one prompt is always allowed.
     patience : float
-        Most seconds of a round, in the seconds a token that its requests have left.
+        Longest round, as a multiple of the least time per remaining token, until the deadline, over
+        the requests in the round.
     wait : float
         A round does not start if a request arrives within so many seconds.
     reserves : bool
-        Whether requests are never stopped, because memory is reserved for their whole lives.
+        Whether requests are never preempted, because memory is reserved for their whole lives.
     recomputes : bool
-        Whether a request that comes back processes its prompt and tokens again.
+        Whether a preempted request recomputes its prompt and tokens when it resumes.
     """
 
     charge: float
@@ -76,16 +79,16 @@ class Rule(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of a run; every array has a place for each request of the machine.
+    """State of a run; every array has one entry per request of the machine.
 
     Attributes
     ----------
     order : int64 array
         Requests that have arrived and are neither complete nor dropped, least rank first.
     done, last, row : int64 array
-        Output tokens, latest round, and row of the latest stretch.
+        Number of output tokens, last round in which it ran, and table row of its latest stretch.
     due, rank : float64 array
-        Deadline of the last token, and rank.
+        Deadline of the last token in seconds, and rank.
     """
 
     order: IntArray
@@ -97,22 +100,22 @@ class State(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a run reads and writes.
+    """Data that a run reads and writes.
 
     Attributes
     ----------
     machine : Machine
-        Requests, memory and seconds.
+        Requests, memory, and seconds of a round.
     rule : Rule
         The rule.
     key : float64 array, shape (n,)
-        Key of each request, > 0.
+        Sort key of each request, > 0.
     state : State
-        Is overwritten.
+        Workspace, overwritten.
     late : int64 array, shape (n,)
-        Becomes 1 for requests of the run that are late or dropped, else 0.
+        Output: 1 for requests of the run that are late or dropped, else 0.
     table : int64 array, shape (rows, 6)
-        Becomes the stretches, as many as it has rows for, with columns as in
+        Output: the first stretches, up to its number of rows, with columns as in
         `instances.batch_time.seconds_schedule.COLUMNS`.
     """
 
@@ -125,16 +128,16 @@ class Run(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Sums over the requests that run in a round.
+    """A decision: sums over the requests that run in a round.
 
     Attributes
     ----------
     running, tokens, stored : int
-        Requests, tokens processed, and tokens that count for the duration.
+        Number of requests, tokens processed, and stored tokens that count for the duration.
     span : int
         Rounds for which the same requests can run.
     written : int
-        Number of stretches.
+        Number of stretches so far.
     """
 
     running: int
@@ -156,7 +159,7 @@ def _tokens(i: int, r: int, run: Run) -> int:
 
 @step
 def _charge(i: int, r: int, run: Run) -> float:
-    """Return what is left of the machine seconds of request i, to the power of the rule."""
+    """Return the remaining machine seconds of request i, to the power of the rule."""
     done, output = run.state.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
     held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
@@ -189,7 +192,7 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
 
 @step
 def _insert(count: int, request: int, state: State) -> None:
-    """Insert a request into ``count`` others, least rank first."""
+    """Insert a request into the order of ``count`` others, least rank first."""
     order, rank = state.order, state.rank
     x = count
     while x > 0 and rank[order[x - 1]] > rank[request]:
@@ -200,10 +203,10 @@ def _insert(count: int, request: int, state: State) -> None:
 
 @step
 def _wait(i: int, running: int, memory: int, run: Run) -> int:
-    """Return 0 if memory holds request i for its whole life, or rounds that it waits at least.
+    """Return 0 if memory holds request i for its whole life, or else the least rounds to wait.
 
-    The ``running`` requests are first in order, by their last rounds. Memory is largest in rounds
-    in which some request completes, so only those are compared with the limit.
+    The ``running`` requests are first in ``order``, by their last rounds. Memory peaks in rounds in
+    which a request completes, so only these rounds are compared with the limit.
     """
     machine, state = run.machine, run.state
     steps: int = machine.output[i]
@@ -213,10 +216,10 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
         rounds: int = machine.output[j] - state.done[j]
         excess: int = total + count * (min(rounds, steps) - 1) - machine.memory_limit
         if rounds >= steps:
-            # Starting later, request i has all its tokens while these hold no fewer.
+            # With a later start up to there, i has all its tokens while these hold no fewer.
             return rounds - steps + 1 if excess > 0 else 0
         if excess > 0:
-            # Starting later, request i has as many tokens fewer when request j completes.
+            # Each round of waiting lowers by one the tokens of i at the completion of j.
             return min(excess, rounds)
         total -= machine.held[j] + state.done[j] + 1
         count -= 1
@@ -225,10 +228,10 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 @step
 def _enter(x: int, running: int, r: int, run: Run) -> None:
-    """Have the request at place x of the order run in round r + 1."""
+    """Let the request at place x of ``order`` run in round r + 1."""
     state, i = run.state, run.state.order[x]
     if run.rule.reserves and state.last[i] != r:
-        # Running requests are first, in order of their last rounds.
+        # Running requests come first in ``order``, sorted by their last rounds.
         state.rank[i] = RUNNING + float(r + run.machine.output[i])
         for y in range(x, running, -1):
             state.order[y] = state.order[y - 1]
@@ -238,7 +241,7 @@ def _enter(x: int, running: int, r: int, run: Run) -> None:
 
 @step
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
-    """Begin a stretch of request i in round r + 1 unless one goes on; return their number."""
+    """Begin a stretch of request i in round r + 1 unless one continues; return their number."""
     if run.state.last[i] == r and run.state.done[i] > 0:
         return written
     run.state.row[i] = written
@@ -272,11 +275,11 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
         if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # The next round may have a place for it.
+            # Request i may run in the next round, so decide again then.
             span = 1
             continue
         if machine.counts_late:
-            # A round that lasts longer makes those late that have been admitted to it.
+            # A longer round would make requests late that have been admitted to it.
             allowed = (state.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
@@ -294,7 +297,7 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
 
 @step
 def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
-    """Let request i run in the rounds after r, whose first one ends at ``first``."""
+    """Let request i run for ``rounds`` rounds after round r; the first one ends at ``first``."""
     machine, state = run.machine, run.state
     if machine.counts_late and state.done[i] == 0:
         decoded = (first + machine.decode[i]) * LENIENT
@@ -308,9 +311,9 @@ def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
 
 @step
 def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
-    """Insert request i into the order after round r at time t; return how many there are.
+    """Insert request i into ``order`` after round r at time t; return the length of ``order``.
 
-    It is left out if it cannot be on time.
+    A request that cannot be on time is dropped.
     """
     run.state.rank[i] = _rank(i, r, t, run)
     if run.state.rank[i] == math.inf:
@@ -321,9 +324,9 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 
 @step
 def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
-    """Return how many rounds follow one another without a decision, and when they end.
+    """Return the number of rounds until the next decision, and the time at which they end.
 
-    The first one ends at t; the last is the first to end at ``following`` or later.
+    The first one ends at t; the last is the first that ends at ``following`` or later.
     """
     rounds, stored = 1, chosen.stored
     while rounds < chosen.span and t < following:
@@ -335,9 +338,9 @@ def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple
 
 @njit
 def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
-    """Serve some requests, at ascending positions; return the cost and the number of stretches.
+    """Serve the requests ``members``, ascending; return the cost and the number of stretches.
 
-    The run ends early, with an infinite cost, once its own is certainly above ``bound``.
+    The run ends early, with an infinite cost, once its cost is certain to exceed ``bound``.
     """
     machine, rule, state, late = run.machine, run.rule, run.state, run.late
     active = position = r = written = steps_left = on_time = 0
@@ -370,7 +373,8 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         t = end
         kept = 0
         for x in range(active):
-            # Orders hardly change: who ran has less left, who left the cache may have more.
+            # The order hardly changes: requests that ran have less work left, and requests that
+            # left the cache may have more.
             i = state.order[x]
             is_other = machine.counts_late or state.last[i] >= r
             if state.last[i] == r + 1:

@@ -1,4 +1,4 @@
-"""Schedules as arrays: who starts when on which machine, and the memory of every round.
+"""Schedules as arrays: start and machine of each request, and memory held in every round.
 
 *Fitting test.* P_r is the memory already placed in round r. A request started at t holds
 s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
@@ -19,24 +19,24 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 LONGEST_PROFILE = 50_000_000
-"""Most rounds of all machines together for which there is a profile."""
+"""Most entries of memory profiles: rounds, summed over all machines."""
 
 
 class Requests(NamedTuple):
-    """Requests column by column, and the memory of a machine.
+    """Columns of the requests, and the memory of each machine.
 
     Attributes
     ----------
     prompt, output : int64 array, shape (n,)
-        Tokens: those stored before the first round, and the output length.
+        Tokens stored before the first round of the request, and its output length.
     arrival, last : int64 array, shape (n,)
-        First and last start, rounds.
+        First and last allowed start, rounds.
     weight : int64 array, shape (n,)
-        Cost of each round of a start.
+        Cost per round of the start.
     penalty : float64 array, shape (n,)
         Cost of leaving a request out; infinite where that is not allowed.
     limit, block : int
-        Blocks of a machine, and tokens of a block.
+        Blocks per machine, and tokens per block.
     """
 
     prompt: IntArray
@@ -55,9 +55,9 @@ class Timetable(NamedTuple):
     Attributes
     ----------
     starts, machines : int64 array, shape (n,)
-        Start, -1 where a request is left out, and machine.
+        Start of each request, -1 where it is left out, and its machine.
     profiles : int64 array, shape (machines, rounds)
-        Blocks held; entry (k, r) for round r on machine k.
+        Blocks held; entry (k, r) is for round r on machine k.
     """
 
     starts: IntArray
@@ -67,7 +67,7 @@ class Timetable(NamedTuple):
 
 @step
 def hold(profile: IntArray, start: int, prompt: int, output: int, sign: int, block: int) -> None:
-    """Add the blocks of a run to the profile, or subtract them with ``sign`` -1."""
+    """Add the blocks of a request to a profile, or subtract them with ``sign`` -1."""
     if block == 1:
         for r in range(start + 1, start + output + 1):
             profile[r] += sign * (prompt + r - start)
@@ -82,7 +82,7 @@ def earliest_fit(
 ) -> int:
     """Return the first start >= ``start`` at which a request fits, or -1 past the profile.
 
-    ``profile[r]`` are the blocks already placed in round r; see the module docstring.
+    ``profile[r]`` are the blocks already held in round r; see the module docstring.
     """
     size = profile.shape[0]
     if start + output >= size:
@@ -106,16 +106,17 @@ def earliest_fit(
 def fit(
     requests: Requests, profiles: IntArray, i: int, begin: int, first: int, size: int
 ) -> tuple[int, int]:
-    """Return the least start from ``begin`` on and its machine, tried from ``first`` on, or -1.
+    """Return the earliest start >= ``begin`` over all machines, or -1, and its machine.
 
-    The request must end before round ``size``, and start by its last start.
+    Machine ``first`` is tried first. The request must end before round ``size``, and start by its
+    last allowed start.
     """
     prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
     size = min(size, last + output + 1)
     best, where = -1, first
     for after in range(profiles.shape[0]):
         k = (first + after) % profiles.shape[0]
-        # A profile that ends there admits only starts before the best one.
+        # Cut off at ``size``, a profile admits only starts earlier than the best one so far.
         at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
         if at >= 0:
             best, where, size = at, k, at + output
@@ -126,24 +127,24 @@ def fit(
 
 @step
 def hold_start(requests: Requests, profiles: IntArray, i: int, at: int, k: int, sign: int) -> None:
-    """Add a request that starts at ``at`` on machine k, or subtract it with ``sign`` -1."""
+    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1."""
     if at >= 0:
         hold(profiles[k], at, requests.prompt[i], requests.output[i], sign, requests.block)
 
 
 @njit
 def fill(requests: Requests, table: Timetable) -> None:
-    """Write the starts of a timetable into its empty profiles."""
+    """Add all requests of a timetable to its profiles, which are empty."""
     for i in range(len(table.starts)):
         hold_start(requests, table.profiles, i, table.starts[i], table.machines[i], 1)
 
 
 @njit
 def place(requests: Requests, table: Timetable, order: IntArray) -> None:
-    """Give each request, in order, its first start at which it fits beside all others, in place.
+    """Give each request, in this order, the first start at which it fits with all others, in place.
 
-    A request that has a start already keeps it if no sooner one fits; one that finds none is left
-    out, with start -1.
+    A request that has a start already keeps it if no earlier one fits. A request without a feasible
+    start is left out, with start -1.
     """
     starts, machines, profiles = table.starts, table.machines, table.profiles
     for i in order:
@@ -156,7 +157,8 @@ def place(requests: Requests, table: Timetable, order: IntArray) -> None:
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
     """Return the columns of an instance under its memory rule.
 
-    With last starts, int64, shape (n,), a request without a start costs 1 and nothing else does.
+    With the last allowed starts ``last``, shape (n,), the cost of a schedule is the number of
+    requests left out.
     """
     n, rule = len(instance), instance.memory_rule
     is_latency = last is None
@@ -175,7 +177,7 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
 def timetable(
     requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
 ) -> Timetable:
-    """Return a timetable of so many machines and rounds; starts of -1 are left out."""
+    """Return a timetable with profiles of this shape; requests with start -1 are left out."""
     table = Timetable(starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     fill(requests, table)
     return table
