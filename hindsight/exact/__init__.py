@@ -1,1 +1,1 @@
-"""Exact methods: the integer program and its solvers, and searches through states."""
+"""Exact methods: the integer program with its solvers, and dynamic-programming state searches."""

@@ -1,7 +1,7 @@
-"""Interface to HiGHS: linear and mixed-integer programs in, results out.
+"""Interface to HiGHS: solves linear and mixed-integer programs given as arrays.
 
-Tolerances stay at their defaults: tightened ones made HiGHS declare feasible programs infeasible,
-and everything is checked exactly afterwards anyway.
+Tolerances keep their defaults: with tighter ones HiGHS declared feasible programs infeasible, and
+all its results are checked exactly afterwards anyway.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ TERMINATIONS: dict[str, Termination] = {
     **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "stopped"),
     **dict.fromkeys(("ObjectiveTarget", "Unknown"), "stopped"),
 }
-"""Reasons for the statuses of HiGHS; with any other one HiGHS itself failed."""
+"""Termination for each model status of HiGHS; any other status means that HiGHS itself failed."""
 
 BOUND_TOLERANCE = 1e-4
-"""HiGHS's bounds are rounded up to integers after subtracting this."""
+"""Subtracted from the lower bounds of HiGHS before they are rounded up to integers."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
+    """Program: minimise costs x + offset subject to row_lower <= A x <= row_upper, column bounds.
 
     Attributes
     ----------
     costs, column_lower, column_upper : float64 array, shape (columns,)
     matrix : sp.csc_array
-        CSC, shape (rows, columns).
+        The matrix A in CSC format, shape (rows, columns).
     row_lower, row_upper : float64 array, shape (rows,)
     integer : bool array
         Whether each column is integer, shape (columns,).
@@ -61,7 +61,7 @@ class LinearModel:
 
 
 class LinearResult(NamedTuple):
-    """Result that HiGHS reports for a model; nothing here is checked.
+    """Result that HiGHS reports for a model, unchecked.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LinearResult(NamedTuple):
     objective : float or None
         Objective of ``values``, or None if there is no solution.
     bound : float or None
-        Proved lower bound on the objective in floating point, or None.
+        Lower bound on the objective that HiGHS proved in floating point, or None.
     values : float64 array or None
         Column values, or None.
     reduced_costs : float64 array or None
@@ -98,7 +98,7 @@ def solve_linear(
     callback: Callable[[LinearResult], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LinearResult:
-    """Solve with HiGHS, to a gap of 0 where columns are integer.
+    """Solve a program with HiGHS; with integer columns, to a gap of 0.
 
     Parameters
     ----------
@@ -107,17 +107,17 @@ def solve_linear(
     time_limit : float or None, default None
         Seconds, or None.
     threads : int or None, default None
-        Threads, or None for HiGHS's choice.
+        Threads, or None for the default of HiGHS.
     seed : int, default 0
-        HiGHS's random seed.
+        Random seed of HiGHS.
     start : float64 array or None, default None
         A feasible point to start the search from, or None.
     method : str, default "choose"
         Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose
         interior solution is not turned into a vertex.
     callback : Callable[[LinearResult], None] or None, default None
-        Called with every incumbent and bound, as results of a stopped solve; ``values`` are
-        those of a new incumbent.
+        Called with each new incumbent or bound, as the result of a stopped solve; ``values`` is
+        None unless the incumbent is new.
     should_stop : Callable[[], bool] or None, default None
         Polled; returning True interrupts, and the result so far is returned.
 
@@ -139,7 +139,7 @@ def solve_linear(
         options["time_limit"] = max(0.0, float(time_limit))
     if threads is not None:
         options["threads"] = int(threads)
-        # HiGHS's thread pool is global to the process and keeps its first size otherwise.
+        # The thread pool of HiGHS is global to the process and would keep its first size.
         highspy.Highs.resetGlobalScheduler(True)
     solver = _SilentHighs()  # type: ignore[no-untyped-call]
     for name, value in options.items():
@@ -161,7 +161,7 @@ def solve_linear(
 
 
 class _SilentHighs(highspy.Highs):
-    """HiGHS without its banner, which 1.16 prints where the constructor enables callbacks."""
+    """HiGHS without the banner that version 1.16 prints when its constructor enables callbacks."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)

@@ -1,4 +1,4 @@
-"""A last round that is proved sufficient before any linear program is solved."""
+"""Horizon by which every optimal schedule completes, proved without a linear program."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from instances.problem.memory_translation import pooled
 from .starts import StartSets, start_sets
 
 LARGEST_ENUMERATION = 4_000_000
-"""Most starts for which windows are listed; beyond that no model would fit anyway."""
+"""Most (request, start) pairs that are listed; with more, no model would fit in memory anyway."""
 
 THOROUGH_UP_TO = 300
-"""Most requests for which skipping list schedules are tried: they scan the queue every epoch."""
+"""Most requests for which list schedules with ``skip`` are tried: they scan the queue per epoch."""
 
 
 class HorizonProof(NamedTuple):
-    """Bounds that need no solver, and the starts they allow.
+    """Lower bounds computed without a solver, and the starts that they allow.
 
     Attributes
     ----------
     price_bound : PriceBound
-        Exact bound of the volume relaxation's memory prices.
+        Exact lower bound from the memory prices of the volume relaxation.
     lower_bound : int
-        The largest of that bound, the mean-busy-time bound and the sum of w_i o_i, exact.
+        The largest of ``price_bound``, the mean-busy-time bound and the sum of w_i o_i, exact.
     horizon : int
         Round by which every optimal schedule completes.
     starts : StartSets or None
-        Every start that an optimal schedule can use, and those of the schedule, on every replica of
-        a fleet; None if there are too many to list.
+        All starts that an optimal schedule can use, and the starts of the given schedule, on every
+        replica of a fleet; None if there are too many to list.
     """
 
     price_bound: PriceBound
@@ -54,18 +54,17 @@ def proved_horizon(
     schedule: Schedule | FleetSchedule | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> HorizonProof:
-    """Prove a horizon from a feasible schedule and the volume relaxation's prices.
+    """Prove a horizon from a feasible schedule and the prices of the volume relaxation.
 
     A second, independent argument limits it: after the last arrival an optimal schedule has no
     round in which nothing runs, because everything later could move one round earlier. So it
     completes by max a + sum o.
 
-    Once ``should_stop`` returns True, the remaining steps that take seconds are skipped: schedules
-    and, above `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any
-    case.
+    Once ``should_stop`` returns True, the remaining slow steps are skipped: list schedules and,
+    above `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any case.
 
-    Bounds of a fleet are those of its `pooled` instance, one of whose schedules each of the fleet's
-    is; so they also allow its starts.
+    For a fleet, the bounds are those of its `pooled` instance. Each schedule of the fleet is also a
+    schedule of the pooled instance, so the allowed starts hold for the fleet too.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
     best = schedule

@@ -1,4 +1,4 @@
-"""Pyomo models as arrays, and the solution of an instance's program with user-defined rows."""
+"""Solution of Pyomo models of an instance to which the user added constraints."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True, eq=False)
 class ModelResult:
-    """Optimum of an instance's program with added rows, or an interval around it.
+    """Optimum, or bounds on it, of a program with added rows.
 
-    It concerns the schedules that satisfy the rows, including tightened bounds of variables. Such a
-    schedule is a schedule of the instance and is checked, so its cost is an upper bound on the
-    instance's optimum. The lower bound does *not* hold for the instance: rows exclude schedules,
-    perhaps all optimal ones. It is the solver's, in floating point, and has no certificate.
+    The optimum is over the schedules that satisfy the added rows and tightened bounds of variables.
+    The schedule found is a schedule of the instance and is checked, so its cost is an upper bound
+    on the optimum of the instance. The lower bound does *not* hold for the instance: the added rows
+    exclude schedules, perhaps all optimal ones. The solver computes the lower bound in floating
+    point, without a certificate.
 
     Attributes
     ----------
@@ -43,13 +44,13 @@ class ModelResult:
     goal : {"latency", "makespan"}
         Goal that the bounds refer to.
     schedule : Schedule, FleetSchedule or None
-        The best schedule found; None if there is none or none was found.
+        The best schedule found; None if none was found.
     lower_bound : int or None
-        Lower bound on the cost of schedules that satisfy the rows; None if there are none.
+        Lower bound on the cost of schedules that satisfy the rows; None if there is no bound.
     status : ModelStatus
-        ``"optimal"`` where the bounds meet, ``"feasible"``, ``"infeasible"`` where HiGHS finds that
-        the rows leave no schedule within the rounds of the model, which need not admit the best
-        one, or ``"unknown"``.
+        ``"optimal"`` if the bounds meet, ``"feasible"`` if only a schedule was found,
+        ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model satisfies
+        the rows (a longer one may), or ``"unknown"``.
     """
 
     instance: Instance
@@ -78,7 +79,7 @@ def solve_model(
     threads: int | None = None,
     seed: int = 0,
 ) -> ModelResult:
-    """Solve a model of `build_model` to which linear rows were added, with HiGHS.
+    """Solve a model of `build_model` with linear constraints added by the user, with HiGHS.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def solve_model(
     time_limit : float or None, default None
         Seconds, or None.
     threads : int or None, default None
-        Threads of HiGHS; None leaves it the choice.
+        Threads of HiGHS; None for its default.
     seed : int, default 0
         Seed of HiGHS.
 
@@ -96,8 +97,9 @@ def solve_model(
     InvalidTypeError
         ``model`` is not a Pyomo model.
     InvalidValueError
-        The model was not made by `build_model`, lacks one of its variables, has another objective,
-        or a row that is not linear; or its solution is no schedule, as memory rows are missing.
+        The model was not made by `build_model`, lacks one of its variables, has another objective
+        or a nonlinear row, or its solution is not a feasible schedule because memory rows are
+        missing.
     SolverError
         HiGHS failed.
 
@@ -145,7 +147,7 @@ def solve_model(
 
 
 def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, ModelStatus]:
-    """Return the lower bound and the status, with costs in whole numbers."""
+    """Return the lower bound, as an integer, and the status; costs are integers."""
     if result.termination == "infeasible":
         return None, "infeasible"
     status: ModelStatus = "unknown" if upper is None else "feasible"
@@ -154,7 +156,7 @@ def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, Mode
     lower = max(0, math.ceil(result.bound - BOUND_TOLERANCE))
     if upper is None:
         return lower, status
-    # HiGHS stops at a gap below one, which between integers is no gap.
+    # HiGHS stops at a gap below one; as costs are integers, the bounds then meet.
     lower = upper if result.termination == "optimal" else min(lower, upper)
     return lower, "optimal" if lower == upper else status
 
@@ -166,9 +168,10 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
 def _require_program(
     model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
 ) -> None:
-    """Refuse a model without all variables as built, or with another objective.
+    """Refuse a model that lacks or changes a variable of `build_model`, or has another objective.
 
-    Rows that are missing only lower the bound, and a solution that breaks them is no schedule.
+    Missing rows are not refused: they only lower the bound, and a solution that violates them fails
+    the check of the schedule.
     """
     built, given = _columns(base), _columns(compiled)
     for key, count in Counter(compiled.columns).items():
@@ -201,7 +204,7 @@ def _named(key: tuple[str, Any]) -> str:
 
 
 class CompiledModel(NamedTuple):
-    """A Pyomo model as a `LinearModel`, with the names of its rows and columns.
+    """A Pyomo model as arrays, with the names of its rows and columns.
 
     Attributes
     ----------
@@ -234,7 +237,7 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
         column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
-    # Keep names, not Pyomo objects, which refer to their model weakly and lose it with it.
+    # Keep names instead of Pyomo objects: these only have weak references to their model.
     columns, rows = (
         [(each.parent_component().local_name, each.index()) for each in components]
         for components in (form.columns, (row.constraint for row in form.rows))

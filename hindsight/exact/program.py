@@ -1,4 +1,4 @@
-"""The integer program over the number of requests of a class per start, as arrays.
+"""The time-indexed integer program, as arrays: one variable per class of requests and start.
 
 A *class* is all requests with one prompt length s, output length o and weight w, whenever they
 arrive. With X[c, t] of class c started at t, at times that complete lists of starts allow
@@ -17,20 +17,20 @@ likewise divides among the requests, because the starts of each are all those fr
 
 *Memory in blocks.* Another memory rule replaces s_c + r - t and M in (3).
 
-*Replicas* lie end to end on one timeline (`hindsight.exact.starts`). The first K - 1 requests to
+*Replicas* are segments of one timeline (`hindsight.exact.starts`). The first K - 1 requests to
 arrive may use fewer than K replicas, so each of them is a class of its own.
 
 *Requests on time.* Requests with different last starts are in different classes. (2) has <= in
 place of =, and (1) counts the requests that are left out; weights do not matter.
 
-*Rounding.* In integers X[c, t] is at most M // (s_c + o_c) as well: requests that start together
-hold s_c + o_c tokens each in their last round.
+*Rounding.* An integer X[c, t] is also at most M // (s_c + o_c): requests that start together hold
+s_c + o_c tokens each in their last round.
 
 *Differences.* Relaxations replace (3) by the running requests N_r and the memory used W_r,
 
     N_r = N_{r-1} + starts - completions at r - 1,    W_r = W_{r-1} + N_r + change at r - 1 <= M,
 
-with five non-zeros a start instead of o + 1. This needs a memory that is counted in tokens.
+with five non-zeros per start instead of o + 1. This requires that memory is counted in tokens.
 """
 
 from __future__ import annotations
@@ -77,25 +77,25 @@ def classes_of(
 
 
 class Program:
-    """The program over given starts.
+    """The program, restricted to given starts.
 
     Parameters
     ----------
     starts : StartSets
-        Complete lists of starts for all schedules sought.
+        Lists of allowed starts, complete for all schedules sought.
     relax : bool, default False
-        Drop integrality.
+        Build the linear relaxation.
     differences : bool, default False
-        Count memory from round to round.
+        Count memory by differences between rounds, with columns N and W.
     are_alone : bool, default False
         Whether each request is a class of its own.
 
     Attributes
     ----------
     linear : LinearModel
-        The arrays. Its first columns are the counts X; with differences N and W follow, a column
-        for each round. Its rows are (2), (4), then (3), by round; with differences first those of
-        N, then those of W.
+        The arrays. The first columns are the counts X; with ``differences``, N and W follow, each
+        with one column per round. The rows are (2), (4), then (3), by round; with ``differences``,
+        the rows of N and then the rows of W replace (3).
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (counts,)
@@ -148,7 +148,7 @@ class Program:
         )
 
     def _rows(self) -> tuple[Any, FloatArray, FloatArray]:
-        """Return all rows, and their bounds."""
+        """Return the matrix of all rows, and the lower and upper bounds of the rows."""
         starts, instance = self._starts, self._starts.instance
         horizon, columns = starts.horizon, np.arange(len(self.epochs))
         ones, sizes = np.ones(len(columns)), np.array(list(map(len, self.classes)))
@@ -167,7 +167,10 @@ class Program:
         return rows, np.append(lower, least), np.append(upper, most_held)
 
     def _arrived(self) -> tuple[Any, list[int]]:
-        """(4): start at most the requests of a class that have arrived, before each arrival."""
+        """Return rows (4) and their upper bounds, one row per arrival after the first in a class.
+
+        Before an arrival, at most the requests of the class that have arrived earlier may start.
+        """
         arrivals, before, most, self._arrivals = self._starts.instance.arrival_times, [], [], []
         times = self.epochs % self._starts.rounds
         for own, span in zip(self.classes, self._spans, strict=True):
@@ -182,7 +185,7 @@ class Program:
         return sp.csr_array((np.ones(len(columns)), (rows, columns)), shape), most
 
     def _memory(self) -> Any:
-        """(3): the memory held in every round."""
+        """Return rows (3): the memory held in each round."""
         rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
         columns = np.repeat(np.arange(len(ends)), self._outputs)
         ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1
@@ -191,7 +194,7 @@ class Program:
         return sp.csr_array((held, (rows, columns)), (self._starts.horizon, len(ends)))
 
     def _memory_differences(self) -> list[list[Any]]:
-        """(3) from round to round: rows of N and rows of W, over X, N and W."""
+        """Return the rows of N and of W that replace (3), in blocks over columns X, N and W."""
         horizon, counts = self._starts.horizon, len(self.epochs)
 
         def at(epochs: IntArray, values: Any) -> Any:
@@ -205,7 +208,10 @@ class Program:
         return [[running, step, None], [used, -same, step]]
 
     def labels(self) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-        """Return name and key of each column and row; a class goes by its first request."""
+        """Return name and key of each column and each row.
+
+        The key of a class is its first request to arrive.
+        """
         first, rounds = [int(own[0]) for own in self.classes], range(1, self._starts.horizon + 1)
         owners = [first[k] for k in self.owners]
         columns: list[tuple[str, Any]] = [
@@ -240,7 +246,7 @@ class Program:
         return np.bincount(places, minlength=len(known)).astype(np.float64)
 
     def starts(self, values: FloatArray) -> IntArray:
-        """Return the starts of an integer point on the timeline, -1 of requests left out, (n,)."""
+        """Return the starts of an integer point, on the timeline, shape (n,); -1 if left out."""
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
         for own, span in zip(self.classes, self._spans, strict=True):
@@ -253,19 +259,19 @@ class Program:
         return found
 
     def schedule(self, values: FloatArray) -> Schedule | FleetSchedule:
-        """Return the schedule of an integer point, feasible or not."""
+        """Return the schedule of an integer point, without a check of feasibility."""
         return from_timeline(self._starts, self.starts(values))
 
     def mean_starts(self, values: FloatArray) -> FloatArray:
         """Return the mean start of each request in a point of the relaxation, shape (n,).
 
-        The counts of a class go to its requests in order of arrival; those that arrive together
-        share theirs.
+        The starts of a class are assigned to its requests in order of arrival; requests that arrive
+        together share the mean of their starts.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # Interior solutions leave tiny weights; the average is still a weighted mean.
+            # Interior-point solutions have tiny positive values; the mean is weighted in any case.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

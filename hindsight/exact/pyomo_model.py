@@ -1,12 +1,12 @@
-"""The integer program as a Pyomo model, built and exported.
+"""Pyomo models of the integer program, and their export to LP and MPS files.
 
-Both models are the program of `hindsight.exact.program`. In the *dense* one each request is a class
-of its own: [J25] Equations (1)-(4) as the paper writes them, with o + 1 non-zeros a start. In the
-*sparse* one requests that differ in their arrival alone share columns. With tokens it counts memory
-from round to round, with five non-zeros a start; with another memory rule it has the memory rows of
-the dense one.
+Both formulations are the program of `hindsight.exact.program`. In the *dense* formulation each
+request is a class of its own: [J25] Equations (1)-(4) as printed, with o + 1 non-zeros per start.
+In the *sparse* formulation, requests that differ only in their arrival share columns. If memory is
+counted in tokens, it is counted by differences between rounds, with five non-zeros per start; under
+another memory rule the memory rows are those of the dense formulation.
 
-`hindsight.solve` and `hindsight.relax` give the arrays of the sparse program to HiGHS themselves.
+`hindsight.solve` and `hindsight.relax` do not use Pyomo: they pass arrays to HiGHS.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FORMULATIONS = ("dense", "sparse")
 EXPORT_SUFFIXES = (".lp", ".mps")
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
-"""Bytes that Pyomo takes per row or column, and per non-zero, until a model is written: measured on
-models of 60,000 to a million non-zeros."""
+"""Bytes of memory that Pyomo needs per row or column, and per non-zero, to build and write a model.
+Measured on models of 60,000 to a million non-zeros."""
 
 
 class ModelSize(NamedTuple):
@@ -57,7 +57,7 @@ class ModelSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Return the approximate bytes of memory needed to build and write it."""
+        """Return the approximate bytes of memory needed to build and write the model."""
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
@@ -83,10 +83,10 @@ class ModelSize(NamedTuple):
 def model_size(
     instance: Instance, formulation: str, horizon: int, last: IntArray | None = None
 ) -> ModelSize:
-    """Size the model of all starts that complete by ``horizon``, with total latency.
+    """Compute the size of the model for total latency with all starts that complete by ``horizon``.
 
-    With ``last``, of the starts of each request up to that round. Of the sparse model the rows of
-    requests that have not arrived are not counted.
+    With ``last``, shape (n,), the model has the starts of each request up to that round. In the
+    sparse formulation the rows for arrivals, Equation (4), are not counted.
     """
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
@@ -97,7 +97,7 @@ def model_size(
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # A start enters and leaves both counts, and each count refers to the round before.
+        # Each start changes N and W at its begin and end; each N and W refers to the round before.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -114,11 +114,12 @@ def build_model(
 ) -> pyo.ConcreteModel:
     """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
 
-    Of the goal `OnTime` it minimises late requests, which need not start: its variables are the
-    starts in time, and its objective is ``late``.
+    For the goal `OnTime` the model minimises late requests, which need not start. Its variables are
+    the starts on time, and its objective is ``late``.
 
-    A fleet is one timeline with a segment of H rounds for each replica: ``x[i, k H + t]`` starts
-    request i at t on replica k. The i-th request to arrive may use the first i replicas only.
+    A fleet is modelled as one timeline with a segment of H rounds per replica: ``x[i, k H + t]``
+    starts request i at t on replica k. The i-th request to arrive may use only the first i
+    replicas.
 
     Parameters
     ----------
@@ -126,25 +127,24 @@ def build_model(
         The problem.
     formulation : Formulation, default "dense"
         ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program with
-        columns shared by requests that differ in their arrival alone.
+        columns shared by requests that differ only in their arrival.
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round, of each replica; None uses one that is proved to admit an optimal schedule.
+        Last round of each replica; None uses one that is proved to admit an optimal schedule.
     goal : {"latency", "makespan"} or OnTime, default "latency"
-        Total latency; the number of rounds up to the last completion, counted by binaries
-        ``busy[r]`` that do not increase; or late requests, which take no horizon.
+        Total latency; makespan, the number of rounds up to the last completion, counted by binaries
+        ``busy[r]`` that do not increase; or late requests, for which ``horizon`` must be None.
     path : str or os.PathLike or None, default None
-        File that the model is written to as well, an LP or a free MPS file by its suffix.
+        File to which the model is also written: LP or free MPS format, by its suffix.
 
     Raises
     ------
     InvalidTypeError
         ``instance`` is not an instance.
     InvalidValueError
-        An unknown formulation or goal, a horizon that some request cannot meet, another suffix
-        of the path, or a model that does not fit into memory; its size is known before anything is
-        built.
+        The formulation, goal or suffix of the path is unknown, some request cannot complete by the
+        horizon, or the model does not fit into memory (tested before it is built).
     OSError
         The path cannot be written; no partial file is left.
 
@@ -159,7 +159,7 @@ def build_model(
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if isinstance(Problem.checked(instance, goal).goal, Tail):
-        raise InvalidValueError(None, "goal", goal, "has no program: it is found by bisection")
+        raise InvalidValueError(None, "goal", goal, "has no program: solve() uses bisection for it")
     if formulation not in FORMULATIONS:
         known = ", ".join(FORMULATIONS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
@@ -184,18 +184,18 @@ def build_model(
 
 
 def last_round(instance: Instance, formulation: str, horizon: int | None, goal: Goal) -> int:
-    """Return the horizon of a model, given or proved.
+    """Return the horizon of a model: the given one, or a proved one if it is None.
 
     Raises
     ------
     InvalidValueError
-        A model of all starts up to it does not fit into memory.
+        The model with all starts up to the horizon does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # Once all requests have arrived, an idle round can be removed, whatever a request holds.
+        # After the last arrival, an idle round can be removed under any memory rule.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # Refuse before proving a horizon if even the shortest possible one is too long.
+        # If even the shortest possible horizon gives too large a model, refuse before the proof.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance).horizon
     rounds = as_integer(horizon, None, "horizon", minimum=1)
@@ -206,8 +206,8 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
 def model_of(
     starts: StartSets, formulation: str, *, relax: bool = False, goal: Goal = "latency"
 ) -> pyo.ConcreteModel:
-    """Build the model over given starts."""
-    # Loading Pyomo takes longer than most searches that end without a model.
+    """Build the model with the given starts as variables."""
+    # Pyomo is imported here because loading it takes longer than most solves.
     import pyomo.environ as pyo
 
     model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
@@ -215,16 +215,16 @@ def model_of(
     _add_program(model, starts, formulation, relax=relax)
     if goal == "makespan":
         _minimise_makespan(model, starts, relax=relax)
-    # Plain data beside the components: what `solve_model` solves it as.
+    # Plain attribute, not a component: `solve_model` reads from it how the model was built.
     model.built_of = starts, formulation, goal
     return model
 
 
 def _add_program(model: Any, starts: StartSets, formulation: str, *, relax: bool) -> None:
-    """Add the program: ``x[i, t]`` counts the starts at t of the class of request i.
+    """Add the variables, objective and rows of the program to a model.
 
-    Request i is the first of its class to arrive. Where memory is counted from round to round,
-    ``running[r]`` and ``memory_used[r]`` are N_r and W_r.
+    ``x[i, t]`` is the number of requests started at t in the class whose first request to arrive is
+    i. If memory is counted by differences, ``running[r]`` and ``memory_used[r]`` are N_r and W_r.
     """
     import pyomo.environ as pyo
     from pyomo.core.expr import LinearExpression
@@ -257,8 +257,8 @@ def _add_program(model: Any, starts: StartSets, formulation: str, *, relax: bool
 def _add_objective(model: Any, starts: StartSets) -> None:
     """Add (1): minimise sum_i w_i ( sum_t t x[i,t] + o_i - a_i ).
 
-    Of a fleet, t counts from the beginning of its replica's segment. Where requests may be left
-    out, those are counted instead.
+    For a fleet, t counts from the beginning of the segment of the replica. If requests may be left
+    out, minimise the number of requests left out instead.
     """
     import pyomo.environ as pyo
 

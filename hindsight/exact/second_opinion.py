@@ -1,7 +1,7 @@
 """A second formulation of [J25] Equations (1)-(4), in PuLP, solved by CBC.
 
-It shares nothing with the program of `hindsight.exact` or with HiGHS, so that it disagrees when one
-of them errs.
+It shares no code with the program of `hindsight.exact` or with HiGHS, so that a different optimum
+reveals an error in one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .pyomo_model import model_size
 
 
 class Opinion(NamedTuple):
-    """Answer of PuLP and CBC.
+    """Result of PuLP and CBC.
 
     Attributes
     ----------
@@ -46,21 +46,21 @@ def second_opinion(
     instance : Instance
         The problem, with any weights, replicas and memory rule.
     interval : tuple[int, int] or None, default None
-        Lower and upper bound on the least total latency, to be compared with CBC's answer.
+        Lower and upper bound on the least total latency, to be compared with the result of CBC.
     time_limit : float or None, default None
         Seconds for CBC.
 
     Returns
     -------
     Opinion
-        CBC's best schedule, and whether it is an optimum by CBC's word.
+        The best schedule that CBC found, and whether CBC proved it optimal.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
         An argument is invalid, or the program does not fit into memory.
     ScheduleCheckError
-        CBC's answer is no schedule, or contradicts the interval.
+        The result of CBC is not a feasible schedule, or contradicts the interval.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def second_opinion(
 
 
 def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
-    """Return (1)-(4), and the variable that starts request i at t on replica k by (i, t, k).
+    """Return the program (1)-(4) and its variables: (i, t, k) starts request i at t on replica k.
 
     Replicas are interchangeable, so request i needs only those from 0 to i.
     """

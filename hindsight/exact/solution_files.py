@@ -1,9 +1,10 @@
-"""Solution files of an exported model, as HiGHS, Gurobi and SCIP write them.
+"""Reading of solution files of an exported model, as HiGHS, Gurobi and SCIP write them.
 
-All three list variables by name, one a line with its value. Gurobi [1]_ puts comments before them,
-one of which gives the objective. SCIP puts the status and the objective before them, and omits
-zeros. HiGHS [2]_ (raw and sparse style) puts sections around them, followed by rows and duals.
-Names are those of `hindsight.build_model`: x(i_t) for the start of request i at t.
+All three formats list one variable per line, with name and value. Gurobi [1]_ puts comments before
+the variables, one of which gives the objective. SCIP puts the status and the objective before the
+variables, and omits zeros. HiGHS [2]_ (raw and sparse style) puts the variables in a section,
+followed by rows and duals. Names are those of `hindsight.build_model`: x(i_t) for the start of
+request i at t.
 
 References
 ----------
@@ -23,7 +24,7 @@ from instances.files import read_bytes
 from .program import classes_of
 
 INTEGRAL = 1e-4
-"""Largest distance from an integer at which a value counts as one: solvers keep 1e-5 or less."""
+"""Largest distance at which a value is rounded to an integer: solvers have at most 1e-5."""
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
@@ -32,7 +33,7 @@ _NO_VALUES = ("none", "no solution available")
 
 
 class RefusedSolutionError(FileFormatError):
-    """A readable solution that is not a solution for the instance."""
+    """The file has a solution, but not one of the model of this instance."""
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
@@ -40,10 +41,12 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
 
     The formats of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``)
     are recognised by their content. Variables that a file does not list are 0. In the sparse
-    formulation columns count the starts of a class of requests, which get them by arrival.
+    formulation each column counts the starts of a class of requests; they are assigned to the
+    requests in order of arrival.
 
-    The schedule must be feasible for ``instance`` and cost as much as the objective in the file,
-    if there is one; nothing else in the file is trusted, in particular no claim of optimality.
+    The schedule must be feasible for ``instance``, and its cost must equal the objective in the
+    file, if there is one. Nothing else in the file is trusted, in particular no claim of
+    optimality.
 
     Parameters
     ----------
@@ -55,14 +58,15 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     Raises
     ------
     FileFormatError
-        No solution, a fractional value, or a request without a start or with several.
+        The file has no solution, a fractional value, or a request without a start or with several.
     RefusedSolutionError
-        Also a `FileFormatError`: a start that the instance does not have or that exceeds its
-        memory, or a cost other than the file's objective, so that it belongs to another model.
+        Also a `FileFormatError`: the file belongs to another model. It has a start that the
+        instance does not allow or that exceeds its memory, or an objective that is not the cost of
+        the schedule.
     InvalidTypeError
         ``instance`` is not an instance.
     InvalidValueError
-        It has several replicas.
+        The instance has several replicas.
     OSError
         The file cannot be read.
     """
@@ -84,7 +88,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
 def _read(
     content: bytes, path: str | os.PathLike[str]
 ) -> tuple[dict[tuple[int, int], float], float | None]:
-    """Read the values of starts (i, t) that a file lists, and its objective."""
+    """Read the values of the variables x(i_t) from a file, by (i, t), and the objective."""
     values: dict[tuple[int, int], float] = {}
     objective, status, has_none, before = None, "", False, ""
 
@@ -92,7 +96,7 @@ def _read(
         try:
             return float(text)
         except ValueError:
-            raise FileFormatError(path, f"{text!r} is no number", row=row) from None
+            raise FileFormatError(path, f"{text!r} is not a number", row=row) from None
 
     for row, text in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         line, words = text.strip(), text.split()
@@ -108,7 +112,7 @@ def _read(
         if len(words) > 1 and (found := _START.fullmatch(words[0])):
             start = int(found[1]), int(found[2])
             if start in values:
-                raise FileFormatError(path, f"{words[0]} is there twice", row=row)
+                raise FileFormatError(path, f"{words[0]} is listed twice", row=row)
             values[start] = number(words[1], row)
         before = line
     if has_none or ("infeasible" in status.lower() and not values):
@@ -126,7 +130,7 @@ def _start_times(
     for (index, start), value in values.items():
         name = f"x({index}_{start})"
         if index >= len(instance) or start < instance[index].arrival_time:
-            reason = "is no start of this instance: it is of another model"
+            reason = "is not a start of this instance: the file belongs to another model"
             raise RefusedSolutionError(path, f"{name} {reason}")
         # `round` would fail on numbers that are not finite.
         is_count = -INTEGRAL <= value < len(instance) + 1

@@ -1,10 +1,10 @@
 """The (request, start) pairs of a time-indexed model.
 
-A fleet is one timeline with a segment for each replica: start t on replica k is start k H + t,
-where all starts on a replica complete by round H. No run crosses the end of a segment, so the rows
-of one machine over K H rounds are those of K machines. Replicas are interchangeable, and can be
-numbered in the order in which their first requests arrive: the i-th request to arrive, from 0,
-needs only replicas 0 .. i.
+A fleet is modelled as one timeline with a segment for each replica: start t on replica k is start
+k H + t, where H is a round by which all requests on a replica complete. No request runs across the
+end of a segment, so the memory rows of one machine over K H rounds are those of K machines.
+Replicas are interchangeable, and can be numbered in the order in which their first requests arrive:
+the i-th request to arrive, counted from 0, needs only replicas 0 .. i.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from instances.service_level import Limits
 from instances.validation import as_integer
 
 LARGEST_RELAXATION = 400_000
-"""Most starts for which the row-by-row relaxation is attempted."""
+"""Most (request, start) pairs for which the relaxation is built and solved as a linear program."""
 
 
 @dataclass(frozen=True, eq=False)
 class StartSets:
-    """Allowed starts of each request, all of which complete by the horizon.
+    """Allowed starts of each request; with any of them the request completes by the horizon.
 
-    A start whose memory rows lie outside the horizon must not be included: it would seem free.
+    A later start must not be included: its memory after the horizon would not be counted.
 
     Attributes
     ----------
     instance : Instance
         The instance.
     horizon : int
-        Last round that is modelled, of all segments of a fleet.
+        Last round of the model; for a fleet, of the timeline of all replicas.
     starts : tuple[int64 array, ...]
-        Sorted int64 arrays, one per request, each non-empty unless `optional`; of a fleet, on the
+        Sorted int64 arrays, one per request, each non-empty unless `optional`; for a fleet, on the
         timeline of the module docstring.
     optional : bool, default False
         Whether requests may be left out: these starts are those in time, and the model minimises
@@ -52,13 +52,13 @@ class StartSets:
     def __post_init__(self) -> None:
         for request, starts in zip(self.instance, self.starts, strict=True):
             if not len(starts) and not self.optional:
-                reason = f"leaves no start between its arrival {request.arrival_time} and "
-                reason += f"its output_length {request.output_length} before the end"
+                reason = f"leaves no start to a request that arrives at {request.arrival_time} and "
+                reason += f"runs {request.output_length} rounds"
                 raise InvalidValueError(f"request {request.id!r}", "horizon", self.horizon, reason)
 
     @property
     def rounds(self) -> int:
-        """Return H, the last round that is modelled of each replica."""
+        """Return H, the last round of each replica in the model."""
         return self.horizon // useful_replicas(self.instance)
 
     @property
@@ -68,18 +68,18 @@ class StartSets:
 
     @property
     def memory_entries(self) -> int:
-        """Return the non-zeros of the memory rows, [J25] Equation (3), over these starts."""
+        """Return the number of non-zeros of the memory rows, [J25] Equation (3)."""
         lengths = self.instance.output_lengths.tolist()
         return sum(map(operator.mul, map(len, self.starts), lengths))
 
 
 def useful_replicas(instance: Instance) -> int:
-    """Return the number of replicas, or of requests if these are fewer."""
+    """Return the number of replicas, but at most the number of requests."""
     return min(instance.replicas, len(instance))
 
 
 def _on_replicas(starts: StartSets) -> StartSets:
-    """Allow the starts of one machine on every replica that a request needs."""
+    """Copy the starts of one machine to every replica that a request needs."""
     instance, horizon = starts.instance, starts.horizon
     count = useful_replicas(instance)
     if count == 1:
@@ -99,7 +99,7 @@ def by_arrival(instance: Instance) -> IntArray:
 
 
 def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArray:
-    """Return the starts of a schedule on the timeline, replicas numbered by first arrival."""
+    """Return the starts of a schedule on the timeline, with replicas numbered by first arrival."""
     if not isinstance(schedule, FleetSchedule):
         return schedule.start_times
     seen = dict.fromkeys(schedule.assignment[by_arrival(starts.instance)].tolist())
@@ -117,13 +117,13 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """Count the starts of `all_starts`."""
+    """Count the starts that `all_starts` lists for one machine."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return sum(np.maximum(latest, 0).tolist())
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:
-    """List every start from arrival on that completes by ``horizon``, on every replica.
+    """List, for every replica, each start from arrival on with completion by ``horizon``.
 
     Raises
     ------
@@ -140,26 +140,29 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
-    """Allow the given starts, on every replica, with H at their last completion."""
+    """Allow the given starts on every replica; H is their last completion."""
     last = np.array([allowed.max(initial=0) for allowed in starts])
     horizon = int((last + instance.output_lengths).max())
     return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
 
 
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
-    """List the starts of each request from arrival to its last one in time, if there are any."""
+    """List the starts of each request from its arrival to ``last``, which may be before arrival."""
     ends = np.maximum(last, instance.arrival_times - 1) + 1
     pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
     return start_sets(instance, [np.arange(*pair) for pair in pairs], optional=True)
 
 
 def latest_starts(instance: Instance, limits: Limits) -> IntArray:
-    """Return the last start in time of each request, or the round before its arrival if none is."""
+    """Return the last start of each request that meets its limits, shape (n,).
+
+    It is one less than the arrival if no start meets them.
+    """
     a, o = instance.arrival_times, instance.output_lengths
     most = int(a.max() + o.sum())
     by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
     by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
     wait = np.minimum(by_latency, by_first_token).astype(np.int64)
-    # A request that runs emits a token in every round.
+    # A running request emits a token in every round, so a limit below 1 per token cannot be met.
     wait[(o > 1) & (limits.time_per_token < 1)] = -1
     return np.asarray(a + np.maximum(wait, -1))

@@ -1,4 +1,4 @@
-"""Arrays of the forward search (`hindsight.exact.states`), as its compiled loops take them."""
+"""Arrays of the forward search (`hindsight.exact.states`), in the form of its compiled loops."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ Masks = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 COST_SHIFT = 26
-"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT."""
+"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT; TEL is
+the total latency."""
 
 
 class Layer(NamedTuple):
-    """Arrays for the states of one epoch tau.
+    """The states of one epoch tau, as arrays.
 
     Attributes
     ----------
     masks : uint64 array, shape (capacity, words)
         Started requests: request i is bit i % 64 of word i // 64.
     costs : int64 array, shape (capacity,)
-        (TEL << COST_SHIFT) + sum of (s + o) t.
+        (TEL << COST_SHIFT) + sum of (s + o) t over started requests.
     bounds : int64 array, shape (capacity,)
-        In units of 1 / SCALE.
+        Lower bounds on total latency, in units of 1 / SCALE.
     profiles : uint8 array, shape (capacity, largest o)
-        Memory in round tau + 1 + j.
+        Memory held in round tau + 1 + j, in column j.
     histories : uint8 array, shape (capacity, H)
-        Memory in round r at r % H.
+        Memory held in round r, in column r % H.
     starts : int16 array, shape (capacity, n)
         Start times, -1 where not started.
     """
@@ -44,16 +45,17 @@ class Layer(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Epoch prices and what follows from them, int64, in units of 1 / SCALE.
+    """Epoch prices and quantities computed from them, int64, in units of 1 / SCALE.
 
     Attributes
     ----------
     Q : int64 array, shape (T, M + 1, M + 1)
-        Prices.
+        Price of each state of a request at each epoch.
     W : int64 array, shape (T,)
-        Capacities.
+        Capacity of each epoch: at least the largest total price of requests active together.
     P, u : int64 array, shape (n, T + 1)
-        As `hindsight.prices.states.start_values` gives them.
+        Priced cost of each start, and its minimum over later starts, as
+        `hindsight.prices.states.start_values` returns them.
     """
 
     Q: IntArray
@@ -68,20 +70,20 @@ class Prices(NamedTuple):
 
 
 class Child(NamedTuple):
-    """A child while requests are started in it.
+    """Workspace: the child of a state, while the requests that start at tau are enumerated.
 
     Attributes
     ----------
     mask, starts, profile, history : array
-        Rows as those of a `Layer`; the profile has one round more.
+        Rows as in a `Layer`; the profile has one more round.
     drifts, regrets, weights : int64 array, shape (n,)
-        What it adds to drift, bound and slack when a request is not started at tau, when it is,
-        and what it then takes of the epoch's capacity.
+        For each request: the rise of the bound if it does not start at tau, the rise if it starts
+        at tau, and the capacity of the epoch that it then takes.
     candidates : int64 array, shape (n + 1,)
         Requests that may start at tau.
     chosen, depth : int64 array, shape (n + 1,), (1,)
-        Places among the candidates of those that start, and their number where an expansion goes
-        on.
+        Places in ``candidates`` of the requests that start, and their number when an expansion was
+        interrupted.
     """
 
     mask: Masks
@@ -97,7 +99,7 @@ class Child(NamedTuple):
 
     @classmethod
     def room_in(cls, layer: Layer) -> Child:
-        """Return work space for the children of states of a layer."""
+        """Allocate the workspace for children of the states of a layer."""
         n, rounds = layer.starts.shape[1], layer.profiles.shape[1]
         sizes = (n, rounds + 1, layer.histories.shape[1], n, n, n, n + 1, n + 1, 1)
         columns = (np.zeros(size, np.int64) for size in sizes)
@@ -105,24 +107,24 @@ class Child(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """Input and work arrays of an expansion.
+    """Inputs, outputs and workspace of an expansion of the states of one epoch.
 
     Attributes
     ----------
     layer, following : Layer
-        States at tau, and room for their children.
+        States at tau, and arrays for their children.
     table : int64 array
-        Hash table of the children, a power of two of places.
+        Hash table of the children; its size is a power of two.
     columns : RequestColumns
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
-        A request that may not start later than this one, or -1.
+        Twin that must start no later than this request, or -1.
     random_keys : uint64 array, shape (largest o,)
         Random keys for the hash of a profile.
     prices : Prices
-        Prices that bound states.
+        Prices from which the bounds of states are computed.
     child : Child
-        Work space.
+        Workspace.
     """
 
     layer: Layer

@@ -80,7 +80,7 @@ from .state_pruning import improvable
 
 
 class _Sums(NamedTuple):
-    """Cost, bound without drift and slack, drift of the unstarted, and slack of a child."""
+    """Sums of a child: cost, bound without drift and slack, drift of unstarted requests, slack."""
 
     cost: int
     bound: int
@@ -90,7 +90,7 @@ class _Sums(NamedTuple):
 
 @step
 def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
-    """Tell whether request i fits in every round of its life if it starts with ``profile``."""
+    """Return whether request i, started now, fits on top of ``profile`` in all its rounds."""
     s, o, _, M = requests
     j = o[i] - 1
     while j >= 0 and profile[j] + s[i] + j + 1 <= M:
@@ -104,7 +104,8 @@ def _first_slot(
 ) -> Any:
     """Return the place in a hash table where the search for a state begins.
 
-    The table size is a power of two; ``begin`` is the entry at which its profile begins.
+    ``size`` is the table size, a power of two. ``begin`` is the first entry of ``profile`` that
+    belongs to the state.
     """
     key = np.uint64(0)
     for w in range(len(mask)):
@@ -117,7 +118,7 @@ def _first_slot(
 
 @step
 def _find(search: Expansion) -> tuple[int, int]:
-    """Return the slot of the child in the hash table, and the number of its equal there or -1."""
+    """Return the slot of the child in the hash table, and the number of an equal state, or -1."""
     mask, profile, table = search.child.mask, search.child.profile, search.table
     masks, profiles = search.following.masks, search.following.profiles
     size = table.shape[0]
@@ -126,7 +127,7 @@ def _find(search: Expansion) -> tuple[int, int]:
         v = table[slot]
         if v < 0:
             return slot, v
-        # Compare element by element: creating a view of a row costs more than the comparison.
+        # Compare element by element: a view of a row takes longer to create than to compare.
         same = masks[v, 0] == mask[0]
         for w in range(1, len(mask)):
             same &= masks[v, w] == mask[w]
@@ -141,7 +142,7 @@ def _find(search: Expansion) -> tuple[int, int]:
 
 @step
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
-    """Copy state q; return how many requests may start, and its sums while none has started."""
+    """Copy state q to the child; return the number of candidates, and the sums before any start."""
     masks, costs, bounds, profiles, histories, starts = search.layer
     s, o, a, _ = search.columns
     Q, W, T, child = search.prices.Q, search.prices.W, search.prices.Q.shape[0], search.child
@@ -169,7 +170,7 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 
 @step
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
-    """Start the candidate at place k at tau, or undo that with ``sign`` -1."""
+    """Start candidate number k at tau; with ``sign`` -1 undo its start."""
     s, o, a, _ = search.columns
     child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
@@ -186,7 +187,7 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 
 @step
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
-    """Return the first candidate from place k on that fits beside the others, or ``count``."""
+    """Return the place, from k on, of the first candidate that can start too, or ``count``."""
     child, twin = search.child, search.twin
     while k < count:
         i = child.candidates[k]
@@ -200,7 +201,7 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 
 @step
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
-    """Append the child at tau + 1, or merge it; return the number of children, -1 without room."""
+    """Append the child at tau + 1, or merge it; return the number of children, -1 if full."""
     masks, costs, bounds, profiles, histories, starts = search.following
     child, history = search.child, search.child.history
     history[(tau + 1) % len(history)] = child.profile[0]
@@ -230,7 +231,7 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
-    """Compute what each request adds to drift, bound and slack at tau."""
+    """Compute ``drifts``, ``regrets`` and ``weights`` of all requests at tau."""
     (s, o, _, _), (Q, _, P, u), child = search.columns, search.prices, search.child
     T = Q.shape[0]
     for i in range(len(s)):
@@ -243,7 +244,7 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 
 @step
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
-    """Start the requests that were started when the last call stopped, if it stopped within."""
+    """Restore the requests started in the child if the last call stopped within this state."""
     child, k = search.child, 0
     depth = child.depth[0]
     child.depth[0] = 0
@@ -257,7 +258,7 @@ def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
 def _next_set(
     tau: int, k: int, some: int, depth: int, sums: _Sums, budget: int, search: Expansion
 ) -> tuple[int, int, _Sums]:
-    """Go to the next set: one request more, or one less and a later one in its place.
+    """Go to the next set of started requests, depth first: add a candidate, or replace the last.
 
     Returns
     -------
@@ -284,13 +285,14 @@ def expand(
 ) -> tuple[int, int, bool]:
     """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
 
-    The children of a state are the sets of unstarted requests that start at tau, enumerated depth
-    first in index order among the candidates, which have arrived and fit beside the active
-    requests. *Fixing*, or a request that no longer fits, prunes a branch. Children are pruned by
-    their bound and by `improvable`, and merged through the hash table, which already has ``count``.
+    Each child of a state is a set of unstarted requests that start at tau. The sets are enumerated
+    depth first, in index order, among the candidates: requests that have arrived and fit with the
+    active ones. A branch is pruned by *fixing*, or if a request no longer fits. Children are pruned
+    by their bound and by `improvable`, and merged through the hash table, which already has
+    ``count`` states.
 
-    Stops early, before the next child, when the arrays are full or after ``patience`` children;
-    the next call resumes there.
+    Stops early, before the next child, when the arrays are full or after ``patience`` children. The
+    next call resumes there.
 
     Returns
     -------
@@ -304,7 +306,7 @@ def expand(
         some, sums = _begin(q, tau, search)
         depth, k, sums = _resume(tau, sums, search)
         while k >= 0:
-            # Emit this child unless its bound exceeds the budget.
+            # Append this child unless its bound exceeds the budget.
             bound, found = sums.bound + sums.slack + sums.drift, count
             is_late = visits >= patience
             if not is_late and bound <= budget:
@@ -319,9 +321,10 @@ def expand(
 
 @njit
 def insert_states(table: IntArray, layer: Layer, random_keys: Masks, first: int, last: int) -> None:
-    """Put states first .. last - 1, all of them different, into a hash table.
+    """Insert states first .. last - 1, all of them different, into a hash table.
 
-    Open addressing with linear probing; the size of ``table`` is a power of two, -1 marks free.
+    Open addressing with linear probing; the size of ``table`` is a power of two, -1 marks a free
+    slot.
     """
     size = len(table)
     for v in range(first, last):

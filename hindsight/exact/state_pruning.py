@@ -1,4 +1,4 @@
-"""Pruning of states that others make redundant: dominance, and strictly cheaper variants.
+"""Pruning rules of the forward search: dominance, and states with a strictly cheaper variant.
 
 States, costs and symbols are those of `hindsight.exact.state_kernels`.
 
@@ -85,9 +85,9 @@ from .state_arrays import Flags, Layer
 def _fits_at(
     i: int, t: int, j: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Tell whether request i fits at t in all rounds of its life once request j is removed.
+    """Return whether request i, started at t, fits in all its rounds once request j is removed.
 
-    j may be i itself; -1 removes none.
+    j may be i itself; -1 removes no request.
     """
     s, o, _, M = requests
     H, last = len(history), t + o[i]
@@ -107,7 +107,7 @@ def _fits_at(
 def _could_be_earlier(
     i: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Tell whether a request that has just ended would have fitted earlier (rule 1)."""
+    """Return whether a request that has just ended would have fitted earlier (rule 1)."""
     farthest = min(
         starts[i] - requests.arrival_times[i], len(history) - 1 - requests.output_lengths[i]
     )
@@ -121,7 +121,7 @@ def _could_be_earlier(
 def _could_be_exchanged(
     i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
 ) -> bool:
-    """Tell whether an unstarted request would have fitted at t for a started one (rule 3)."""
+    """Return whether an unstarted request would have fitted at t without a started one (rule 3)."""
     s, o, _, _ = requests
     for j in range(len(starts)):
         tj = starts[j]
@@ -134,11 +134,11 @@ def _could_be_exchanged(
 
 @inner
 def improvable(epoch: int, starts: IntArray, history: IntArray, requests: RequestColumns) -> bool:
-    """Tell whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
+    """Return whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
     ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
-    than every output length. Rule 1 tries moves of up to H - 1 - o_i rounds; trying fewer prunes
-    less and is as sound.
+    than every output length. Rule 1 tries moves by at most H - 1 - o_i rounds; with fewer rounds it
+    would prune less and still be valid.
     """
     _, o, a, _ = requests
     for i in range(len(o)):
@@ -156,7 +156,7 @@ def improvable(epoch: int, starts: IntArray, history: IntArray, requests: Reques
 
 @inner
 def _below(c: int, b: int, profiles: npt.NDArray[np.uint8]) -> bool:
-    """Tell whether state c never holds more memory than state b.
+    """Return whether state c holds no more memory than state b in any later round.
 
     Active requests run without interruption, so a profile that reaches 0 stays 0.
     """
@@ -172,7 +172,7 @@ def _below(c: int, b: int, profiles: npt.NDArray[np.uint8]) -> bool:
 def dominate(
     order: IntArray, begin: int, end: int, group: int, layer: Layer, alive: Flags, window: int
 ) -> int:
-    """Clear ``alive`` for positions begin .. end - 1 of ``order`` that another state dominates.
+    """Clear ``alive`` of the dominated states at positions begin .. end - 1 of ``order``.
 
     Parameters
     ----------
@@ -181,15 +181,15 @@ def dominate(
     begin, end : int
         Positions of ``order`` to examine.
     group : int
-        Position where the run of equal masks that contains position ``begin`` - 1 begins;
-        0 in the first call.
+        First position of the run of equal masks that contains position ``begin`` - 1; 0 in the
+        first call.
     layer : Layer
         The states.
     alive : Flags
-        Flags, cleared for dominated states.
+        One flag per state, cleared for dominated states.
     window : int
-        Most cheaper states of the same mask that a state is compared with; a smaller window
-        removes fewer states, never a wrong one.
+        Most cheaper states of the same mask with which a state is compared. A smaller window
+        removes fewer states, but never a wrong one.
 
     Returns
     -------

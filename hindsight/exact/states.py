@@ -1,19 +1,18 @@
-"""Exact forward search over epochs, pruned by table prices, that proves bounds and optima.
+"""Exact forward search (dynamic programming) over epochs, pruned by prices.
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
-latency of at most ``budget``, merged and pruned by the rules that
-`hindsight.exact.state_kernels` and `hindsight.exact.state_pruning` state and
-prove one by one:
+latency of at most ``budget``. States are removed by these rules, each of which is stated and proved
+in `hindsight.exact.state_kernels` or `hindsight.exact.state_pruning`:
 
-* *bound*: the exact integer price bound of the state exceeds the budget;
-* *fixing*: so would the bound of every state in which a request starts now;
-* *merge*: of states with equal started sets and future memory only the cheapest stays;
+* *bound*: the lower bound of the state from the prices exceeds the budget;
+* *fixing*: a request does not start now if the bound would then exceed the budget;
+* *merge*: of states with equal started sets and equal future memory only the cheapest stays;
 * *dominance*: another state has the same started set, no larger cost and nowhere more memory;
-* *improvable* (*earlier*, *fits*, *exchange*): every extension has a strictly cheaper variant;
+* *improvable*: every schedule that extends the state has a strictly cheaper variant;
 * *twins*: requests of the same lengths start in order of arrival.
 
-Why they are sound together is proved in `hindsight.exact.state_pruning`. All arithmetic is
-in integers.
+Why the rules are valid together is proved in `hindsight.exact.state_pruning`. All arithmetic is on
+integers.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of cheaper states of the same started set that a state is compared with."""
+"""Number of cheaper states of the same started set with which a state is compared."""
 
 PATIENCE = 5_000
-"""Children or comparisons between two polls of ``should_stop``; for rows ten times that."""
+"""Children or comparisons between two polls of ``should_stop``; for copied rows, ten times that."""
 
 ANY = 1 << 40
-"""A number above every total latency, and above every number of states."""
+"""Default of limits: more than any total latency and any number of states."""
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
@@ -53,16 +52,17 @@ class SearchOutcome(NamedTuple, Generic[Found]):
     Attributes
     ----------
     status : SearchStatus
-        ``"exhausted"``: every schedule within the budget was covered, a proof; ``"beam"``: states
-        were dropped to keep the width; ``"states"``: the limit on states was exceeded;
-        ``"stopped"``: ``should_stop`` returned True; ``"epochs"``: starts were too late for the
-        compact states. Only the first proves anything.
+        ``"exhausted"``: every schedule within the budget was covered, which is a proof; ``"beam"``:
+        states were dropped to keep the width; ``"states"``: the limit on states was exceeded;
+        ``"stopped"``: ``should_stop`` returned True; ``"epochs"``: start times did not fit into the
+        integers of a state. Only ``"exhausted"`` proves anything.
     found : Found or None
-        The cheapest schedule found within the budget, here as int64 start times, shape (n,).
+        The cheapest schedule found within the budget; for `StateSearch`, int64 start times, shape
+        (n,).
     states : int
-        States kept in all epochs together.
+        Number of states kept, over all epochs.
     peak : int
-        Most states kept in one epoch.
+        Largest number of states kept in one epoch.
     """
 
     status: SearchStatus
@@ -74,18 +74,18 @@ class SearchOutcome(NamedTuple, Generic[Found]):
 class StateSearch:
     """Forward search for one instance.
 
-    `set_prices` may be called again whenever better prices are known; before it is called, prices
-    are 0. Memory: about ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + largest o + H) bytes twice,
-    where H is the power of two, at least 64, that holds the largest o + 24.
+    `set_prices` may be called again whenever better prices are known; until then, prices are 0. The
+    search needs up to 2 ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + largest o + H) bytes of
+    memory, where H is a power of two, at least 64 and at least the largest o + 24.
 
     Parameters
     ----------
     requests : RequestColumns
-        At least one request, each of which can run under M < 256.
+        The problem: at least one request, each of which fits in memory alone, and M < 256.
     max_states : int, default 2000000
         Most states of one epoch.
     room : int, default 4096
-        States of one epoch for which arrays are allocated at first.
+        Number of states of one epoch for which arrays are allocated at first.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StateSearch:
         s, o, _, limit = self.requests = requests
         self.max_states, self._n, self._rounds = max_states, len(s), int(o.max())
         self._history = max(64, 1 << (self._rounds + 23).bit_length())
-        # Starts fit into int16, and the second component of costs into COST_SHIFT bits, up to:
+        # Starts fit into int16 and the second part of costs into COST_SHIFT bits up to this epoch.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
         keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
@@ -104,16 +104,15 @@ class StateSearch:
         self.set_prices(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
 
     def set_prices(self, prices: IntArray, capacities: IntArray) -> int:
-        """Put epoch prices in force; return the bound at the root, in units of 1 / SCALE.
+        """Use these epoch prices; return the bound of the empty schedule, in units of 1 / SCALE.
 
         Parameters
         ----------
         prices : int64 array
             Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
-            W, shape (T,): at least the heaviest configuration of each epoch, as
-            `hindsight.prices.states.integer_capacities` computes them. They are not checked
-            again.
+            W, shape (T,): at least the heaviest configuration of each epoch, as computed by
+            `hindsight.prices.states.integer_capacities`. They are not checked.
         """
         # Prices must reach past the last arrival, so that beyond them every request has arrived.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
@@ -133,9 +132,9 @@ class StateSearch:
         budget : int, default 2^40
             Largest total latency to search for.
         should_stop : Callable[[], bool], default never
-            Polled throughout, between pieces of work of a small fraction of a second.
+            Polled many times per second.
         state_limit : int, default 2^40
-            Most states over all epochs, children of the last one included.
+            Most states over all epochs, including the children of the last one.
         """
         self.begin(budget, should_stop, state_limit)
         status: SearchStatus = "exhausted"
@@ -158,7 +157,7 @@ class StateSearch:
         return SearchOutcome(status, self._best, self._states, self._peak)
 
     def begin(self, budget: int, should_stop: Callable[[], bool], state_limit: int) -> None:
-        """Begin a run, with the empty state."""
+        """Begin a run from the empty schedule."""
         self._budget, self._should_stop, self._state_limit = budget, should_stop, state_limit
         self._best: IntArray | None = None
         self._states = self._peak = 1
@@ -181,7 +180,10 @@ class StateSearch:
             raise StoppedEarlyError
 
     def expand_layer(self, tau: int, count: int) -> int | None:
-        """Add the children of ``count`` states at tau to the next layer; None if too many."""
+        """Write the children of ``count`` states at tau to the next layer.
+
+        Return the number of children, or None if there are too many.
+        """
         layers, child = (self._current, self._following), Child.room_in(self._current)
         fixed = *self._given, self.prices, child
         search = Expansion._make([*layers, self._empty_table(), *fixed])
@@ -225,7 +227,7 @@ class StateSearch:
                 to[first : first + len(rows)] = array.take(rows, axis=0)
 
     def _finished(self, children: int) -> Flags:
-        """Tell for each child whether it has started every request."""
+        """Return for each child whether it has started every request."""
         finished = np.ones(children, np.bool_)
         left = self._n
         for word in self._following.masks[:children].T:
@@ -236,8 +238,8 @@ class StateSearch:
     def _take_cheapest(self, done: IntArray) -> None:
         """Keep the cheapest complete schedule within the budget, and lower the budget below it.
 
-        The bound of a complete state leaves out future slacks, so it may exceed the budget although
-        its total latency does not.
+        The bound of a complete state leaves out the slacks of later epochs, so it may be within the
+        budget although the total latency is above it.
         """
         if not len(done):
             return
@@ -248,7 +250,7 @@ class StateSearch:
             self._best = self._following.starts[winner].astype(np.int64)
 
     def _select(self, alive: Flags) -> int:
-        """Drop states that are too expensive or dominated, and advance an epoch."""
+        """Drop states that are dominated or above the budget, and advance by one epoch."""
         alive &= self._following.bounds[: len(alive)] <= self._budget * SCALE
         self._dominate(alive)
         kept = np.flatnonzero(alive)
@@ -262,8 +264,8 @@ class StateSearch:
     def _dominate(self, alive: Flags) -> None:
         """Clear ``alive`` where a state is dominated.
 
-        Large layers are cut into buckets by started set, which dominance never crosses, so that
-        ``should_stop`` can be polled between buckets.
+        Large layers are split into buckets by started set, so that ``should_stop`` can be polled
+        between buckets. Only states with equal started sets dominate each other.
         """
         members, masks = np.flatnonzero(alive), self._following.masks
         bits = min(12, (len(members) // (10 * PATIENCE)).bit_length() + 2)
@@ -287,7 +289,7 @@ class StateSearch:
 
 
 def _twins(requests: RequestColumns) -> IntArray:
-    """Return for each request the last to arrive of its twins before it, or -1."""
+    """Return for each request its last twin to arrive among the twins before it, or -1."""
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
     twin = []

@@ -1,4 +1,4 @@
-"""Compiled loops of the search for preemptive schedules, see `hindsight.exact.stops`."""
+"""Compiled loops of the exact search for preemptive schedules (`hindsight.exact.stops`)."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
 DOMINANCE_WINDOW = 30
-"""Number of cheaper states that a state is compared with."""
+"""Number of cheaper states with which a state is compared for dominance."""
 
 Progress = npt.NDArray[np.int16]
 
 
 class Choice(NamedTuple):
-    """Requests that may run in a state, by gain, and the chosen ones.
+    """Workspace: requests that may run next in a state, by gain, and the chosen set.
 
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
-        Requests, the tokens they would hold, and how much the bound falls if they run.
+        Candidate requests, the tokens that each would hold, and its gain: the decrease of the bound
+        if it runs. Sorted by gain, largest first.
     rest : int64 array, shape (n + 1,)
-        Sum of the positive gains of a candidate and all after it.
+        Sum of the positive gains of a candidate and all candidates after it.
     chosen : bool array, shape (n,)
-        Whether each candidate runs.
+        Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
-        Whether each request runs.
+        Whether each request runs, by request.
     row : int16 array, shape (n,)
-        Progress of the child.
+        Tokens that each request has produced in the child.
     """
 
     candidates: IntArray
@@ -43,13 +44,13 @@ class Choice(NamedTuple):
 
     @classmethod
     def room(cls, n: int) -> Choice:
-        """Create arrays for n requests."""
+        """Allocate the arrays for n requests."""
         flags = np.zeros((2, n), dtype=np.bool_)
         return cls._make([*np.zeros((4, n + 1), np.int64), *flags, np.zeros(n, np.int16)])
 
 
 class Task(NamedTuple):
-    """Problem data of the search, and of the round that it is in.
+    """Data of the problem, and of the present round of the search.
 
     Attributes
     ----------
@@ -58,21 +59,22 @@ class Task(NamedTuple):
     twin : int64 array, shape (n,)
         Previous request with equal arrival and lengths, or -1.
     offset : int64 array, shape (n,)
-        First of the o + 1 entries of each request in arrays with one entry for each progress.
+        First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
+        request, one for each number of produced tokens.
     marks : uint64 array
-        Random numbers, one for each progress of each request, for hashes of states.
+        Random numbers for the hashes of states.
     unit : int
-        Number of price units in a round of latency.
+        Number of price units in one round of latency.
     choice : Choice
-        Work space.
+        Workspace.
     round : int
-        r, from 1 on.
+        The present round r, counted from 1.
     to_go : int64 array
-        h_i(p, r) at entry offset + p; 0 for completed requests.
+        Least cost to go h_i(p, r), at entry offset[i] + p; 0 for completed requests.
     tail : int
         Sum of K over later rounds.
     budget : int
-        Largest total latency of interest, in units of prices.
+        Largest total latency to search for, in units of prices.
     """
 
     requests: RequestColumns
@@ -88,16 +90,17 @@ class Task(NamedTuple):
 
 
 class States(NamedTuple):
-    """States after one round, with the states they came from.
+    """States after one round, and their parents.
 
     Attributes
     ----------
     progress : int16 array, shape (room, n)
-        Tokens produced.
+        Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        Latency of completed requests, bounds in units of prices, and states of the round before.
+        Latency of completed requests in rounds, lower bound in units of prices, and parent state in
+        the round before.
     keys : uint64 array, shape (room,)
-        Hashes.
+        Hash of each state.
     """
 
     progress: Progress
@@ -108,7 +111,7 @@ class States(NamedTuple):
 
     @classmethod
     def room(cls, room: int, n: int) -> States:
-        """Create arrays, all 0."""
+        """Allocate arrays of zeros for ``room`` states of n requests."""
         columns = np.zeros((3, room), dtype=np.int64)
         return cls._make([np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64)])
 
@@ -121,7 +124,7 @@ class States(NamedTuple):
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
     """Return the place of a state with this progress in the hash table, or the empty slot for it.
 
-    The table holds numbers of states, -1 where free.
+    The hash table ``slots`` holds the numbers of states in ``found``, and -1 in free slots.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -139,9 +142,9 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 
 @step
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
-    """List requests that may run, largest gain first; return how many, and the bound if none runs.
+    """List the requests that may run, largest gain first.
 
-    The bound is -1 if every request is complete.
+    Return their number, or -1 if every request is complete; and the bound if no request runs.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -161,7 +164,7 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
             continue
         later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
         own_gain = to_go[at] - to_go[at + 1] - later
-        # Ties go by index, so that twins stay in order.
+        # Break ties by index, so that twins stay in order.
         y = total
         while y > 0 and own_gain > gain[y - 1]:
             gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
@@ -176,7 +179,10 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 
 @step
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
-    """Tell whether a candidate fits and no twin with equal progress should run before it."""
+    """Return whether a candidate fits in ``room`` and its previous equal twin runs, if it has one.
+
+    Equal twins have produced equally many tokens.
+    """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
     before = twin[i]
@@ -187,7 +193,7 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
 @step
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
-    """Tell whether no further candidate fits."""
+    """Return whether no further candidate fits in ``room`` tokens."""
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
         x += 1
@@ -198,7 +204,10 @@ def _is_maximal(total: int, room: int, choice: Choice) -> bool:
 def _add_child(
     count: int, bound: int, state: int, states: States, task: Task, found: States, slots: IntArray
 ) -> int:
-    """Add the child in which the chosen requests run, or merge it; return the count, -1 if full."""
+    """Add the child in which the chosen requests run, or merge it with an equal state.
+
+    Return the number of children, or -1 if the arrays are full.
+    """
     requests, choice, row = task.requests, task.choice, task.choice.row
     key, cost = np.uint64(0), states.costs[state]
     for i in range(len(row)):
@@ -228,7 +237,7 @@ def _add_child(
 def expand_states(
     begin: int, end: int, count: int, task: Task, states: States, found: States, slots: IntArray
 ) -> int:
-    """Add the children of states begin .. end - 1; return their number, or -1 if too many."""
+    """Add the children of states begin .. end - 1; return the number of children, -1 if full."""
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
         total, base = _candidates(state, states, task)
@@ -237,7 +246,7 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Go down: include every candidate that fits, while the gain can still suffice.
+            # Go down: include every candidate that fits, while the gain can still reach ``need``.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:
@@ -267,7 +276,10 @@ def expand_states(
 def dominated(
     progress: Progress, spent: IntArray, order: IntArray, gone: npt.NDArray[np.bool_]
 ) -> None:
-    """Mark states that are dominated by one of the cheaper states before them."""
+    """Set ``gone`` for states that one of the `DOMINANCE_WINDOW` states before them dominates.
+
+    ``order`` sorts the states by cost, ``spent``.
+    """
     n = progress.shape[1]
     for position in range(1, len(order)):
         y = order[position]

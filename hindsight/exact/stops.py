@@ -1,9 +1,10 @@
 """Exact search for preemptive schedules, round by round, pruned by prices.
 
-A *state* after round t is what each request has produced: p_i tokens of o_i. Its *cost so far* is
-J = sum of C_i - a_i over the completed plus sum of t - a_i over the others that have arrived. From
-round to round a set of arrived, unfinished requests runs whose sum of s_i + p_i + 1 is at most M.
-The search goes through all states of a round before the next, and leaves out:
+A *state* after round t is the number of tokens that each request has produced: p_i of o_i. Its
+*cost so far* is J = sum of C_i - a_i over the completed requests plus sum of t - a_i over the other
+requests that have arrived. In each round a set of arrived, unfinished requests runs whose sum of
+s_i + p_i + 1 is at most M. The search expands all states of a round before the next round, and
+prunes by these rules:
 
 * **bound**: with prices q and their K_r (`hindsight.prices.stops`), every completion of a
   state costs at least  sum over completed of C_i - a_i  +  sum over others of h_i(p_i, t)
@@ -45,11 +46,11 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, dominated, expand_states
 
 SLICE = 2_000
-"""States expanded between two polls of ``should_stop``."""
+"""Number of states expanded between two polls of ``should_stop``."""
 
 
 class PreemptiveSearch:
-    """Exact search under given prices."""
+    """Exact search for preemptive schedules of one instance, pruned by the given prices."""
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
         self._instance = instance
@@ -57,7 +58,7 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = table.shape[0] - 1
-        # Costs to go after each round, o + 1 entries for each request; 0 when completed.
+        # Costs to go after each round, o + 1 entries per request; 0 for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
@@ -83,19 +84,20 @@ class PreemptiveSearch:
         *,
         width: int | None = None,
     ) -> SearchOutcome[PreemptiveSchedule]:
-        """Cover every schedule of total latency at most ``budget``.
+        """Search all schedules of total latency at most ``budget`` for the best one.
 
         Parameters
         ----------
         budget : int
-            Largest total latency to search for; lowered to one less than each schedule found.
+            Largest total latency to search for. After each schedule found, it becomes one less than
+            the total latency of that schedule.
         max_states : int
-            Most states of one round; the run ends if there are more.
+            Most children of the states of one round; the run ends if there are more.
         should_stop : Callable[[], bool]
             Polled every few thousand states.
         width : int or None, default None
-            Most states kept per round, those with the least bounds: a beam search, whose schedules
-            are feasible but which proves nothing. None keeps all.
+            Most states kept per round, those with the least bounds: a beam search, which finds
+            feasible schedules but proves nothing. None keeps all states.
         """
         layers = [States.room(1, len(self._instance))]
         best: tuple[int, int] | None = None
@@ -113,7 +115,7 @@ class PreemptiveSearch:
             layer = found.at(kept)
             layers.append(layer)
             states, peak = states + len(kept), max(peak, len(kept))
-            # Without prices in later rounds, a complete state may still exceed the budget.
+            # The cost of a complete state may exceed the budget although its bound does not.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
@@ -126,7 +128,7 @@ class PreemptiveSearch:
     def _children(
         self, layers: list[States], budget: int, max_states: int, should_stop: Callable[[], bool]
     ) -> States | SearchStatus:
-        """Return all children of the last layer, or the reason why there are none."""
+        """Return all children of the last layer, or the status with which the search ends."""
         r, last = len(layers), layers[-1]
         tail = int(self._tails[r]) if r <= self._last else 0
         to_go, most = self._costs_after(r), budget * self._task.unit
@@ -134,7 +136,7 @@ class PreemptiveSearch:
         states = len(last.progress)
         room = min(max_states, max(1024, 4 * states))
         while True:
-            # Repeat with four times the room until it suffices.
+            # Repeat with arrays four times as large until they hold all children.
             found = States.room(room, len(self._instance))
             slots = np.full(2 * room, -1, dtype=np.int64)
             begin = count = 0
@@ -151,7 +153,7 @@ class PreemptiveSearch:
             room = min(max_states, 4 * room)
 
     def _costs_after(self, t: int) -> IntArray:
-        """Return costs to go after round t; past the last price a round costs a unit."""
+        """Return costs to go after round t; past the last price, each round costs one unit."""
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
             column += (t - self._last) * self._task.unit
