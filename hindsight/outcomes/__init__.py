@@ -1,1 +1,1 @@
-"""States and results of computations."""
+"""Problems, bounds during a solve, proofs, and results."""

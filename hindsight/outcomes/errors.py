@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class SolverError(RuntimeError):
-    """HiGHS failed, or reported something that cannot be true of a scheduling instance."""
+    """HiGHS failed, or its result cannot be true for a scheduling instance."""
 
 
 class ScheduleCheckError(RuntimeError):
-    """A schedule or a bound contradicts the checker: a bug of this package or of a solver."""
+    """The check of a schedule or of a bound failed: a bug of this package or of a solver."""

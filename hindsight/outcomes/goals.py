@@ -1,7 +1,7 @@
 """Goals of a solve.
 
-Every goal is minimised. Requests on time are counted the other way round, as requests that are
-late, and a `Result` turns them back.
+Every goal is minimised. So the goal `OnTime` counts late requests during a solve, and `Result`
+converts their number into requests on time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from instances.service_level import AnyLevel
 from instances.validation import as_fraction
 
 Preemption = Literal["never", "keep", "recompute"]
-"""Whether a running request may be stopped, and with which tokens it comes back."""
+"""Whether a running request may be preempted, and whether its tokens are kept or recomputed."""
 
 Late = Literal["drop", "serve"]
-"""Whether late requests are left out of a schedule, or served as well."""
+"""Whether late requests are left out of the schedule, or served as well."""
 
 TailOf = Literal["latency", "first_token"]
 """Time from arrival to the last token, or to the first."""
@@ -29,22 +29,22 @@ TailOf = Literal["latency", "first_token"]
 
 @dataclass(frozen=True)
 class OnTime:
-    """The most requests on time.
+    """Goal: the most requests on time.
 
     The optimum is the same whether late requests are dropped or served, because they can be served
-    after all others. Only the schedule differs. Weights do not count.
+    after all others. Only the schedule differs. Weights are ignored.
 
     Parameters
     ----------
     level : ServiceLevel or Sequence[ServiceLevel]
-        Limits for all requests, or one level for each, in rounds or in seconds.
+        One service level for all requests or one for each, in rounds or in seconds.
     late : {"drop", "serve"}, default "drop"
         Whether the schedule leaves late requests out, or serves them too.
 
     Raises
     ------
     InvalidValueError
-        ``late`` is neither.
+        ``late`` is neither ``"drop"`` nor ``"serve"``.
     """
 
     level: AnyLevel
@@ -57,20 +57,19 @@ class OnTime:
 
 @dataclass(frozen=True)
 class Tail:
-    """The least quantile of a time.
+    """Goal: the least quantile of latency or of time to first token.
 
     Parameters
     ----------
     quantile : float
-        Above 0, at most 1: 0.99 is p99, the k-th smallest of n values, where k is n times this,
-        rounded up.
+        Above 0, at most 1. 0.99 is p99: the k-th smallest of n values, with k = 0.99 n rounded up.
     of : {"latency", "first_token"}, default "latency"
         Time from arrival to the last token, or to the first.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        The quantile is not a number in this range, or ``of`` is neither.
+        The quantile is not a number in this range, or ``of`` is not one of the values above.
     """
 
     quantile: float
@@ -89,8 +88,8 @@ Goal: TypeAlias = Literal["latency", "makespan"] | OnTime | Tail
 def exact_total_latency(schedule: Any) -> Fraction | None:
     """Return total latency as a fraction, or None if the batch time is not known exactly.
 
-    Arrival times are the decimals they are written as, and so is the start of a round where the
-    schedule has the machine wait for it.
+    Arrival times count as the decimals that they are written as. So does the start of a round for
+    which the schedule lets the machine wait.
     """
     if exact_seconds(schedule.problem.batch_time) is None:
         return None

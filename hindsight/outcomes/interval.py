@@ -1,8 +1,8 @@
-"""The interval around an optimum during a solve, which only ever shrinks.
+"""The lower and upper bound on an optimum during a solve. They only ever improve.
 
-Every schedule that a search offers is checked and costed here, and every bound is compared with the
-best schedule, whatever the clock, the memory rule, the replicas and the goal are. Costs are
-integers in rounds, fractions in seconds, and numbers of late requests where the goal is `OnTime`.
+Every schedule that a search finds is checked here and its cost is computed. Every lower bound is
+compared with the cost of the best schedule. This holds for every goal, in rounds and in seconds.
+Costs are integers in rounds, fractions in seconds, and numbers of late requests for `OnTime`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Relative distance at which costs in float seconds are compared in fractions instead."""
+"""Relative distance from the lower bound below which float costs are recomputed as fractions."""
 
 
 class Interval:
@@ -37,11 +37,12 @@ class Interval:
     Parameters
     ----------
     problem : Problem
-        The problem searched.
+        The problem that is searched, perhaps without idle gaps.
     search : Search or None, default None
-        Clock, which is interrupted if the callback fails, callback, and gap at which to stop.
+        Clock, progress callback, and gap at which to stop. If the callback fails, the clock is
+        interrupted.
     offset : int, default 0
-        Cost of the original problem, which is reported, beyond that of ``problem``.
+        Cost of the original problem less the cost of ``problem``. Reported costs include it.
 
     Attributes
     ----------
@@ -50,19 +51,19 @@ class Interval:
     bounds : dict[str, Bound]
         Largest lower bound of each name.
     phase : str
-        Label for progress reports.
+        Name of the present phase, for progress reports.
     nodes : int
         Branch-and-bound nodes, search states or moves so far.
     stop_reason : StopReason
-        Why the solve ended, once it has.
+        Why the solve ended; valid after its end.
     root_bound : int or None
-        Exact bound before any search; None until there is one.
+        Exact lower bound before any search; None until there is one.
     proof : Any
-        What proves this bound or a larger one, or None.
+        Prices or paths that prove `root_bound` or a larger bound, or None.
     horizon : int
         Round by which every optimal schedule completes; 0 until one is proved.
     first_token_bound : float
-        Lower bound on the mean time to first token, seconds.
+        Lower bound on the mean time to first token, in seconds.
     served : int64 array
         Positions of the requests of the best schedule, shape (k,).
     log : list[Progress]
@@ -92,18 +93,18 @@ class Interval:
 
     @property
     def has_schedule(self) -> bool:
-        """Tell whether there is a schedule."""
+        """Return whether a feasible schedule has been found."""
         return self._schedule is not None
 
     @property
     def schedule(self) -> Any:
-        """Return the best schedule so far, of the kind that the problem requires."""
+        """Return the best schedule so far, of the class that the problem requires."""
         assert self._schedule is not None
         return self._schedule
 
     @property
     def upper_bound(self) -> Any:
-        """Return the cost of the best schedule so far: an integer, or a fraction of seconds.
+        """Return the cost of the best schedule so far: an integer, or seconds as a fraction.
 
         The fraction is computed on demand, which takes seconds if there are many rounds.
         """
@@ -121,12 +122,12 @@ class Interval:
 
     @property
     def is_proved(self) -> bool:
-        """Tell whether the bounds meet."""
+        """Return whether the lower bound equals the upper bound."""
         return self._may_meet and self.upper_bound == self.lower_bound
 
     @property
     def is_close(self) -> bool:
-        """Tell whether the bounds are within the requested gap."""
+        """Return whether the gap is at most the requested gap."""
         if self.gap == 0 or not math.isfinite(self._cost):
             return False
         whole = len(self.source) if self._counts_late else self._cost
@@ -134,55 +135,55 @@ class Interval:
 
     @property
     def _may_meet(self) -> bool:
-        """Tell whether the bounds may meet: floats distinguish what is further apart."""
+        """Return whether the bounds are so close in floats that only fractions can compare them."""
         return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
 
     def apart(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> Interval:
-        """Return an interval for a thread of its own, which hands over better schedules.
+        """Return a second interval, for use in another thread.
 
         Parameters
         ----------
         found : Callable[[Schedule], object]
-            Takes each better schedule.
+            Called in that thread with each better schedule.
         must_stop : Callable[[], bool]
-            Ends the search of that thread.
+            Polled in that thread; returning True ends its search.
         """
         search = Search(Clock(should_stop=must_stop), progress=lambda _: found(other.schedule))
         other = Interval(self.problem, search)
         return other
 
     def is_done(self) -> bool:
-        """Tell whether to stop, and note the reason."""
+        """Return whether the solve must end; if so, record the reason."""
         if self.is_proved or self.clock.must_stop():
             self.note_stop()
             return True
         return False
 
     def note_stop(self) -> None:
-        """Record why a phase ended without a proof."""
+        """Record why the solve ends now: proof, gap, interruption, time limit or no progress."""
         if self.is_proved:
             self.stop_reason = "proof"
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
     def offer(self, schedule: TimedSchedule, served: IntArray | None = None) -> bool:
-        """Take a feasible schedule if it is better.
+        """Keep a feasible schedule if it is better than the best one; return whether it is.
 
         A schedule without preemption counts as a preemptive schedule too.
 
         Parameters
         ----------
         schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
-            The schedule.
+            A schedule of all requests, or of those in ``served``.
         served : int64 array or None, default None
-            Positions of its requests, shape (k,), if the goal is `OnTime`; None means all of them.
+            Positions of the scheduled requests, shape (k,), if the goal is `OnTime`; None for all.
 
         Raises
         ------
         ScheduleCheckError
             The schedule is infeasible, belongs to another problem, or beats a proved lower bound.
         InvalidTypeError
-            It is not a schedule of the required kind.
+            It is not a schedule of the required class.
         """
         schedule = self.problem.as_own(schedule)
         if not isinstance(schedule, self.problem.kind):
@@ -205,25 +206,25 @@ class Interval:
     def prove(
         self, bound: int | Fraction, name: str, *, certified: bool = True, proof: Any = None
     ) -> None:
-        """Take a lower bound on the cost if it is better than the one of the same name.
+        """Record a lower bound on the cost if it is better than the last one of this name.
 
         Parameters
         ----------
         bound : int or Fraction
-            The bound. In rounds, and of late requests, fractions are rounded up.
+            The lower bound. Fractions of rounds or of late requests are rounded up.
         name : str
             Name of the bound.
         certified : bool, default True
             Whether it is proved in exact arithmetic or with directed rounding.
         proof : Any, default None
-            Prices that prove it before any search; the best ones become the proof.
+            Prices that prove the bound before any search. The best ones are kept as `proof`.
 
         Raises
         ------
         ScheduleCheckError
             The bound exceeds the cost of a feasible schedule.
         InvalidTypeError
-            It is neither an integer nor a fraction.
+            The bound is neither an integer nor a fraction.
         """
         exact: Any = as_exact(bound, None, "lower bound")
         if self._counts_late or not self.problem.in_seconds:
@@ -238,23 +239,23 @@ class Interval:
             self._check(f"the lower bound {name!r}")
 
     def claim(self, bound: int, name: str) -> None:
-        """Note a number that a user calls a lower bound; it ends nothing.
+        """Record a number that the user claims to be a lower bound. It never ends the solve.
 
         Raises
         ------
         InvalidValueError
-            It exceeds the cost of the best schedule.
+            The number exceeds the cost of the best schedule.
         """
         self.bounds[name] = Bound(bound - self.offset, certified=False, claimed=True)
         self.refuse_false_claims()
 
     def refuse_false_claims(self) -> None:
-        """Refuse a claimed bound that exceeds the cost of the best schedule.
+        """Raise an error if a claimed bound exceeds the cost of the best schedule.
 
         Raises
         ------
         InvalidValueError
-            There is one.
+            A claimed bound is false.
         """
         for name, bound in self.bounds.items():
             if bound.claimed and bound.value > self.upper_bound:
@@ -265,9 +266,9 @@ class Interval:
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:
-        """Let a KeyboardInterrupt end the search and keep the interval, once there is one.
+        """Catch a KeyboardInterrupt in the ``with`` block if there is a schedule; keep the bounds.
 
-        Exceptions of the callback are raised at the end.
+        An exception of the progress callback is raised at the end of the block.
         """
         try:
             yield
@@ -281,27 +282,27 @@ class Interval:
             raise self._error
 
     def keep_error(self, error: BaseException) -> None:
-        """Remember an exception that must not travel through a solver's callback."""
+        """Store an exception that must not pass through a solver's callback, and stop the solve."""
         self._error = self._error or error
         self.clock.interrupt()
 
     @property
     def latest_completion(self) -> int:
-        """Return a round by which every optimal schedule of an instance completes."""
+        """Return a round by which every optimal schedule of the instance completes."""
         if self.horizon or self.problem.goal == "makespan":
             return self.horizon or int(self.upper_bound)
         # No latency of an optimal schedule exceeds the total latency of another schedule.
         return int(self.source.arrival_times.max()) + int(self.upper_bound)
 
     def result(self, source: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
-        """Return the result.
+        """Return the result of the solve.
 
         Parameters
         ----------
         source, schedule : default None
-            The original requests and their best schedule, where others were searched.
+            The original problem and its best schedule, if a modified problem was searched.
         horizon : int, default 0
-            A round by which every optimal schedule of it completes; 0 if none is known.
+            A round by which every optimal schedule of ``source`` completes; 0 if none is known.
         """
         offset = self.offset
         return Result(
@@ -325,7 +326,7 @@ class Interval:
         )
 
     def _check(self, news: str) -> None:
-        """Compare both ends, and report them."""
+        """Compare the bounds and report them to the callback; ``news`` names the new one."""
         if self._schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
             raise ScheduleCheckError(
                 f"{news} contradicts another bound: no schedule costs less than "
@@ -337,7 +338,7 @@ class Interval:
             return
         line = self._progress()
         self.log.append(line)
-        # A callback that failed is not called again: its error is about to be raised.
+        # A callback that failed is not called again: its error is raised soon.
         if self.callback is not None and self._error is None:
             try:
                 if self.callback(line) is True:
@@ -346,7 +347,7 @@ class Interval:
                 self.keep_error(error)
 
     def _progress(self) -> Progress:
-        """Return the interval as it is reported."""
+        """Return the progress line that is reported."""
         lower, upper = self.lower_bound + self.offset, self._cost + self.offset
         if self._counts_late:
             lower, upper = len(self.source) - upper, len(self.source) - lower

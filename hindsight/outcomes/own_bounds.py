@@ -2,14 +2,14 @@
 
 A bound is a function of an instance. It returns one of two things:
 
-* A number, an integer or a fraction: a *claim* that no schedule of the goal costs less. Costs are
-integers, so it is rounded up. Nothing here proves it: `hindsight.solve` reports it in
-``bounds`` and does not use it.
-* Prices (`hindsight.outcomes.proofs`): a *proof*. Whatever the numbers are, the checker of
-certificates evaluates exactly the bound that they prove, so they count as certified and can be
-written into a certificate.
+* A number, an integer or a fraction: a *claim* that no schedule has a lower cost. It is rounded up,
+because costs are integers. The claim is not proved: `hindsight.solve` reports it in ``bounds`` and
+does not use it.
+* Prices (`hindsight.outcomes.proofs`): a *proof*. For any prices the certificate checker computes
+the exact bound that they prove. So this bound is certified, and the prices can be written into a
+certificate.
 
-A claim that exceeds the cost of a known schedule is refused.
+A claim that exceeds the cost of a known schedule raises an error.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from instances.user_modules import attribute_of, described, import_source
 from instances.validation import as_exact
 
 BoundFunction: TypeAlias = Callable[[Instance], int | Fraction | Proof]
-"""A bound, by the kinds of values that it may return."""
+"""A user-defined bound and its return types."""
 
 AnyBound: TypeAlias = str | BoundFunction
-"""Ways to give a bound: the function, or ``FILE.py:NAME`` of one."""
+"""A user-defined bound, given as a function or as ``FILE.py:NAME`` of one."""
 
 
 @dataclass(frozen=True)
 class OwnBound:
-    """A user-defined bound on the goal of the solve that it is given to.
+    """A user-defined lower bound.
 
     Attributes
     ----------
     name : str
         Name of the function.
     function : Callable[[Instance], object]
-        The function of an instance.
+        Function that returns the bound of an instance.
     """
 
     name: str
@@ -49,12 +49,12 @@ class OwnBound:
 
     @classmethod
     def found(cls, given: Any) -> OwnBound:
-        """Return the bound that is a function, or ``FILE.py:NAME`` of one.
+        """Return the bound given as a function, or as ``FILE.py:NAME`` of one.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            No such file, nothing of the name in it, or no function.
+            There is no such file, the file does not define NAME, or it is not a function.
         """
         function = given
         if isinstance(given, str):
@@ -71,7 +71,7 @@ class OwnBound:
 
     @classmethod
     def all_of(cls, given: Any) -> tuple[OwnBound, ...]:
-        """Return `found` of one or several; none of None."""
+        """Return the bounds given as one bound, several, or None for no bound."""
         if given is None:
             return ()
         several = isinstance(given, Iterable) and not isinstance(given, str)
@@ -88,9 +88,9 @@ class OwnBound:
         Raises
         ------
         InvalidValueError
-            The function fails; the message names the user's line.
+            The function raised an error; the message names the line.
         InvalidTypeError
-            It returns neither an exact number nor prices.
+            The function returned neither an exact number nor prices.
         """
         value = described(lambda: self.function(instance), self.name, "bound")
         if isinstance(value, Proof):

@@ -1,7 +1,7 @@
-"""A problem with its axes as data: what is solved, for which goal, against which schedulers.
+"""Optimisation problems: requests and machines, a goal, and the kind of preemption.
 
-The requests, their weights, the memory and its rule, the replicas and the clock are fields of the
-`Instance` or `Workload`. The goal and the preemption stand beside them.
+The requests, their weights, the memory limit, the memory rule and the replicas are fields of an
+`Instance` (in rounds) or `Workload` (in seconds). `Problem` adds the goal and the preemption.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .goals import Goal, OnTime, Preemption, Tail
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An optimisation problem.
+    """An optimisation problem: which cost to minimise over which schedules.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Problem:
     goal : Goal, default "latency"
         Cost to minimise.
     preemption : {"never", "keep", "recompute"}, default "never"
-        Which schedulers the optimum is about.
+        Whether schedules may stop a request, and whether its tokens are kept or recomputed.
     """
 
     source: Any
@@ -51,12 +51,14 @@ class Problem:
 
     @classmethod
     def checked(cls, source: Any, goal: Any, preemption: Any = None) -> Problem:
-        """Return the problem that a user describes; None takes the preemption of its kind.
+        """Return a problem from user input.
+
+        Preemption None means ``"never"`` for an instance and ``"keep"`` for a workload.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            There is no such goal or preemption, or they do not go together.
+            The goal or the preemption is unknown, or they cannot be combined.
         """
         source = as_problem(source)
         if goal not in ("latency", "makespan") and not isinstance(goal, OnTime | Tail):
@@ -85,27 +87,27 @@ class Problem:
 
     @property
     def in_seconds(self) -> bool:
-        """Tell whether rounds last as long as their batches take."""
+        """Return whether times are in seconds: each round lasts as long as its batch takes."""
         return isinstance(self.source, Workload)
 
     @property
     def goal_name(self) -> str:
-        """Return the name of what is minimised, in a sentence."""
+        """Return the name of the minimised cost, for use in messages."""
         if self.goal == "makespan":
             return "makespan"
         return "total latency" if self.preemption == "never" else "preemptive total latency"
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether it is about one machine whose memory is counted in tokens."""
+        """Return whether there is one machine whose memory is counted in tokens."""
         source = self.source
         return bool(source.replicas == 1 and source.memory_rule == TOKENS)
 
     @cached_property
     def below(self) -> Instance:
-        """Return the instance of one machine, in tokens, that bounds it from below in rounds.
+        """Return the relaxed instance, of one machine in tokens, that gives lower bounds in rounds.
 
-        Every schedule is a schedule of that machine too. It is `source` itself if that `is_plain`.
+        Every schedule of the problem is feasible for it. It is `source` itself if `is_plain`.
         """
         return pooled(self.source)
 
@@ -118,20 +120,20 @@ class Problem:
 
     @property
     def kind(self) -> type:
-        """Return the class of its schedules."""
+        """Return the class of the problem's schedules."""
         if self.source.replicas > 1:
             return FleetSchedule
         return self.part_kind
 
     @property
     def part_kind(self) -> type:
-        """Return the class of the schedules of one of its machines."""
+        """Return the class of the schedule of one machine."""
         if self.in_seconds:
             return SecondsSchedule
         return Schedule if self.preemption == "never" else PreemptiveSchedule
 
     def as_own(self, schedule: Any) -> Any:
-        """Return the schedule, as a preemptive one if the problem allows preemption in rounds."""
+        """Return the schedule, converted to a preemptive one for a preemptive problem in rounds."""
         if self.preemption == "never" or self.in_seconds:
             return schedule
         if isinstance(schedule, Schedule):
@@ -147,9 +149,9 @@ class Problem:
         Parameters
         ----------
         schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
-            The schedule.
+            A schedule of all requests, or of those in ``served``.
         served : int64 array or None, default None
-            Positions of its requests, shape (k,), if the goal is `OnTime`; None means all of them.
+            Positions of the scheduled requests, shape (k,), if the goal is `OnTime`; None for all.
         """
         if self.limits is None:
             return schedule.makespan if self.goal == "makespan" else schedule.total_latency
@@ -162,7 +164,7 @@ class Problem:
         Raises
         ------
         InvalidTypeError, InvalidValueError
-            It is not, or it keeps tokens that are to be recomputed.
+            It is not, or it keeps tokens though ``preemption="recompute"``.
         """
         kinds: tuple[Any, ...] = (self.kind,)
         parts = start.parts if isinstance(start, FleetSchedule) else ()

@@ -1,8 +1,8 @@
-"""Proofs of lower bounds on total latency, in integers: their base class, and memory prices.
+"""Proofs of lower bounds on total latency, in integers: the base class, and memory prices.
 
-Each kind of proof is a class. It defines how the proof changes when idle gaps return to its
-instance, and how a certificate writes it. The checker of certificates evaluates the proof and
-shares no code with it.
+Each kind of proof is a class. The class defines how the proof changes when idle gaps are put back
+into the instance, and the form of the proof in a certificate. The certificate checker evaluates
+proofs without using this code.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Most entries of prices with idle gaps; larger ones are dropped."""
+"""Most entries of the prices of an instance with idle gaps; larger price arrays are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Denominators tried in a certificate: the first that loses nothing is used."""
+"""Denominators tried for a certificate: the first one that keeps the bound is used."""
 
 
 class Wanted(NamedTuple):
-    """Form in which a certificate needs a proof.
+    """Requirements of a certificate on its proof.
 
     Attributes
     ----------
     must_stop : Callable[[], bool], default never
-        Polled during the search for shorter numbers.
+        Polled while smaller denominators are tried.
     preemptive : bool, default False
-        Whether the certificate is of the preemptive optimum.
+        Whether the certificate is about the preemptive optimum.
     scale : int or None, default None
-        Required denominator, one of `Proof.scales`; None leaves the choice to the proof.
+        Required denominator, one of `Proof.scales`. With None the proof chooses one.
     """
 
     must_stop: Callable[[], bool] = never
@@ -53,9 +53,9 @@ class Proof(ABC):
     Attributes
     ----------
     optima : frozenset[bool]
-        Optima that the proof bounds: with preemption (True), without (False), or both.
+        Which optima the proof bounds: with preemption (True), without preemption (False).
     scales : tuple[int or None, ...]
-        Denominators that a certificate tries until the proof holds; None leaves the choice to it.
+        Denominators that a certificate tries until the proof holds. For None the proof chooses.
     """
 
     optima: ClassVar[frozenset[bool]] = frozenset({False})
@@ -63,26 +63,26 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the proofs that a certificate tries, the simplest first."""
+        """Return the proofs that a certificate may contain, the simplest first."""
         return (self,)
 
     @property
     def largest_bound(self) -> int | None:
-        """Return the largest bound that the proof may give, or None if only the checker knows."""
+        """Return an upper limit on the proved bound, or None if only the checker can compute it."""
         return None
 
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        """Return the proof for the instance with its idle gaps.
+        """Return the proof for the instance with its idle gaps put back.
 
-        Prices from a block's first arrival on move with the block. Rounds in a gap have no price,
-        so the bound may become weaker and is evaluated again.
+        Prices from the first arrival of a block on are shifted with the block. Rounds in a gap have
+        price 0, so the bound may become weaker and is evaluated again.
 
         Parameters
         ----------
         arrival_times : int64 array, shape (n,)
             Arrival times of the instance without gaps.
         shifts : int64 array, shape (n,)
-            Rounds each request was moved towards 0; see `hindsight.prices.idle_gaps`.
+            Rounds by which each request was moved towards 0; see `hindsight.prices.idle_gaps`.
         """
         return self._moved(arrival_times, shifts) if shifts.any() else self
 
@@ -91,14 +91,14 @@ class Proof(ABC):
 
     @abstractmethod
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """Return the proof as the ``"proof"`` of a certificate of an instance in tokens."""
+        """Return the ``"proof"`` object of a certificate, for an instance in tokens."""
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError if the proof cannot belong to this instance."""
+        """Raise InvalidValueError if the shape of the proof does not match the instance."""
 
 
 def check_prices(numerators: IntArray, denominator: int) -> None:
-    """Refuse invalid prices.
+    """Check that prices are valid.
 
     Raises
     ------
@@ -115,7 +115,8 @@ def check_prices(numerators: IntArray, denominator: int) -> None:
 class MemoryPrices(Proof):
     """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
 
-    Rounds beyond ``len(numerators)`` have price 0. Memory prices bound both optima.
+    Rounds after ``len(numerators)`` have price 0. Memory prices bound the optima with and without
+    preemption.
 
     Raises
     ------
@@ -137,7 +138,7 @@ class MemoryPrices(Proof):
         return len(self.numerators)
 
     def as_floats(self) -> npt.NDArray[np.float64]:
-        """Return prices as floats, shape (horizon,)."""
+        """Return the prices of rounds 1 .. horizon as floats, shape (horizon,)."""
         return self.numerators / float(self.denominator)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> MemoryPrices:
@@ -145,7 +146,7 @@ class MemoryPrices(Proof):
         return NO_PRICES if moved is None else MemoryPrices(moved, self.denominator)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`."""
+        """Return the ``"proof"`` object of a certificate, see `Proof`."""
         return {
             "kind": "preemptive-memory-prices" if wanted.preemptive else "memory-prices",
             "scale": self.denominator,
@@ -154,11 +155,11 @@ class MemoryPrices(Proof):
 
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-"""Prices that are 0 everywhere: their bound is the sum of the output lengths."""
+"""Memory prices of 0 in every round: they prove the sum of the output lengths as bound."""
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
-    """Return rows by epoch with the idle gaps restored, or None if they would be too large."""
+    """Return price rows by epoch, shifted for the idle gaps put back, or None if too large."""
     shift_of = row_shifts(len(old), arrival_times, shifts)
     length = len(old) + int(shift_of.max(initial=0))
     if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
@@ -169,7 +170,7 @@ def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntA
 
 
 def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
-    """Return the shift of each epoch of the instance without gaps, shape (length,)."""
+    """Return the shift in rounds of each epoch of the instance without gaps, shape (length,)."""
     order = np.argsort(arrival_times, kind="stable")
     arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
     shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
@@ -177,12 +178,12 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
 
 
 def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
-    """Return prices in units of 1 / ``full`` rounded to units of 1 / ``scale``, halves up."""
+    """Convert prices from units of 1 / ``full`` to units of 1 / ``scale``, rounding halves up."""
     return (prices * scale + full // 2) // full
 
 
 def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """Return the first of `SHORTER_SCALES` that gives the bound of ``full``, or ``full``."""
+    """Return the first denominator of `SHORTER_SCALES` that keeps the bound, else ``full``."""
     if not must_stop():
         most = bound(full)
         for shorter in SHORTER_SCALES:

@@ -1,4 +1,4 @@
-"""A relaxation of an instance."""
+"""Result of solving a relaxation of an instance."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "s
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """A relaxation of an instance: the linear one, or that of what runs together.
+    """Result of solving the linear relaxation, or the stronger one by configurations.
 
     Attributes
     ----------
     instance : Instance
-        The instance relaxed.
+        The instance that was relaxed.
     objective : float
-        Value of the relaxation in floating point: HiGHS's for ``"lp"``, else what ``prices`` prove
-        of it, before rounding up.
+        Value of the relaxation in floating point. For ``"lp"`` it is the value of HiGHS, else the
+        bound that ``prices`` prove, before rounding up.
     certified_bound : int
         Lower bound on the optimum, evaluated exactly from the dual prices.
     expected_start_times : float64 array
-        sum_t t x[i,t], float64, shape (n,); requests with equal (a, s, o) share one value.
+        Mean starts, sum_t t x[i,t] for request i, float64, shape (n,). Requests with equal
+        (a, s, o) have the same value.
     prices : MemoryPrices or StatePrices
-        Exact prices, which prove the certified bound: of a token in each round, or of what runs
-        together for ``"states"``. `hindsight.make_certificate` and a user-defined bound
-        (``bounds`` of `hindsight.solve`) accept them.
+        Exact dual prices, which prove the certified bound: per token and round, or state prices for
+        ``"states"``. They can be given to `hindsight.make_certificate`, or returned by a
+        user-defined bound (``bounds`` of `hindsight.solve`).
     horizon : int
-        Last round modelled.
+        Last round of the relaxation.
     runtime : float
-        Seconds.
+        Running time in seconds.
     method : {"lp", "lagrangian", "states"}
-        The model of all starts, the ascent of its prices, or that of prices of what runs together.
+        HiGHS on the program of all starts, dual ascent in its memory prices, or dual ascent in
+        state prices.
     iterations : int
         Steps of the price ascent.
     stop_reason : {"optimal", "tolerance", "time-limit", "interrupted", "stalled"}
-        Why it ended; ``"optimal"`` for ``"lp"``.
+        Why the method ended; ``"optimal"`` for ``"lp"``.
     """
 
     instance: Instance
@@ -64,5 +66,5 @@ class Relaxation:
 
     @property
     def certified_waiting(self) -> int:
-        """Return a certified lower bound on the optimum's waiting, beyond the output lengths."""
+        """Return a certified lower bound on the optimal waiting: latency less output lengths."""
         return max(0, self.certified_bound - self.instance.total_output_length)

@@ -1,4 +1,4 @@
-"""Results of a solve: an interval around an optimum, what proves it, and how both are shown."""
+"""Result of a solve: lower and upper bound on an optimum, their proofs, and their display."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Status = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
 
 MEMORY_PRICES, STATE_PRICES, PROGRAM = "memory prices", "state prices", "integer program"
-"""Names of bounds that several methods prove."""
+"""Names of lower bounds that several methods prove."""
 
 NO_BOUND = "no cost is negative"
-"""Name of the bound that always holds."""
+"""Name of the lower bound 0, which always holds."""
 
 
 class Bound(NamedTuple):
@@ -29,12 +29,12 @@ class Bound(NamedTuple):
     Attributes
     ----------
     value : int or Fraction
-        Rounds, seconds, or late requests.
+        The bound in rounds, seconds, or late requests.
     certified : bool
-        Whether it is proved in exact arithmetic or with directed rounding, and rests on no solver
-        in floating point.
+        Whether the bound is proved in exact arithmetic or with directed rounding, without relying
+        on a floating-point solver.
     claimed : bool, default False
-        Whether it is a number that the user calls a bound; nothing rests on it.
+        Whether the bound is only claimed by the user. Claims are reported but not used.
     """
 
     value: Any
@@ -44,22 +44,22 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The interval at one moment of a solve.
+    """Bounds at one moment of a solve.
 
     Attributes
     ----------
     seconds : float
-        Seconds since the start.
+        Seconds since the start of the solve.
     phase : str
-        Phase of the solve that found the latest bound.
+        Phase of the solve that found the latest bound or schedule.
     lower_bound, upper_bound : int or float
-        The interval: rounds, seconds of mean latency, or requests on time.
+        Bounds on the optimum, in rounds, seconds of mean latency, or requests on time.
     gap : float
         See `Result.gap`.
     nodes : int
         Branch-and-bound nodes, search states or moves so far.
     text : str
-        The interval in words.
+        The bounds in words.
     """
 
     seconds: float
@@ -76,13 +76,14 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The optimum of a problem, or an interval around it.
+    """Bounds on the optimum of a problem, which are equal if it is proved, and a schedule.
 
-    ``preemption`` says which schedulers the optimum is about. With ``"never"`` a request runs from
-    start to end: a scheduler that evicts a request and loses its work, or pauses it and holds its
-    memory, cannot beat this optimum; one that stops a request and keeps its tokens can. With
-    ``"keep"`` a request may be stopped, and comes back with its tokens. With ``"recompute"`` it
-    processes prompt and tokens again. In seconds lower bounds hold for every scheduler.
+    ``preemption`` says over which schedules the optimum is taken. With ``"never"`` a request runs
+    from start to end without a break. A scheduler that evicts a request and loses its work, or
+    pauses it and holds its memory, cannot beat this optimum. One that stops a request and keeps its
+    tokens can. With ``"keep"`` a request may be stopped, and resumes with its tokens. With
+    ``"recompute"`` a resumed request processes its prompt and tokens again. In seconds lower bounds
+    hold for every scheduler.
 
     Attributes
     ----------
@@ -92,33 +93,33 @@ class Result:
         ``"latency"`` (total latency, weighted if the instance is), ``"makespan"``, `OnTime` or
         `Tail`.
     preemption : {"never", "keep", "recompute"}
-        Which schedulers the interval is about.
+        Over which schedules the optimum is taken, see above.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule, FleetSchedule or None
-        The best schedule found, checked. It leaves out late requests if the goal says so, and is
-        None if there are no others.
+        The best schedule found, checked to be feasible. With ``OnTime(late="drop")`` it leaves out
+        late requests, and is None if all requests are late.
     cost : int, float or Fraction
-        Cost of ``schedule``: rounds, seconds, or late requests.
+        Cost of ``schedule``, in rounds, seconds, or late requests.
     bounds : Mapping[str, Bound]
-        Lower bounds on the cost by name.
+        Lower bounds on the cost, by the name of the method that proved them.
     stop_reason : StopReason
-        ``"proof"``, ``"gap"`` (the gap asked for is reached), ``"time-limit"``, ``"interrupted"``,
-        ``"size"`` (the model would not fit the time or memory left) or ``"stalled"`` (no method
-        here goes on).
+        ``"proof"``, ``"gap"`` (the requested gap is reached), ``"time-limit"``,
+        ``"interrupted"``, ``"size"`` (the model would not fit the time or memory left) or
+        ``"stalled"`` (no method makes progress).
     runtime : float
-        Seconds.
+        Running time in seconds.
     nodes : int
-        Branch-and-bound nodes, search states or moves.
+        Number of branch-and-bound nodes, search states or moves.
     horizon : int
-        Round by which every optimal schedule completes, proved; 0 if none is known.
+        Round by which every optimal schedule provably completes; 0 if none is known.
     root_bound : int or None
-        Exact bound before any search, from the best prices; None if there are none.
+        Exact lower bound before any search, from the best prices; None if there are no prices.
     first_token_bound : float
         Lower bound on every scheduler's mean time to first token in seconds; 0 in rounds.
     log : tuple[Progress, ...]
-        One line for each improvement.
+        One entry for each improvement.
     proof : Any
-        What a certificate writes: prices or paths that prove ``root_bound`` or more, or a little
-        less if the instance has idle gaps; None if there are none.
+        Prices or paths for a certificate. They prove ``root_bound`` or more, or a little less if
+        the instance has idle gaps. None if there are none.
     """
 
     problem: Instance | Workload
@@ -155,30 +156,30 @@ class Result:
 
     @property
     def text(self) -> str:
-        """Return the interval in words, with its unit."""
+        """Return the bounds in words, with their unit."""
         text = interval_text(self.problem, self.goal, self.lower_bound, self.upper_bound)
         is_default = self.preemption == ("keep" if isinstance(self.problem, Workload) else "never")
         return text if is_default else f"{text}, preemption {self.preemption!r}"
 
     @property
     def best_bound(self) -> str:
-        """Return the name of the largest lower bound on the cost, a certified one of equals."""
+        """Return the name of the largest lower bound on the cost; certified ones win ties."""
         proved = {name: one for name, one in self.bounds.items() if not one.claimed}
         return max(proved, key=lambda name: proved[name][:2], default=NO_BOUND)
 
     @property
     def lower_bound(self) -> Any:
-        """Return the lower end: a bound on the cost, or the requests on time in `schedule`."""
+        """Return a lower bound on the optimum: for `OnTime`, the requests on time in `schedule`."""
         return self._ends(certified=False)[0]
 
     @property
     def upper_bound(self) -> Any:
-        """Return the upper end: the cost, or a bound on the requests on time."""
+        """Return an upper bound on the optimum: the cost, or a bound on the requests on time."""
         return self._ends(certified=False)[1]
 
     @property
     def certified_lower_bound(self) -> Any:
-        """Return the lower end that rests on no solver in floating point."""
+        """Return the best lower bound that does not rely on a floating-point solver."""
         return self._ends(certified=True)[0]
 
     def _ends(self, *, certified: bool) -> tuple[Any, Any]:
@@ -195,22 +196,22 @@ class Result:
 
     @property
     def certified(self) -> bool:
-        """Tell whether the interval rests on no solver in floating point."""
+        """Return whether both bounds hold without relying on a floating-point solver."""
         return self._ends(certified=True) == self._ends(certified=False)
 
     @property
     def status(self) -> Status:
-        """Return the status, ``"optimal"`` only if the ends meet exactly."""
+        """Return ``"optimal"`` if both bounds are exactly equal, else ``"feasible"``."""
         return "optimal" if self.lower_bound == self.upper_bound else "feasible"
 
     @property
     def gap(self) -> float:
-        """Return (upper - lower) / upper, or the width of `share_interval`; 0 if proved optimal."""
+        """Return (upper - lower) / upper, or for `OnTime` the width of `share_interval`."""
         return relative_gap(self.problem, self.goal, self.lower_bound, self.upper_bound)
 
     @property
     def certified_gap(self) -> float:
-        """Return `gap` of the certified interval."""
+        """Return the gap between the certified bounds."""
         return relative_gap(self.problem, self.goal, *self._ends(certified=True))
 
     @property
@@ -237,10 +238,10 @@ class Result:
 
     @property
     def waiting_interval(self) -> tuple[int, int]:
-        """Return certified lower and upper bounds on the optimum's waiting, in rounds.
+        """Return certified lower and upper bounds on the waiting of the optimum, in rounds.
 
-        Waiting is total latency beyond the output lengths, which no schedule avoids; only the
-        waiting depends on the scheduler. It is never below 0, so an upper bound of 0 is a proof.
+        Waiting is total latency less the sum of output lengths. Only the waiting depends on the
+        scheduler. It is never negative, so an upper bound of 0 proves optimality.
 
         Raises
         ------
@@ -252,7 +253,7 @@ class Result:
 
     @property
     def waiting_gap(self) -> float:
-        """Return (upper - certified lower) / upper of the waiting; 0 if nothing waits.
+        """Return (upper - certified lower) / upper of the waiting bounds; 0 if nothing waits.
 
         Raises
         ------
@@ -263,7 +264,7 @@ class Result:
         return relative_waiting_gap(instance, self.certified_lower_bound, self.upper_bound)
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
-        """Return the bounds in the form that an instance file stores, without a fleet's schedule.
+        """Return the bounds as an instance file stores them; a fleet's schedule is left out.
 
         Raises
         ------
@@ -296,7 +297,7 @@ class Result:
 
 
 def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> str:
-    """Write an interval with its unit, ends rounded outward."""
+    """Format an interval with its unit; its ends are rounded outward."""
     if isinstance(goal, OnTime):
         return f"{_ends(lower, upper)} of {len(problem)} requests on time"
     in_seconds = isinstance(problem, Workload)
@@ -314,16 +315,16 @@ def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: A
 
 
 def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> float:
-    """Return the width of an interval by its upper end, or by the requests if they are counted."""
+    """Return the width of an interval over its upper end; for `OnTime`, over all requests."""
     whole = len(problem) if isinstance(goal, OnTime) else upper
     return float((upper - lower) / whole) if whole else 0.0
 
 
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
-    """Return the gap of two bounds on total latency relative to the upper bound on the waiting.
+    """Return the gap between bounds on total latency, relative to the upper bound on the waiting.
 
-    A waiting of less than one round counts as one. So if nothing waits, the gap is 0 up to rounding
-    in floating point.
+    An upper bound below one round counts as one round. So if nothing waits, the gap is 0 up to
+    rounding errors.
     """
     if not math.isfinite(upper):
         return 1.0
@@ -344,13 +345,13 @@ def _up(value: Any, digits: int) -> str:
 
 
 def rounded_down(value: Fraction) -> float:
-    """Return the largest float that is not above ``value``."""
+    """Return the largest float that is at most ``value``."""
     nearest = float(value)
     return math.nextafter(nearest, -math.inf) if Fraction(nearest) > value else nearest
 
 
 def percent(share: float, form: str = "g") -> str:
-    """Format a gap in per cent, rounded up: only a closed gap reads 0."""
-    # The float 0.0123 must not read 1.24 % just because it lies a little above 1.23 %.
+    """Format a gap in per cent, rounded up, so that only a closed gap is shown as 0."""
+    # The float 0.0123 must not be shown as 1.24 % just because it is slightly above 1.23 %.
     hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
     return f"{hundredths / 100:{form}} %"

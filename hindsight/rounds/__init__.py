@@ -1,1 +1,1 @@
-"""Solving in rounds: first intervals, then what closes them, by goal and size of the memory."""
+"""Solvers for problems in rounds: first bounds, then methods by goal and memory limit."""

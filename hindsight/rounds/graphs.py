@@ -1,9 +1,10 @@
-"""Graphs of paths under given prices, limit after limit.
+"""Exact search on path graphs under given state prices, for growing limits on total latency.
 
-A graph for a limit holds every schedule within the limit (`hindsight.paths.graph`), so that none is
-left where all paths are dropped, and the last schedule found on the way is optimal
-(`hindsight.paths.refinement`). Limits grow towards the upper bound as far as graphs are likely to
-have room, and to come to their end in the time that is left. All bounds are in integers.
+The path graph for a limit contains every schedule whose total latency is at most the limit
+(`hindsight.paths.graph`). If refinement removes all paths, no such schedule is left, and the best
+schedule found so far is optimal (`hindsight.paths.refinement`). The limits grow towards the upper
+bound, as far as the graphs are likely to fit into memory and into the time left. All bounds are
+integers.
 """
 
 from __future__ import annotations
@@ -30,54 +31,54 @@ from instances import Instance, Schedule
 from instances.arrays import IntArray
 
 BYTES_A_NODE = 80
-"""Bytes of a node, as measured at the largest graphs."""
+"""Bytes per graph node, measured on the largest graphs."""
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
-"""Most nodes of a graph, and share of the memory available that they may use."""
+"""Most nodes of a graph, and the share of the available memory that the nodes may use."""
 
 TABLE_BYTES = 400_000_000
-"""Bytes of the tables of anonymous states."""
+"""Most bytes of the tables of anonymous states."""
 
 EXPECTED = 300_000.0, 0.05
-"""Nodes of a graph whose limit is the bound of prices, and the logarithm of its growth with every
-round more: where the first graph reaches."""
+"""Expected nodes of a graph whose limit is the lower bound that the prices prove, and the logarithm
+of the factor by which the nodes grow with each further round of the limit."""
 
 CLIMB = Climb()
-"""The ascent of prices on a graph."""
+"""Settings of the price ascent on a graph."""
 
 FIRST_PART = 0.03
-"""Share of the room and time for the first graph, of which nothing is known."""
+"""Share of memory and time for the first graph, because its size cannot be predicted."""
 
 AT_ONCE = 0.7
-"""Of the rounds that all of the room and the time are good for: so few are tried at once."""
+"""The first graph goes up to the upper bound if this share of the reachable rounds covers it."""
 
 TIME_SHARE = 0.7
-"""Share of the time left for which a graph is started."""
+"""Share of the time left that a graph is expected to use."""
 
 SPARE_ROOM = 5.0
-"""Room of a graph, relative to the nodes expected: one that needs more is abandoned early, and the
-next limit uses what that has shown."""
+"""Most nodes of a graph, relative to the expected number. A graph that needs more is abandoned, and
+the next limit is chosen with that in mind."""
 
 LEAST_STEPS = 32
-"""Number of limits between the first bound and the best schedule if each is worthwhile."""
+"""Most limits tried between the first lower bound and the upper bound: fixes the least step."""
 
 
 class GraphSearch:
-    """Graphs of one machine, in tokens or blocks, that report to an `Interval`.
+    """Path-graph search for one machine, in tokens or blocks, which updates an `Interval`.
 
     Parameters
     ----------
     interval : Interval
-        The solve.
+        The bounds and the best schedule of the solve.
     threads : int
-        Threads of the graphs.
+        Threads that build a graph.
 
     Attributes
     ----------
     growth : GraphGrowth
-        Known sizes of graphs.
+        Sizes of the graphs built so far.
     root_bound, proved : int
-        Largest bounds proved by graphs: without tracking requests, and in all.
+        Largest lower bound proved before any request is tracked, and the largest proved in all.
     """
 
     def __init__(self, interval: Interval, threads: int) -> None:
@@ -87,14 +88,14 @@ class GraphSearch:
         self.root_bound = self.proved = 0
 
     def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
-        """Prove limits that grow towards the upper bound, as far as time and room are likely to do.
+        """Prove growing lower bounds by graphs, while the next graph is likely to fit.
 
         Parameters
         ----------
         prices : tuple[int64 array, int64 array]
-            Prices Q and capacities W of the machine below.
+            State prices Q and capacities W of the relaxed machine in tokens.
         must_stop : Callable[[], bool]
-            Polled throughout; may take what another thread found.
+            Polled throughout. It may also take schedules that another thread found.
         """
         interval = self._interval
         room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
@@ -108,7 +109,7 @@ class GraphSearch:
                 too_large = limit
 
     def next_limit(self, too_large: int) -> int | None:
-        """Return the largest limit that graphs are likely to have room for, if it is worthwhile."""
+        """Return the largest limit whose graph is likely to fit, or None if it gains too little."""
         interval, growth = self._interval, self.growth
         root, last = interval.root_bound or 0, interval.upper_bound - 1
         room, seconds = self._room, TIME_SHARE * interval.clock.seconds_left()
@@ -126,7 +127,7 @@ class GraphSearch:
     def _refine(
         self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
     ) -> bool:
-        """Prove a limit by graphs and learn how they grow; return whether they finished."""
+        """Refine graphs for a limit and record their size. Return whether they were completed."""
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
@@ -153,9 +154,9 @@ class GraphSearch:
 
 
 def run_graphs_once(instance: Instance, limit: int) -> None:
-    """Run the smallest amount of every kind of work on graphs, to compile the kernels.
+    """Run a minimal graph search that calls every kernel, so that all are compiled.
 
-    All prices are 0, so that graphs hold every schedule within the limit on total latency.
+    All prices are 0, so the graphs contain every schedule within the limit on total latency.
     """
     levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
     Q, W = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)

@@ -1,10 +1,11 @@
-"""Total latency at any size: prices of rounds, schedules that follow them, and the program.
+"""Minimise total latency at any size: memory prices, heuristics guided by them, and HiGHS.
 
-The relaxation (`hindsight.rounds.token_relaxation`) gives a bound in integers and prices of the
-machine below. Schedules follow them (`hindsight.schedules.improving`). Where the starts that the
-prices leave are few, HiGHS solves the integer program over them (`hindsight.rounds.program`), while
-schedules are improved in its polls or in a second thread. Under a time limit the clock may break
-the relaxation off; it continues after some cycles of schedules.
+The relaxation (`hindsight.rounds.token_relaxation`) gives an exact lower bound and memory prices
+for one machine in tokens. The prices guide the search for schedules
+(`hindsight.schedules.improving`). If reduced costs leave few starts, HiGHS solves the integer
+program over these starts (`hindsight.rounds.program`). Meanwhile schedules are improved in HiGHS's
+callbacks or in a second thread. If its share of the time ends before the relaxation converges, the
+relaxation continues after some cycles of ruin and recreate.
 """
 
 from __future__ import annotations
@@ -33,44 +34,46 @@ from .program import search_program, starts_left
 from .token_relaxation import TokenRelaxation
 
 RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.25
-"""Relative accuracy of the relaxation, and the share of the time left that it may take at once."""
+"""Relative accuracy of the relaxation, and the share of the time left for each run of it."""
 
 LARGE, LARGE_TOLERANCE = 500, 1e-3
-"""Requests above which the relaxation ends earlier, and then, as where it only guides."""
+"""Requests above which the relaxation uses the second value as its accuracy. It also uses that
+accuracy if it only guides heuristics."""
 
 LARGEST_BESIDE = 500_000
-"""Most memory entries of a program beside which schedules are searched for."""
+"""Most non-zeros in the memory rows of a program that is solved during a search for schedules."""
 
 MOST_PAIRS = 20_000
-"""Most starts on all replicas of a fleet for which the program is solved."""
+"""Most starts, summed over the replicas of a fleet, for which the program is solved."""
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
-"""Share of the time that HiGHS has where it shares a thread with the search for schedules; and the
-seconds that it has to itself first, as what it closes it mostly closes soon."""
+"""Share of the time for HiGHS if it shares one thread with the search for schedules, and the first
+seconds, which HiGHS has for itself: most programs that it solves at all are solved quickly."""
 
 BELOW_SHARE = 0.15
-"""Share of the time left for beams of the machine below, whose order others follow."""
+"""Share of the time left for beam search on the relaxed machine. Its start order guides the search
+for schedules of the problem itself."""
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
-"""Shares of the time left for the program of the machine below and then for that of the problem, in
-blocks or on replicas."""
+"""Shares of the time left for the program of the relaxed machine, and then for the program of the
+problem itself, in blocks or on replicas."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""Cycles of a first search that has no beams, and the most of the time left that they take; and
-cycles of a phase beside the program."""
+"""Cycles of a first search without beams, the largest share of the time left for these cycles, and
+the cycles of each phase that runs while the program is solved."""
 
 
 class LargeMemory:
-    """Solve by the relaxation, schedules and the integer program.
+    """Solver by relaxation, heuristics and the integer program.
 
     Parameters
     ----------
     interval : Interval
-        The solve, with a schedule.
+        The bounds of the solve. It already has a schedule.
     search : Search
-        Its options.
+        Options of the solve.
     method : {"auto", "mip", "beams"}
-        ``"mip"`` leaves schedules to HiGHS, and ``"beams"`` solves no program.
+        With ``"mip"`` only HiGHS looks for schedules. ``"beams"`` does not use HiGHS.
     """
 
     def __init__(self, interval: Interval, search: Search, method: str) -> None:
@@ -78,7 +81,7 @@ class LargeMemory:
         self._improvement = Improvement(interval, search.seed, search.cores)
 
     def run(self) -> None:
-        """Run until proof, time limit or interruption, or until nothing gains any more."""
+        """Run until the bounds meet, the solve must stop, or no method improves them any more."""
         interval, improves = self._interval, self._method != "mip"
         if improves:
             first_schedules(self._improvement, interval)
@@ -99,7 +102,7 @@ class LargeMemory:
             interval.note_stop()
 
     def _solve_programs(self, relaxed: Relaxation) -> None:
-        """Solve the program of the machine below for its bound, and that of the problem itself."""
+        """Solve the program of the relaxed machine, then the program of the problem itself."""
         interval, search = self._interval, self._search
         useful = starts_left(interval, relaxed.prices)
         own = None if useful is None else start_sets(interval.source, useful)
@@ -121,14 +124,14 @@ class LargeMemory:
                 self._search_beside(own, relaxed)
 
     def _place(self, program: Program, values: FloatArray) -> None:
-        """Place requests in the order of a schedule of the machine below."""
+        """Place requests in the order of their starts in a solution for the relaxed machine."""
         starts = program.starts(values).astype(np.float64)
         place_in_order(self._improvement, self._interval, starts)
 
     def _search_beside(
         self, starts: StartSets, relaxed: Relaxation, take: Callable[..., object] | None = None
     ) -> None:
-        """Search the program, and improve schedules in its polls or in a second thread."""
+        """Run HiGHS, and improve schedules in its callbacks or in a second thread."""
         interval, search = self._interval, self._search
         if interval.is_done():
             return
@@ -145,7 +148,7 @@ class LargeMemory:
 
 
 def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
-    """Return the relaxation of the machine below, which reports its bounds."""
+    """Return the relaxation for one machine in tokens, which reports its bounds to ``interval``."""
     is_large = guides or len(interval.source) > LARGE
     return TokenRelaxation(
         interval.problem.below,
@@ -156,7 +159,7 @@ def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxa
 
 
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
-    """Continue a relaxation for a share of the time left, and take the bound that it proves."""
+    """Continue a relaxation for a share of the time left, and record its lower bound."""
     interval.phase = "relaxation"
     left = interval.clock.limit_left()
     relaxation.clock.allow(None if left is None else share * left)
@@ -168,7 +171,7 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
 
 
 def first_schedules(improvement: Improvement, interval: Interval) -> None:
-    """Run the beams of one machine in tokens, else some cycles."""
+    """Find first schedules: by beams for one machine in tokens, else by ruin and recreate."""
     if interval.problem.is_plain:
         improvement.run_first()
     else:
@@ -177,7 +180,11 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 
 
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
-    """Let schedules follow a relaxation: beams at once, of the machine below if not its own."""
+    """Guide the search for schedules by a relaxation.
+
+    Run beams at once. For blocks or replicas they run on the relaxed machine, and the requests are
+    placed in the order of the schedule found.
+    """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
         improvement.run_whole()
@@ -194,13 +201,13 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
 
 
 def place_in_order(improvement: Improvement, interval: Interval, key: FloatArray) -> None:
-    """Place requests in the order of a key, shape (n,), as early as they fit; offer the result."""
+    """Place requests as early as they fit, by ascending sort key, shape (n,); offer the result."""
     if improvement.moves.place(np.argsort(key, kind="stable")):
         interval.offer(improvement.moves.schedule)
 
 
 def _taking_turns(interval: Interval, improve: Callable[[], object]) -> Callable[[], bool]:
-    """Return what HiGHS polls: it improves schedules for their share of the time."""
+    """Return a stop callback for HiGHS that also improves schedules in its share of the time."""
     clock, spent = interval.clock, 0.0
     begun = clock.seconds() + UNDISTURBED
 
@@ -221,7 +228,7 @@ def _improve(
     found: Callable[[Any], object],
     must_stop: Callable[[], bool],
 ) -> None:
-    """Improve schedules in a thread beside that of the solve."""
+    """Improve schedules in a second thread."""
     apart = interval.apart(found, must_stop)
     apart.offer(interval.schedule)
     improve = improver(apart)
@@ -231,7 +238,7 @@ def _improve(
 
 
 def _improver(seed: int, relaxed: Relaxation, interval: Interval) -> Callable[[], object]:
-    """Run a first phase; return what improves the schedule of ``interval`` for a further one."""
+    """Run a first phase of improvement; return a function that runs the next phase."""
     improvement = Improvement(interval, seed)
     follow(improvement, interval, relaxed)
     improvement.run(CYCLES)

@@ -1,30 +1,30 @@
-"""The most requests on time in rounds: prices, schedules, and an integer program.
+"""Maximise the requests on time in rounds: prices, schedules, and an integer program.
 
-A request is on time if it starts by some last round, whatever else its service level says. A
-scheduler may drop late requests, or serve them after all others: either way the same requests can
-be on time, so both conventions have one optimum.
+In rounds every service level amounts to a latest start for each request. A scheduler may drop late
+requests, or serve them after all others. Either way the same requests can be on time, so the
+optimum is the same.
 
 **Bound.** For prices lambda_r >= 0 of a token in round r, let p_i be the least that request i pays
-for a start in time, sum_r lambda_r (s_i + r - t). Requests on time pay M sum_r lambda_r together at
-most, so
+for a start t in time, sum_r lambda_r (s_i + r - t). Requests on time pay M sum_r lambda_r together
+at most, so
 
     requests late >= sum_i min(1, p_i) - M sum_r lambda_r:
 
-the bound of `hindsight.prices.tokens`, with the latency of a start replaced by 0 and a cost
-of 1 for no start. *Proof.* The terms of requests on time are at most what they pay, and those of
-late ones at most 1. [] It is evaluated in integers and rounded up.
+the bound of `hindsight.prices.tokens`, with the latency of each start replaced by 0 and a cost of 1
+for a request that does not start. *Proof.* The terms of requests on time are at most what they pay,
+and those of late ones at most 1. [] It is evaluated in integers and rounded up.
 
-**Gaps.** Where requests arrive far apart, the search runs without most of the rounds between them
-(`hindsight.prices.idle_gaps`, whose blocks these are). *Proof that as many are on time.* Take the
+**Gaps.** If requests arrive far apart, the search removes most of the rounds between them. The
+blocks below are those of `hindsight.prices.idle_gaps`. *Proof that as many are on time.* Take the
 requests of one block that are on time in a schedule, and remove each round after the block's latest
 arrival in which none of them runs. Nothing starts later than before, so all are on time still, and
 they are complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late
 requests also find a place in their block: from E on, one after another if need be.
 
-**Replicas.** The bound is that of one machine with the memory of all: in rounds every schedule of
-the fleet is one of it (`instances.problem.memory_translation.pooled`). The program is exact
-(`hindsight.exact.starts`). Gaps are removed as before: what is said of a block holds on
-each replica.
+**Replicas.** The bound is that of one machine with the memory of all replicas: in rounds every
+schedule of the fleet is also feasible there (`instances.problem.memory_translation.pooled`). The
+integer program models each replica (`hindsight.exact.starts`). Gaps are removed as for one machine,
+because the proof above holds on each replica.
 """
 
 from __future__ import annotations
@@ -61,42 +61,42 @@ from .openings import schedule_on
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Heats of the ascent, in late requests."""
+"""Smoothing temperatures of the dual ascent, in late requests."""
 
 STEPS = 150
-"""Steps of the ascent at each heat."""
+"""Ascent steps at each temperature."""
 
 LARGEST_PROGRAM = 3_000_000
-"""Most non-zeros of the memory rows of all starts in time for which the prices may leave a program
-small enough."""
+"""Most non-zeros in the memory rows of a program with all starts in time. From larger ones, reduced
+costs are not expected to leave a program small enough."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of upper bounds."""
+"""Names of two bounds on late requests: requests late even alone, and the volume of memory."""
 
 ROOM = 2
-"""Rounds that a block of requests keeps after its latest arrival, for each round of its work."""
+"""Rounds kept after the latest arrival of a block, per output token of its requests."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
-"""Shares of the time left: for schedules before the prices, for prices of what runs together, and
-for schedules after them if a program follows."""
+"""Shares of the time left: for schedules before the price ascents, for the ascent of state prices,
+and for schedules after it if an integer program follows."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in prices of what runs together: their heats and steps count rounds."""
+"""Cost of a late request in state prices, whose temperatures and steps are in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factors of the ascent's heats and steps, one for each stage, and iterations of a stage."""
+"""Factors on the temperatures and step sizes of the ascent, by stage, and iterations per stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
-    """Improve the interval until it is as narrow as asked for, or no method gains any more."""
+    """Improve the bounds until their gap is as small as requested or no method improves them."""
     _OnTime(interval, search).run()
 
 
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
-    Late requests are placed by volume. Where rounds are too many to look for a start, they are
-    dealt to the replicas in turn and run one after another at the end.
+    Late requests are placed in the order of their volume. If there are too many rounds to search,
+    they are assigned to the replicas in turn and run one after another at the end.
     """
     problem: Instance = interval.source
     moved = compress(problem, ROOM)
@@ -119,7 +119,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
         place(requests, table, late)
         return schedule_on(problem, table.machines, table.starts + moved.shifts)
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):
-        # One after another, when everybody else is done.
+        # One after another, once the requests on time are complete.
         served = own[starts[own] >= 0]
         end = int((starts[served] + requests.output[served]).max(initial=0))
         for i in late[assignment[late] == replica].tolist():
@@ -129,7 +129,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
 
 
 class _OnTime:
-    """Search among the requests that would be on time alone, in phases."""
+    """Solver for the requests that would be on time if served alone, in phases."""
 
     def __init__(self, interval: Interval, search: Search) -> None:
         problem: Instance = interval.source
@@ -161,7 +161,7 @@ class _OnTime:
             return
         interval.prove(len(interval.source) - self._most_by_volume(), VOLUMES)
         self._place_first()
-        # Small instances need only a bound from here on.
+        # For small instances these schedules are mostly optimal: only the bound is missing.
         self._place(FIRST_SHARE, patient=False)
         if interval.is_done():
             return
@@ -183,9 +183,9 @@ class _OnTime:
             self._place(1.0)
 
     def _place(self, share: float, *, patient: bool = True) -> None:
-        """Search for schedules with a share of the time left, or as long as they improve.
+        """Search for schedules for a share of the time left, or until they no longer improve.
 
-        An impatient search ends with the improvements even if time is left.
+        With ``patient`` False the search stops without improvements even if time is left.
         """
         interval = self._interval
         left = interval.clock.limit_left()
@@ -195,7 +195,7 @@ class _OnTime:
                 self._offer(found.starts, found.machines)
 
     def _place_first(self) -> None:
-        """Offer the best schedule of some orders."""
+        """Offer list schedules for five sort keys."""
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
         for key in (volumes, last, a, volumes / (last + output - a), last - output):
@@ -203,7 +203,7 @@ class _OnTime:
                 self._offer(self._placing.starts, self._placing.machines)
 
     def _offer(self, starts: IntArray, replicas: IntArray) -> None:
-        """Offer the schedule of the requests whose start is not below 0."""
+        """Offer a schedule to the interval, without the requests whose start is -1."""
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
@@ -213,9 +213,9 @@ class _OnTime:
             self._interval.offer(part, served)
 
     def _most_by_volume(self) -> int:
-        """Return how many of the smallest volumes fit between the first arrival and the last end.
+        """Return how many of the smallest volumes fit between the first arrival and the last round.
 
-        At large sizes the time may end before prices say as much.
+        On large instances the time may end before prices prove as good a bound.
         """
         instance = self._below
         rounds = self._rounds - int(instance.arrival_times.min())
@@ -223,12 +223,12 @@ class _OnTime:
         return bisect_right(list(held), instance.memory_limit * rounds)
 
     def _entries(self) -> int:
-        """Return the non-zeros of the memory rows of all starts in time."""
+        """Return the number of non-zeros in the memory rows of a program of all starts in time."""
         counts = self._last - self._instance.arrival_times + 1
         return int((counts * self._instance.output_lengths).sum())
 
     def _ascend(self) -> MemoryPrices | None:
-        """Improve memory prices; return the best, or None if there are too many rounds."""
+        """Improve memory prices by dual ascent; return the best, or None for too many rounds."""
         interval, instance = self._interval, self._below
         rounds = self._rounds
         if rounds > LONGEST_PRICES:
@@ -247,7 +247,7 @@ class _OnTime:
 
         def stepped(x: FloatArray, found: Evaluation) -> bool:
             nonlocal best
-            # A bound is whole, so that most steps change nothing.
+            # Bounds are integers, so most steps do not change them.
             if (
                 best is None
                 or self._hopeless + math.ceil(found.value - 1e-9) > interval.lower_bound
@@ -264,7 +264,10 @@ class _OnTime:
         return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
-        """Return the least number of late requests that memory prices prove, of the able ones."""
+        """Return a lower bound on late requests from memory prices, and these prices in integers.
+
+        Requests that are late even alone do not count.
+        """
         exact = round_prices(prices, self._below)
         costs = PricedCosts(self._below, exact, self._classes)
         least = np.minimum(costs.cheapest(self._last), exact.denominator)
@@ -273,7 +276,7 @@ class _OnTime:
         return late, exact
 
     def _ascend_on_states(self) -> _Late | None:
-        """Improve prices of what runs together; return the bound, or None if M is large."""
+        """Improve state prices by dual ascent; return the best bound, or None if M is too large."""
         interval, instance = self._interval, self._below
         if not fits(instance, self._rounds):
             return None
@@ -300,7 +303,7 @@ class _OnTime:
         return best
 
     def _solve_program(self, late: _Late) -> None:
-        """Solve the integer program over the starts that reduced costs leave."""
+        """Solve the integer program over the starts that reduced-cost fixing leaves."""
         interval = self._interval
         fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
@@ -310,7 +313,7 @@ class _OnTime:
         starts = start_sets(self._instance, allowed, optional=True)
 
         def take(program: Program, values: FloatArray) -> None:
-            # Starts count through the replicas, and are -1 where there is none.
+            # Round t of replica k has index k * rounds + t; -1 marks a request that does not start.
             found = program.starts(values)
             replicas, within = np.divmod(found, starts.rounds)
             self._offer(np.where(found < 0, -1, within), replicas)
@@ -320,16 +323,16 @@ class _OnTime:
 
 @dataclass(frozen=True, eq=False)
 class _Late:
-    """Lower bound on late requests, and the payment of each start, in whole units.
+    """Lower bound on late requests, and the priced cost of each start, in integer units.
 
     Attributes
     ----------
     unit : int
         Cost of a late request.
     paid : int
-        What requests on time pay together at most.
+        Upper bound on the sum of the priced costs of all requests on time.
     costs : list[int64 array]
-        Payments of each request's starts in time, from its arrival on.
+        Priced costs of the starts in time of each request, from its arrival on.
     """
 
     unit: int
@@ -338,12 +341,12 @@ class _Late:
 
     @classmethod
     def by_memory(cls, instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-        """Charge memory in each round."""
+        """Return the bound of memory prices."""
         priced = PricedCosts(instance, prices, without_latency(instance))
         costs = []
         for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
             _, own = priced.of(i)
-            # After the last price a start costs what the last one does.
+            # All starts after the last price cost the same.
             places = np.minimum(np.arange(final - arrival + 1), len(own) - 1)
             costs.append(own[places])
         paid = instance.memory_limit * sum(prices.numerators.tolist())
@@ -351,7 +354,7 @@ class _Late:
 
     @classmethod
     def by_states(cls, instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
-        """Charge what a request holds and has to go, at each epoch."""
+        """Return the bound of state prices: by memory held and rounds left, at each epoch."""
         s, o, a, _ = instance.columns
         Q, W = ascent.integer_prices()
         P, _ = start_values(Q, s, o, a)
@@ -362,25 +365,25 @@ class _Late:
         return cls(LATE_ROUNDS * SCALE, sum(W.tolist()), costs)
 
     def least(self, costs: IntArray) -> int:
-        """Return the term of a request in the bound."""
+        """Return the term of a request in the bound, given the costs of its starts."""
         return min(self.unit, int(costs.min()))
 
     @cached_property
     def value(self) -> int:
-        """Return the bound in units."""
+        """Return the lower bound on late requests, times `unit`, not rounded."""
         return sum(map(self.least, self.costs)) - self.paid
 
     @property
     def bound(self) -> int:
-        """Return the bound in requests."""
+        """Return the lower bound on late requests, rounded up."""
         return max(0, -(-self.value // self.unit))
 
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
-        """Return the starts of each request that a schedule with so many late ones can use.
+        """Return the starts of each request that a schedule with ``late`` late requests can use.
 
-        A schedule has at least as many late requests as the bound, plus what its starts cost above
-        their terms in it. Starts with which that exceeds ``late`` are left out (reduced-cost
-        fixing).
+        The late requests of a schedule are at least the bound plus the reduced costs of its starts:
+        their costs less the terms of their requests in the bound. A start is left out if its
+        reduced cost alone raises this sum above ``late`` (reduced-cost fixing).
         """
         slack = late * self.unit - self.value
         return [

@@ -1,4 +1,4 @@
-"""First intervals of a solve in rounds: list schedules, and bounds that need no solver."""
+"""First bounds in rounds: list schedules, and lower bounds computed without an LP solver."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
 FIRST_LIST_SECONDS = 5.0
-"""Seconds that the first list schedule of many requests may take beyond a time limit."""
+"""Seconds that the first list schedule of a large instance may take, even beyond the time limit."""
 
 
 def in_source(schedule: Any, source: Instance) -> Any:
-    """Return the same rounds as a schedule of another instance with the same outputs."""
+    """Return the schedule with the same rounds for ``source``, which has the same outputs."""
     if schedule.problem is source:
         return schedule
     return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
 
 
 def open_latency(interval: Interval, start: Any) -> None:
-    """Find a first interval around total latency, with or without preemption.
+    """Find first bounds on total latency, with or without preemption.
 
     Mean busy times hold with preemption too. The bound (`hindsight.prices.volume`) relaxes a
     schedule to one in which a round serves at most M units of volume, request i owning v_i = sum of
@@ -53,9 +53,9 @@ def open_latency(interval: Interval, start: Any) -> None:
     Parameters
     ----------
     interval : Interval
-        An interval without a schedule.
+        Receives the bounds. It has no schedule yet.
     start : Schedule, PreemptiveSchedule, FleetSchedule or None
-        A feasible schedule.
+        A feasible schedule given by the user.
     """
     source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
     is_large = len(source) > THOROUGH_UP_TO
@@ -66,7 +66,7 @@ def open_latency(interval: Interval, start: Any) -> None:
             interval.offer(_quick_schedule(interval))
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # If the time is up already, no further list schedule is started.
+    # If the time is up, no further list schedule is started.
     if not (is_large and stop()) and not interval.is_proved:
         _offer_lists(interval)
     if interval.problem.preemption == "keep":
@@ -80,7 +80,7 @@ def open_latency(interval: Interval, start: Any) -> None:
 def _quick_schedule(interval: Interval) -> Any:
     """Return one schedule, in seconds even for millions of requests.
 
-    A list schedule that has used up the time limit ends after `FIRST_LIST_SECONDS`.
+    Beyond the time limit, list scheduling stops after `FIRST_LIST_SECONDS`.
     """
     source, clock = interval.source, interval.clock
     if source.replicas > 1:
@@ -96,7 +96,7 @@ def _quick_schedule(interval: Interval) -> Any:
 
 
 def _offer_lists(interval: Interval) -> None:
-    """Offer the list schedules of a machine, or those placed in some orders on a fleet."""
+    """Offer list schedules to the interval, of one machine or of a fleet."""
     source, stop = interval.source, interval.clock.must_stop
     above = restricted(source)
     if source.replicas == 1:
@@ -120,20 +120,20 @@ def _offer_lists(interval: Interval) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LastBlock:
-    """The requests after the last idle gap, moved to round 0: they decide the makespan.
+    """The requests after the last idle gap, moved to round 0: they determine the makespan.
 
-    What arrives before such a gap can be complete before it ends whatever happens later
-    (`hindsight.prices.idle_gaps`), so the least makespan is that of the last block alone, plus
+    Requests that arrive before the gap can be complete before its end
+    (`hindsight.prices.idle_gaps`). So the least makespan is that of the last block alone, plus
     `offset`.
 
     Attributes
     ----------
     original : Instance
-        The instance.
+        The whole instance.
     instance : Instance
-        The instance of the last block.
+        The instance with the requests of the last block only.
     offset : int
-        Rounds by which the block was moved.
+        Rounds by which the block was moved towards 0.
     """
 
     original: Instance
@@ -158,14 +158,15 @@ class LastBlock:
         return cls(original, moved, offset, last, earlier)
 
     def moved(self, start: Any) -> Any:
-        """Return the part of a schedule in the last block."""
+        """Return the last block's part of a schedule of the whole instance."""
         starts = start.start_times[self.last] - self.offset
         return schedule_on(self.instance, _machines(start)[self.last], starts)
 
     def restore(self, schedule: Any) -> Any:
-        """Return the schedule with what arrives earlier, one after another on each machine.
+        """Return a schedule of all requests from a schedule of the last block.
 
-        That never idles while anything waits, so it ends before the last block.
+        Earlier requests run one after another on each machine. They are complete before the last
+        block, because no machine idles while a request waits.
         """
         if self.instance is self.original:
             return schedule
@@ -180,7 +181,7 @@ class LastBlock:
 
     @property
     def latest(self) -> int:
-        """Return the rounds by which the block was moved."""
+        """Return the number of rounds by which the block was moved."""
         return self.offset
 
 
@@ -192,7 +193,7 @@ def _machines(schedule: Any) -> IntArray:
 def schedule_on(
     instance: Instance, machines: IntArray, starts: IntArray
 ) -> Schedule | FleetSchedule:
-    """Return a schedule of one machine, or of a fleet where there are replicas."""
+    """Return the schedule with these starts: a `FleetSchedule` if there are several replicas."""
     if instance.replicas == 1:
         return Schedule(instance, starts)
     return FleetSchedule.from_starts(instance, machines, starts)
@@ -202,11 +203,11 @@ LARGE_FIRST = (
     lambda request: -request.output_length,
     lambda request: -request.peak_memory,
 )
-"""Priorities that put the longest and the largest requests first."""
+"""Priorities: longest output first, and largest peak memory first."""
 
 
 def open_makespan(interval: Interval, start: Any) -> None:
-    """Find a first interval around the least makespan; ``start`` is a schedule or None."""
+    """Find first bounds on the least makespan; ``start`` is a feasible schedule or None."""
     bound = makespan_lower_bound(interval.problem.below)
     schedules = _makespan_schedules(interval)
     for schedule in schedules if start is None else chain([start], schedules):
@@ -218,9 +219,10 @@ def open_makespan(interval: Interval, start: Any) -> None:
 
 
 def _makespan_schedules(interval: Interval) -> Iterator[Any]:
-    """Yield schedules of lists one by one, also longest first and largest first.
+    """Yield list schedules one by one, also with the longest and the largest requests first.
 
-    Once the time is up they end, after one at least. Many requests then run one after another.
+    At least one schedule is yielded even if the time is up. For many requests, that schedule then
+    runs them one after another.
     """
     source, stop = interval.source, interval.clock.must_stop
     above, is_thorough = restricted(source), len(source) <= THOROUGH_UP_TO

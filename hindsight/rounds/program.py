@@ -1,11 +1,11 @@
-"""The integer program in HiGHS, over the starts that reduced costs allow.
+"""The integer program in HiGHS, over the starts that reduced-cost fixing leaves.
 
-`hindsight.exact.program` counts how many requests of a class start when, on a machine or on every
-replica, in tokens or in blocks. Prices of its relaxation (`hindsight.rounds.token_relaxation`)
-leave out every start that no schedule as good as the best one known can use: a start whose priced
-cost exceeds the cheapest by more than the gap belongs to worse schedules of the machine below, so
-to worse schedules here. The bounds of HiGHS's search are those of floating-point arithmetic, so
-they are not certified.
+The variables of `hindsight.exact.program` count the requests of each class that start in each
+round, on a machine or on every replica, in tokens or in blocks. The prices of its relaxation
+(`hindsight.rounds.token_relaxation`) exclude starts. If the priced cost of a start exceeds the
+request's cheapest start by more than the gap, then every schedule with this start is worse than the
+incumbent on the relaxed machine, and so also on the given machines. HiGHS computes its bounds in
+floating point, so they are not certified.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Most memory entries of a program for each second left, and of any: HiGHS gains nothing from
-larger ones."""
+"""Most non-zeros in the memory rows of a program: per second left, and in all. HiGHS gains nothing
+on larger programs."""
 
 LONGEST_SEARCH = 900.0
-"""Most seconds of a search beside another one, as HiGHS's tree has no limit on memory."""
+"""Most seconds of HiGHS if another search runs too: the size of its search tree is not limited."""
 
 LARGEST_PROBE = 2_000_000
-"""Most starts in a tested horizon for which a program is built."""
+"""Most starts within a tested makespan for which a program is built."""
 
 Take = Callable[[Program, FloatArray], object]
-"""Uses the program and the values of a solution."""
+"""Callback with the program and the variable values of a solution."""
 
 
 def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | None:
-    """List the starts on one machine that a schedule as good as the best one known can use.
+    """List the starts on the relaxed machine that a schedule as good as the incumbent can use.
 
     Parameters
     ----------
     interval : Interval
-        The solve.
+        The bounds and the best schedule of the solve.
     prices : MemoryPrices
-        Prices of the machine below.
+        Memory prices of the relaxed machine in tokens.
 
     Returns
     -------
     list[int64 array] or None
-        The starts of each request; None where requests and rounds are too many.
+        The starts of each request; None if there are too many requests and rounds.
     """
     below = interval.problem.below
     latest = max(int(below.arrival_times.max() + below.output_lengths.sum()), interval.horizon)
@@ -71,21 +71,21 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
 def starts_left_by_states(
     interval: Interval, prices: tuple[IntArray, IntArray], starts: list[IntArray]
 ) -> list[IntArray]:
-    """Return those of the starts that a schedule as good as the best one known can use.
+    """Return the starts that state prices leave for schedules as good as the incumbent.
 
     Parameters
     ----------
     interval : Interval
-        The solve.
+        The bounds and the best schedule of the solve.
     prices : tuple[int64 array, int64 array]
-        Prices Q of what runs together on a replica, in tokens, and capacities W.
+        State prices Q of a replica, in tokens, and capacities W.
     starts : list[int64 array]
-        Starts of each request.
+        Starts of each request from which to choose.
     """
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # Past the last price only latency grows.
+    # After the last price only latency grows.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)
@@ -104,26 +104,26 @@ def search_program(
     take: Take | None = None,
     base: int = 0,
 ) -> None:
-    """Solve the program over ``starts`` from the best schedule, and report results.
+    """Solve the program over ``starts``, warm-started from the incumbent; report to ``interval``.
 
-    ``starts`` must hold every schedule that is better than the best one known, so that the bound of
-    the program, capped by the upper bound, is a bound on the optimum. A program that is too large
-    for the time left is not built.
+    ``starts`` must contain the starts of every schedule better than the incumbent. So the lower
+    bound of the program, capped at the upper bound, is a lower bound on the optimum. A program that
+    is too large for the time left is not built.
 
     Parameters
     ----------
     interval : Interval
-        The solve.
+        The bounds and the best schedule of the solve.
     search : Search
-        Its options.
+        Options of the solve.
     starts : StartSets
-        The starts.
+        Allowed starts of each class of requests.
     must_stop : Callable[[], bool] or None, default None
-        Polled in place of the solve's clock; HiGHS then has one thread and `LONGEST_SEARCH`.
+        Polled instead of the solve's clock; HiGHS then has one thread and `LONGEST_SEARCH`.
     take : Take or None, default None
-        Uses each better solution, if it is not a schedule of the solve to be offered.
+        Called with each better solution. None offers its schedule to ``interval``.
     base : int, default 0
-        Cost beyond that of the program.
+        Constant cost that the program leaves out.
 
     Raises
     ------
@@ -146,12 +146,12 @@ def search_program(
         if found.values is not None:
             use(program, found.values)
         if found.bound is not None:
-            # Schedules that are no better need not be in the program.
+            # Schedules no better than the incumbent may be missing from the program.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
     def kept(part: Callable[..., Any]) -> Callable[..., Any]:
-        # An exception must not travel through HiGHS: it is kept, and the search stops.
+        # An exception must not pass through HiGHS: store it and stop the search.
         def run(*given: Any) -> Any:
             try:
                 return part(*given)
@@ -178,19 +178,19 @@ def search_program(
     if result.termination == "infeasible" or (
         result.termination == "optimal" and least is not None and least >= interval.upper_bound
     ):
-        # HiGHS stops at a gap below one, which between integers is no gap.
+        # HiGHS stops at a gap below 1. Costs are integers, so the gap is closed.
         interval.prove(interval.upper_bound, PROGRAM, certified=False)
     interval.note_stop()
 
 
 def close_makespan(interval: Interval, search: Search) -> None:
-    """Close the interval around the least makespan, as far as time and size allow.
+    """Close the gap of the least makespan, as far as time and size allow.
 
     A schedule completes by round T iff the integer program restricted to starts that complete by T
-    has a point; so bisection over T needs no objective ([W25] Theorem EC.2), and each answer moves
+    is feasible; so bisection over T needs no objective ([W25] Theorem EC.2), and each answer moves
     one of the two bounds. The lower bound is tested first, because it is often attained; then the
-    middle. The program whose objective is the makespan is `build_model(..., goal="makespan")`; its
-    relaxation says next to nothing.
+    middle. `build_model(..., goal="makespan")` builds the program whose objective is the makespan.
+    The bound of its relaxation is very weak.
 
     Raises
     ------
@@ -213,9 +213,9 @@ def close_makespan(interval: Interval, search: Search) -> None:
 
 
 def _probe(interval: Interval, search: Search, starts: StartSets) -> bool:
-    """Ask HiGHS for a schedule that completes by the horizon of ``starts``; False if undecided."""
+    """Look for a schedule within the rounds of ``starts`` by HiGHS; return False if undecided."""
     program = Program(starts)
-    # Any feasible point will do.
+    # Any feasible point suffices.
     linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
     result = solve_linear(
         linear,

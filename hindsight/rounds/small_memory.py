@@ -1,25 +1,27 @@
-"""Total latency where memory is small: prices of what runs together, and searches they prune.
+"""Minimise total latency for small memory limits: state prices, and exact searches they prune.
 
-Phase after phase, each with twice the work of the one before: improve schedules, improve prices of
-what runs together (`hindsight.prices.state_ascent`, begun from a few state tables), which bound the
-optimum in exact integers (`hindsight.prices.states`), then search exactly:
+The solve runs in phases, each with twice the work of the one before. A phase first improves
+schedules. Then it improves state prices by dual ascent (`hindsight.prices.state_ascent`, started
+from a few state tables). They prove a lower bound in exact integers (`hindsight.prices.states`).
+Then it searches exactly, by up to three methods:
 
-* partial schedules under growing budgets (`hindsight.exact.states`), of one machine in tokens: an
-  exhausted budget is a proof that no schedule stays within it;
-* graphs of paths (`hindsight.rounds.graphs`), of one machine in tokens or blocks;
-* the integer program (`hindsight.rounds.program`), in blocks or on replicas, where the starts that
-  the prices leave are few.
+* partial schedules within growing budgets of total latency (`hindsight.exact.states`), for one
+  machine in tokens: if a budget is exhausted, no schedule has a total latency within it;
+* path graphs (`hindsight.rounds.graphs`), for one machine in tokens or blocks;
+* the integer program (`hindsight.rounds.program`), in blocks or on replicas, if reduced costs
+  leave few starts.
 
-Prices are those of the problem in tokens, with its replicas: what is active on each of K replicas
-is a configuration of its memory, so K times the heaviest one is paid at most.
+The prices are those of the problem in tokens, with its replicas. The requests that run on a replica
+form a configuration that fits into its memory, so K replicas pay at most K times the price of the
+heaviest configuration.
 
-Schedules of one machine in tokens come from annealed orders (`hindsight.schedules.orders`), and
-unless requests are few from ruin and recreate (`hindsight.schedules.improving`), all others from
-the latter. Work is counted in moves, steps and states, not in seconds, so that a solve that
-ends with a proof takes the same course on every machine. There are two exceptions. Cycles of ruin
-and recreate have a share of the time. With two threads and more than a few requests, one of them
-improves schedules throughout, while the other one improves prices and searches exactly. Then the
-course depends on the machine, but nothing that is proved does.
+For one machine in tokens, schedules come from annealed orders (`hindsight.schedules.orders`), and
+unless there are few requests also from ruin and recreate (`hindsight.schedules.improving`). For all
+other problems they come from ruin and recreate. Work is counted in moves, steps and states, not in
+seconds, so a solve that ends with a proof takes the same course on every computer. There are two
+exceptions. Ruin and recreate gets a share of the time. With two threads and more than a few
+requests, one thread improves schedules all the time, while the other improves prices and searches
+exactly. Then the course depends on the computer, but every bound is still proved.
 """
 
 from __future__ import annotations
@@ -53,63 +55,68 @@ from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, to
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Annealing moves of the first phase, and moves between two polls of the clock."""
+"""Annealing moves in the first phase, and moves between two polls of the clock."""
 
 RUIN_SHARES, OTHER_SHARES = (0.05, 0.25), (0.4, 0.5)
-"""Shares of the time for cycles of ruin and recreate: of a single thread, whose prices and exact
-search pause for them, and of a thread beside these. Orders are annealed beside them on one machine
-in tokens, and nowhere else."""
+"""Shares of the time for ruin and recreate: in the only thread, where prices and exact search pause
+meanwhile, and in a second thread. The first pair is for one machine in tokens, where orders are
+annealed too. The second pair is for all other problems."""
 
 FEWEST_RUINED = 36
-"""Fewest requests with such cycles on one machine in tokens: of fewer, annealing finds as good
-schedules."""
+"""Fewest requests for which ruin and recreate runs on one machine in tokens: with fewer, annealing
+finds equally good schedules."""
 
 STATES, SEARCHED_STATES, MOST_STATES = 150_000, 150_000, 1_500_000
-"""States of the exact search in its first phase, and most in any, as graphs handle the rest; and
-most of one epoch for up to 64 requests, proportionally fewer for more: about a gigabyte."""
+"""States of the exact search in its first phase, and most states in any phase, because graphs
+handle the rest. Last, most states of one epoch for up to 64 requests, and proportionally fewer for
+more requests: about a gigabyte."""
 
 FEW_REQUESTS = 28
-"""Most requests for which the exact search may well close the gap."""
+"""Most requests for which the exact search is likely to close the gap."""
 
 WORTHWHILE_GAIN = 0.001
 """Gain of the root bound, relative to the upper bound, for which prices get twice the work."""
 
 FIRST_STEP = 0.002
-"""First step of the budget above the root bound, relative to the upper bound."""
+"""First step of the budget above the lower bound, relative to the upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
-"""Steps of the ascent in the first phase at each width, and the number of consecutive epochs that
-share prices at first, of more than a few requests, but at most one in `LEAST_SHARES` of all epochs.
-It is halved until each has its own: most of the bound comes in a third of the time."""
+"""Ascent steps at each width in the first phase, and the first width. The width is the number of
+consecutive epochs that share prices. It is at most the number of epochs over `LEAST_SHARES`, and 1
+for few requests. It is halved until each epoch has its own prices: this proves most of the bound in
+a third of the time."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Heats and steps of the ascent by phase, as shares of the first; the last holds for the rest."""
+"""Factors on the temperatures and step sizes of the ascent, by phase; the last one holds for all
+later phases."""
 
 RESUMED = 2
-"""Phases by which an ascent from good prices is ahead of one from tables."""
+"""Phases of `FADES` that an ascent from given prices skips."""
 
 LEAST_SHARES = 32
-"""Least number of shares of all epochs: fewer miss most of the bound where all is done soon."""
+"""Fewest groups of epochs that share prices: with fewer, most of the bound is lost on instances
+with few rounds."""
 
 MANY_ALIKE = 4
-"""Requests for each kind, in the mean, with which there are few partial schedules: the search then
-proves more under the first prices, in a moment, than prices gain in seconds."""
+"""Mean number of identical requests from which there are few partial schedules. The exact search
+under the first prices then proves more in a moment than the price ascent does in seconds."""
 
 SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""Gain of the root bound in a phase, relative to the upper bound, above which there are no large
-graphs, as every hundredth that prices close makes graphs several times smaller; and the most nodes
-of graphs before the second phase of prices."""
+"""Gain of the root bound in a phase, relative to the upper bound, above which no large graph is
+built, because each hundredth of the gap that prices close makes graphs several times smaller. Then
+the most nodes of a graph before the second phase of the price ascent."""
 
 CONVERGED = 0.002
 """Gain of the root bound in a phase, relative to the upper bound, below which later phases keep
 their prices: graphs gain more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
-"""Share of the time left for the program, and idle phases that end a solve without a time limit."""
+"""Share of the time left for the integer program, and the number of phases without gain that end a
+solve without a time limit."""
 
 
 def refusal(interval: Interval) -> str | None:
-    """Return why prices of what runs together cannot be used, or None if they can."""
+    """Return why state prices cannot be used, or None if they can."""
     if interval.source.is_weighted:
         return "counts every request alike: it takes no weights"
     if fits(relaxed(interval.source), interval.schedule.makespan):
@@ -118,16 +125,16 @@ def refusal(interval: Interval) -> str | None:
 
 
 class SmallMemory:
-    """Solve by the phases of this module, which report to an `Interval` with a schedule.
+    """Solver by the phases of this module, which updates an `Interval` with a schedule.
 
     Parameters
     ----------
     interval : Interval
-        The solve, with a schedule.
+        The bounds of the solve. It already has a schedule.
     search : Search
-        Its options.
+        Options of the solve.
     prices : StatePrices or None, default None
-        Good prices, from which the ascent starts; None if there are none.
+        State prices given by the user, from which the ascent starts; None if there are none.
     """
 
     def __init__(
@@ -143,7 +150,7 @@ class SmallMemory:
         self._is_ruined = n >= FEWEST_RUINED or not self._is_plain
         kinds = len(request_classes(self._in_tokens).counts)
         self._has_few_kinds = MANY_ALIKE * kinds <= n
-        # Of few requests the best schedule is found at once: what takes long are the proofs.
+        # With few requests the best schedule is found at once: only the proofs take long.
         self._is_alone = search.cores == 1 or self._has_few_requests
         self._orders: OrderSearch | None = None
         self._states: StateSearch | None = None
@@ -158,14 +165,14 @@ class SmallMemory:
         self._known_prices, self._priced_bound = prices, 0
         self._step = max(1, round(FIRST_STEP * interval.upper_bound))
         self._moves, self._ruin_seconds, self._is_programmed = MOVES, 0.0, False
-        # Before the first phase nothing is settled.
+        # Before the first ascent the prices count as not converged.
         self._gain: float = math.inf
         self._must_stop = self._poll_alone
 
     def run(self) -> None:
-        """Run phases until proof, time limit or interruption, or until nothing here goes on.
+        """Run phases until the bounds meet, the solve must stop, or no phase gains anything.
 
-        With two threads and many requests, one of them improves schedules throughout.
+        With two threads and many requests, one thread improves schedules all the time.
         """
         try:
             with self._schedules_beside(few_requests=False):
@@ -195,7 +202,7 @@ class SmallMemory:
                 self._exhaust(states)
             self._moves *= 2
             states *= growth
-            # Prices that have settled are not worth twice the work, but the search is.
+            # Prices that hardly improve are not worth twice the work, but the search is.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -206,7 +213,7 @@ class SmallMemory:
 
     @contextmanager
     def _schedules_beside(self, *, few_requests: bool) -> Iterator[None]:
-        """Improve schedules in a further thread, if there are two and so many requests."""
+        """Improve schedules in a second thread, if allowed and if requests are as few as stated."""
         is_alone = self._options.cores == 1 or few_requests != self._has_few_requests
         if is_alone or self.interval.is_done():
             yield
@@ -221,7 +228,7 @@ class SmallMemory:
         self.interval.note_stop()
 
     def _poll_alone(self) -> bool:
-        """Give schedules their share of the time, then tell whether to stop."""
+        """Improve schedules in their share of the time, then return whether to stop."""
         if self._is_alone:
             self._ruin_and_recreate(self.interval)
         return self.interval.is_done()
@@ -229,7 +236,7 @@ class SmallMemory:
     def _improve_schedules(
         self, found: Callable[[Any], object], must_stop: Callable[[], bool]
     ) -> None:
-        """Anneal, and ruin and recreate, in turn, in a second thread."""
+        """Alternate annealing with ruin and recreate in a second thread."""
         apart = self.interval.apart(found, must_stop)
         moves = self._moves
         while not apart.clock.must_stop():
@@ -239,8 +246,8 @@ class SmallMemory:
             moves *= 2
 
     def run_each_part_once(self) -> None:
-        """Run the smallest amount of every kind of work, to compile the kernels."""
-        # Also where the first prices are a proof.
+        """Run a minimal amount of every kind of work, to compile the kernels."""
+        # Run also if the first prices prove optimality.
         self._must_stop = never
         self._anneal(MOVE_SLICE, self.interval)
         self._start_prices()
@@ -260,13 +267,16 @@ class SmallMemory:
                 interval.offer(Schedule(self.source, orders.best_starts))
 
     def _relax(self) -> None:
-        """Solve the linear relaxation, whose prices guide ruin and recreate and the program."""
+        """Solve the linear relaxation. Its prices guide ruin and recreate and the program."""
         if self._is_ruined and not self.interval.is_done():
             relaxation = token_relaxation(self.interval, guides=True)
             self._relaxed = relax_further(relaxation, self.interval, 0.5)
 
     def _ruin_and_recreate(self, interval: Interval) -> None:
-        """Run beams once, then cycles for their share of the time, always on the same interval."""
+        """Run beams once, then ruin-and-recreate cycles for their share of the time.
+
+        All calls must pass the same interval.
+        """
         if not self._is_ruined:
             return
         while not interval.is_done() and self._is_turn_of_cycles(interval):
@@ -283,7 +293,7 @@ class SmallMemory:
             interval.phase = phase
 
     def _is_turn_of_cycles(self, interval: Interval) -> bool:
-        """Whether cycles have had less than their share; a new relaxation is followed at once."""
+        """Return whether ruin and recreate has had less than its share, or has a new relaxation."""
         improvement = self._improvement
         if self._relaxed is not None and not (improvement and improvement.is_guided):
             return True
@@ -292,11 +302,11 @@ class SmallMemory:
         alone, beside = RUIN_SHARES if self._is_plain else OTHER_SHARES
         if interval is not self.interval:
             return self._ruin_seconds <= beside * interval.clock.seconds()
-        # Within the first second, prices gain more.
+        # In the first second the price ascent gains more.
         return self._ruin_seconds <= alone * (interval.clock.seconds() - self._is_plain)
 
     def _start_prices(self) -> None:
-        """Begin from known prices, or from those of a few tables, and evaluate them exactly."""
+        """Start the ascent from given prices, or from a few state tables; evaluate them exactly."""
         self._ascent = StateAscent(
             self._in_tokens,
             self.interval.schedule.makespan,
@@ -305,17 +315,17 @@ class SmallMemory:
             must_stop=self._must_stop,
         )
         width = 1
-        # Of few requests the exact search decides, which wants the finest prices.
+        # With few requests the exact search decides, and it needs the finest prices.
         if self._known_prices is None and not self._has_few_requests:
             width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root(self._ascent)
         self._ascent.share(width)
 
     def _improve_prices(self, work: int) -> None:
-        """Run an ascent and evaluate its prices exactly; note the gain since the last one.
+        """Run an ascent, evaluate its prices exactly, and record the gain in the root bound.
 
-        What the first prices prove is a gain of the first ascent. After a small gain the prices
-        stay as they are.
+        The bound of the first prices counts as gain of the first ascent. After a small gain the
+        prices stay as they are.
         """
         ascent, before = self._ascent, self._priced_bound
         if ascent is None or self._gain <= CONVERGED * self.interval.upper_bound:
@@ -340,23 +350,23 @@ class SmallMemory:
         is_better = interval.root_bound is None or bound > interval.root_bound
         if is_better:
             interval.root_bound = bound
-            # Paths may have proved more.
+            # Path graphs may have proved a larger bound.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
-        # An earlier search of the same solve may have proved more at its root.
+        # An earlier method of this solve may have proved a larger root bound.
         if is_better or self._root is None:
             self._root = Q, W
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
 
     def _exhaust(self, states: int) -> None:
-        """Search partial schedules, then build graphs as large as this phase has room for."""
+        """Search partial schedules, then path graphs or the integer program if prices converged."""
         interval = self.interval
         self._exhaust_states(min(states, SEARCHED_STATES))
         if self._root is None or self._gain == math.inf or interval.is_done():
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
-            # In the first phase everything counts as gain.
+            # In the first phase the whole root bound counts as gain.
             is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
@@ -366,7 +376,7 @@ class SmallMemory:
         self._search_program()
 
     def _exhaust_states(self, states: int) -> None:
-        """Exhaust growing budgets until ``states`` are spent; the first step adapts."""
+        """Search within growing budgets until ``states`` states are used; adapt the first step."""
         interval, step = self.interval, self._step
         while self._states is not None and states > 0 and not interval.is_done():
             budget = min(interval.lower_bound + step - 1, interval.upper_bound - 1)
@@ -378,14 +388,14 @@ class SmallMemory:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # Nothing is left within the budget except, perhaps, the optimum just found.
+            # No schedule within the budget is left except, perhaps, the optimum just found.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step
             step *= 2
 
     def _search_program(self) -> None:
-        """Solve the integer program once, over the starts that all prices leave."""
+        """Solve the integer program once, over the starts that memory and state prices leave."""
         interval, relaxed = self.interval, self._relaxed
         if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():
             return

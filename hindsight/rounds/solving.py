@@ -1,16 +1,16 @@
-"""Solve in rounds: a first interval, what closes it, and user-defined bounds.
+"""Solve in rounds: first bounds, methods that close the gap, and user-defined bounds.
 
-Idle gaps cost rounds but need no decisions. Total latency is minimised without them, with or
-without preemption (`hindsight.prices.idle_gaps`); the makespan depends only on what follows the
-last of them (`hindsight.rounds.openings`).
+Idle gaps cost rounds but need no decisions. Total latency is minimised without these gaps, with or
+without preemption (`hindsight.prices.idle_gaps`). The makespan depends only on the requests after
+the last gap (`hindsight.rounds.openings`).
 
-**Bounds** rest on the machine below (`hindsight.outcomes.problem.Problem.below`). With K replicas,
-what all of them hold in a round is at most K M, so every schedule of the fleet is one of a machine
-with K times the memory (`instances.problem.memory_translation.pooled`). In blocks, every schedule
-is one of an instance in tokens (`instances.problem.memory_translation.relaxed`). So no bound of the
-machine below, and nothing that proves it, exceeds the optimum; the same holds of schedules that may
-stop requests, and of the makespan. No optimum needs more replicas than requests: the others stay
-empty.
+**Bounds** are computed for the relaxed machine (`hindsight.outcomes.problem.Problem.below`). K
+replicas hold at most K M tokens in a round, so every schedule of the fleet is also feasible on a
+machine with K times the memory (`instances.problem.memory_translation.pooled`). Every schedule in
+blocks is also feasible for an instance in tokens (`instances.problem.memory_translation.relaxed`).
+So every lower bound for the relaxed machine is a lower bound for the problem, with the same proof.
+This also holds with preemption, and for the makespan. No optimum needs more replicas than requests:
+the others stay empty.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .small_memory import SmallMemory, refusal
 from .stops import Preemptive
 
 METHODS = ("auto", "paths", "mip", "beams")
-"""Names of the methods of total latency."""
+"""Names of the methods that minimise total latency."""
 
 
 def checked_method(method: Any, problem: Problem) -> str:
@@ -48,9 +48,9 @@ def checked_method(method: Any, problem: Problem) -> str:
     Raises
     ------
     UnknownNameError
-        There is no such method; the message lists the known ones.
+        No method has this name; the message lists the known names.
     InvalidValueError
-        It does not minimise the goal.
+        The method does not minimise the goal.
     """
     name: str = as_name(method, None, "method")
     if name not in METHODS:
@@ -65,18 +65,18 @@ def checked_method(method: Any, problem: Problem) -> str:
 def solve_in_rounds(
     problem: Problem, search: Search, method: str, bounds: tuple[OwnBound, ...]
 ) -> Result:
-    """Solve an instance for its total latency or makespan.
+    """Minimise the total latency or the makespan of an instance.
 
     Parameters
     ----------
     problem : Problem
-        The problem.
+        The instance, its goal and its preemption.
     search : Search
-        The search options, checked.
+        Search options, already checked.
     method : str
         Name of a method that minimises the goal.
     bounds : tuple[OwnBound, ...]
-        User-defined bounds, of a machine in tokens.
+        User-defined bounds, for one machine in tokens.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def solve_in_rounds(
     if interval.proof is not None and isinstance(moved, CompressedInstance):
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
-        # The search proved no more than these prices do.
+        # The search proved no larger bound than these prices.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     schedule: Any = moved.restore(interval.schedule)
     if used is not given:
@@ -118,7 +118,7 @@ def solve_in_rounds(
 
 
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
-    """Run what closes the interval around the goal, as far as it can."""
+    """Run the method for the goal, to close the gap as far as possible."""
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
     reason = refusal(interval) if is_latency and method in ("auto", "paths") else ""
@@ -137,7 +137,7 @@ def _close(interval: Interval, search: Search, method: str, prices: StatePrices 
 
 
 def on_fleet(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
-    """Return the same schedule on another number of replicas, those in use first."""
+    """Return the schedule on the replicas of ``instance``, numbered with replicas in use first."""
     order = sorted(range(len(schedule.parts)), key=lambda k: schedule.parts[k] is None)
     parts = [schedule.parts[k] for k in order[: instance.replicas]]
     parts += [None] * (instance.replicas - len(parts))
@@ -147,7 +147,7 @@ def on_fleet(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
 def _take_bounds(
     bounds: tuple[OwnBound, ...], instance: Instance, interval: Interval
 ) -> tuple[int, Proof] | None:
-    """Apply the user-defined bounds by kind, claims or prices; return the best prices."""
+    """Apply each user-defined bound: record a claim or evaluate prices. Return the best prices."""
     best: tuple[int, Proof] | None = None
     problem = interval.problem
     for bound in bounds:
@@ -164,7 +164,7 @@ def _take_bounds(
 
 
 def proved_value(bound: OwnBound, prices: Proof, problem: Problem) -> int:
-    """Return the bound on the cost that the prices of a user-defined bound prove.
+    """Return the lower bound on the cost that the prices of a user-defined bound prove.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def proved_value(bound: OwnBound, prices: Proof, problem: Problem) -> int:
 
 
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
-    """Return the prices of what runs together that a user gave, without idle gaps."""
+    """Return the state prices among a user's bounds, for the instance without idle gaps."""
     prices = None if proved is None else proved[1].steps[0]
     if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):
         return None

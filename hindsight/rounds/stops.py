@@ -1,14 +1,15 @@
-"""The interval around the preemptive optimum.
+"""Bounds on the preemptive optimum of total latency.
 
-*Upper bounds*: annealed orders and beams of the state search, after the list schedules without
-preemption. *Lower bounds*, all in exact integers: prices a token, tables of prices where they are
-small enough, and the state search under growing budgets, after output lengths and mean busy times
-(`hindsight.rounds.openings`). All of them are about the machine below, of which every schedule here
-is one. With two threads orders are annealed beside the bounds.
+*Upper bounds* come from list schedules without preemption, then from annealed orders and from beams
+of the state search. *Lower bounds*, all in exact integers, come from output lengths and mean busy
+times (`hindsight.rounds.openings`), then from memory prices per token, from tables of prices if
+these are small enough, and from the state search within growing budgets. All lower bounds are for
+the relaxed machine, on which every schedule of the problem is feasible. With two threads, orders
+are annealed in the second one.
 
-Orders are annealed on each replica by itself, among the requests that the best schedule without
-preemption has there, and in blocks for the instance in tokens whose schedules all fit them
-(`instances.problem.memory_translation.restricted`).
+Orders are annealed for each replica separately, among the requests that the best schedule without
+preemption assigns to it. For memory in blocks they are annealed in a stricter instance in tokens,
+whose schedules all fit the blocks (`instances.problem.memory_translation.restricted`).
 """
 
 from __future__ import annotations
@@ -39,48 +40,47 @@ from instances.problem.memory_translation import restricted
 from .openings import in_source
 
 LONGEST_OUTPUT = 30_000
-"""Largest output length, as progress is stored in 16 bits."""
+"""Largest output length for the state search, which stores emitted tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""Most rounds, and tokens, for which orders are annealed and prices ascended."""
+"""Most rounds, and most output tokens, for which orders are annealed and prices improved."""
 
 LARGEST_PRICE_WORK = 400_000_000
-"""Most (rounds) x (output tokens) for which prices of rounds are evaluated, which cannot be
-interrupted: about a second."""
+"""Most (rounds) x (output tokens) for which memory prices are evaluated: this cannot be interrupted
+and takes about a second."""
 
 LARGEST_TABLE_WORK = 100_000_000
-"""Most (rounds) x (memory limit) x (output tokens) for which there are price tables."""
+"""Most (rounds) x (memory limit) x (output tokens) for which price tables are used."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Tokens placed by one annealing, about a tenth of a second, and its most moves; phase k has 2^k of
-them."""
+"""Tokens placed in one annealing run, about a tenth of a second, and the most moves of a run. There
+are 2^k runs in phase k."""
 
 COLDEST = 0.3
-"""Last temperature of an annealing, in rounds; the first is the mean output length."""
+"""Last temperature of an annealing run, in rounds. The first one is the mean output length."""
 
 ASCENT, HEAT = 200, 0.03
-"""Steps of the ascent in the first phase, and its first temperature and step, in rounds; each phase
-has twice as many steps at half the heat. At a heat of 1 an ascent loses more than the first prices
-prove."""
+"""Ascent steps in the first phase, and its first temperature and step size, in rounds. Each later
+phase has twice as many steps at half the temperature. At a temperature of 1, an ascent loses more
+than the first prices prove."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
-"""States of one round that the beam of the first phase keeps, that its exact search keeps, and that
-fit into memory."""
+"""Most states per round: in the beam of the first phase, in its exact search, and in any search."""
 
 PHASES, MOST_PHASES = 6, 64
-"""Phases after which prices stay fixed, so that a solve ends if its state search cannot go on, and
-after which every solve ends."""
+"""Number of phases that improve prices, and most phases in all. A solve ends earlier if its state
+search runs out of memory."""
 
 
 class Preemptive:
-    """Annealed orders, prices of rounds, and an exact search that they prune, in phases.
+    """Solver by annealed orders, prices, and an exact search pruned by the prices, in phases.
 
     Parameters
     ----------
     interval : Interval
-        The solve, with a schedule.
+        The bounds of the solve. It already has a schedule.
     search : Search
-        Its options.
+        Options of the solve.
     """
 
     def __init__(self, interval: Interval, search: Search) -> None:
@@ -93,7 +93,7 @@ class Preemptive:
         self._orders = _Orders(interval, search.seed)
 
     def run(self) -> None:
-        """Run all phases until proof, time limit or interruption, or until nothing goes on."""
+        """Run all phases until the bounds meet, the solve must stop, or no phase gains anything."""
         interval, below = self._interval, self._below
         last, tokens = interval.schedule.makespan, int(below.output_lengths.sum())
         if max(last, tokens) > LARGEST_ORDER_WORK:
@@ -119,7 +119,7 @@ class Preemptive:
             interval.is_done()
 
     def _close(self, *, anneals: bool) -> None:
-        """Run phases of annealed orders, prices of tables and the state search."""
+        """Run phases: anneal orders if ``anneals``, improve price tables, search states."""
         interval = self._interval
         for phase in range(MOST_PHASES):
             if interval.is_done():
@@ -136,7 +136,7 @@ class Preemptive:
         interval.note_stop()
 
     def run_each_part_once(self) -> None:
-        """Run the smallest amount of every kind of work, to compile the kernels."""
+        """Run a minimal amount of every kind of work, to compile the kernels."""
         below = self._below
         self._anneal(1)
         self._linear_prices()
@@ -156,7 +156,7 @@ class Preemptive:
             self._interval.offer(self._orders.anneal())
 
     def _anneal_beside(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Anneal in a thread beside that of the prices and the state search."""
+        """Anneal orders in a second thread, while the first one computes lower bounds."""
         least = self._interval.upper_bound
         while not must_stop():
             schedule = self._orders.anneal()
@@ -204,7 +204,7 @@ class Preemptive:
         self._interval.prove(bound, "preemptive prices", proof=prices)
 
     def _exhaust(self, phase: int) -> bool:
-        """Run a beam, and growing budgets while they are exhausted; False if memory is short."""
+        """Run a beam, then exact searches within growing budgets; False if memory runs out."""
         interval = self._interval
         if interval.is_done() or self._search is None or self._has_optimum_below:
             return True
@@ -232,7 +232,7 @@ class Preemptive:
         return True
 
     def _take_optimum(self, found: PreemptiveSchedule) -> None:
-        """Take the optimum of the machine below: a bound, and here perhaps a schedule."""
+        """Record the relaxed machine's optimum as lower bound; offer its schedule if feasible."""
         interval = self._interval
         if interval.source.replicas == 1:
             here = in_source(found, interval.source)
@@ -243,7 +243,7 @@ class Preemptive:
 
 
 class _Orders:
-    """Annealed orders of the requests on each replica."""
+    """Annealing of the order of the requests on each replica."""
 
     def __init__(self, interval: Interval, seed: int) -> None:
         source, best = interval.source, interval.schedule
@@ -256,7 +256,7 @@ class _Orders:
         self._turn = 0
 
     def anneal(self) -> PreemptiveSchedule | FleetSchedule:
-        """Anneal the order of the next replica, and return the schedule with the better one."""
+        """Anneal the order on the next replica; return the schedule with the best orders so far."""
         turn = self._turn
         self._turn = (turn + 1) % len(self._busy)
         machine, k = self._machines[turn], self._busy[turn]

@@ -1,11 +1,11 @@
-"""The relaxation without its model: prices of rounds, improved by ascent.
+"""Solve the linear relaxation without building it, by dual ascent in memory prices per round.
 
-1. Volumes give the mean-busy-time bound and first prices: a certified bound within moments.
-2. `hindsight.prices.ascent` improves the prices, one per round, by L-BFGS-B on the smoothed dual of
-`hindsight.prices.tokens` whose heat falls. The mean starts of its fractional solution, which nearly
-keeps the memory limit, are the expected starts.
+1. Request volumes give the mean-busy-time bound and first prices: a certified bound in moments.
+2. `hindsight.prices.ascent` improves the prices, one per round, by L-BFGS-B. It maximises the
+smoothed dual of `hindsight.prices.tokens` at falling temperatures. The expected starts are the mean
+starts of the fractional solution, which nearly satisfies the memory limit.
 
-All prices are evaluated in integers, so the result is proved whenever the method stops. Beyond
+All prices are evaluated in integers, so the bound is proved whenever the method stops. Beyond
 `LONGEST_PRICES` rounds only step 1 runs.
 """
 
@@ -41,45 +41,45 @@ from instances import Instance
 from instances.arrays import FloatArray
 
 MOMENTARY = 2000
-"""Most requests for which the list schedule cannot be interrupted."""
+"""Most requests for which list scheduling is not interrupted: it takes only a moment."""
 
 FIRST_HEAT = 0.13
-"""First heat, in mean output lengths."""
+"""First smoothing temperature, in mean output lengths."""
 
 FLAT = 0.2
-"""Initial price of every round, over the mean of 1 / (s + o / 2), if requests keep arriving."""
+"""Initial price of every round if requests keep arriving, over the mean of 1 / (s + o / 2)."""
 
 COOLING = 0.35
-"""Factor on the heat from stage to stage."""
+"""Factor on the temperature from one stage to the next."""
 
 STEPS = 200
-"""Steps of a stage; twice as many after each idle stage."""
+"""Ascent steps of a stage, doubled after each idle stage."""
 
 GAIN = 0.05
-"""Gain of a stage, relative to the tolerance and the value, below which it counts as idle."""
+"""Largest gain of an idle stage, over the product of tolerance and value."""
 
 PATIENCE = 4
 """Consecutive idle stages after which the ascent ends."""
 
 CERTIFIED_EVERY = 10
-"""Steps between two exact evaluations."""
+"""Ascent steps between two exact evaluations."""
 
 SETTLED = 1e-6
-"""Gain of a step, relative to the tolerance and the value, after which a stage ends."""
+"""Gain of a step below which a stage ends, over the product of tolerance and value."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Prices of a token are of the order of 1 / M, and rounding them should not cost the tolerance."""
+"""Largest denominator of prices, which are about 1 / M: rounding costs less than the tolerance."""
 
 
 class TokenRelaxation:
-    """State of the relaxation, which can be stopped and go on.
+    """Dual ascent that can be stopped and continued.
 
     Parameters
     ----------
     instance : Instance
-        The problem, of one machine, counted in tokens.
+        An instance of one machine whose memory is counted in tokens.
     tolerance : float
-        Relative accuracy at which the ascent ends, an estimate.
+        Estimated relative accuracy at which the ascent ends.
     clock : Clock
         Time limit and interruption.
     progress : Callable[[Progress], object] or None, default None
@@ -101,7 +101,7 @@ class TokenRelaxation:
         self._certified, self._value = 0, -math.inf
         self._bound: PriceBound | None = None
         self._ended: Literal["tolerance", "stalled"] | None = None
-        # The ascent: its dual and variables, and the steps of the present stage and in all.
+        # Dual function and variables of the ascent, its steps in this stage and in all.
         self._dual: TokenDual | None = None
         self._steps = self._iterations = self._idle = 0
         self._solution: FractionalStarts | None = None
@@ -109,7 +109,7 @@ class TokenRelaxation:
         self._mean_starts: FloatArray | None = None
 
     def go_on(self) -> None:
-        """Continue from where it stopped, as the clock allows, until nothing more is gained."""
+        """Continue the relaxation until the clock stops it or the ascent ends."""
         try:
             if self._bound is None:
                 self._begin()
@@ -126,7 +126,7 @@ class TokenRelaxation:
         try:
             self._offer(prices)
             # Volumes ignore that a request takes o rounds, so with arrivals their prices are too
-            # high. The bound is concave in their multiple.
+            # high. The bound is concave in a common factor on all prices.
             while not clock.must_stop() and self._offer(prices / 2):
                 prices /= 2
             volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -138,14 +138,14 @@ class TokenRelaxation:
                 self._bound = bound_without_prices(instance)
                 self._value = float(self._bound.scaled_value)
         self._prices = prices
-        # Fractional solutions waste few rounds, so that hardly any more are needed.
+        # Fractional solutions leave little memory unused, so hardly any more rounds are needed.
         latest = int(instance.arrival_times.max())
         longest = int(instance.output_lengths.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report()
 
     def _ascend(self) -> None:
-        """Cool down until nothing more is gained."""
+        """Run stages at falling temperatures until the stop criterion holds."""
         if self._ended or self.clock.must_stop():
             return
         if self._length(self._rounds) > LONGEST_PRICES:
@@ -167,7 +167,7 @@ class TokenRelaxation:
             is_idle = self._value - self._before <= GAIN * self._tolerance * abs(self._value)
             self._idle = self._idle + 1 if is_idle else 0
             self._before, self._steps = self._value, 0
-            # Zero for optimal prices and an optimal solution.
+            # The duality gap: 0 for optimal prices and an optimal solution.
             distance = abs(self._solution.cost - self._value)
             if distance <= self._distance:
                 self._distance, self._mean_starts = distance, self._solution.mean_starts
@@ -178,12 +178,12 @@ class TokenRelaxation:
         self._ended = "stalled"
 
     def _length(self, rounds: int) -> int:
-        """Return a length such that rounds 0 .. length - 1 hold every start and its completion."""
+        """Return a length such that rounds 0 .. length - 1 contain all starts and completions."""
         last = max(rounds, int(self._classes.arrival_times.max()))
         return last + int(self._classes.output_lengths.max()) + 2
 
     def _new_dual(self, known: FloatArray) -> None:
-        """Let the ascent go on from the prices of the first rounds; those of the rest are 0."""
+        """Restart the ascent from the prices of the first rounds and 0 for later rounds."""
         prices = np.zeros(self._rounds)
         prices[: len(known)] = known
         limit, stop = self.instance.memory_limit, self.clock.must_stop
@@ -191,7 +191,7 @@ class TokenRelaxation:
         self._x = self._dual.variables(prices)
 
     def _climb(self, most: int) -> None:
-        """Take so many steps at the present heat, or fewer if they gain almost nothing."""
+        """Take ``most`` steps at the present temperature, or fewer if they gain almost nothing."""
         if most <= 0:
             return
         dual, tolerance = self._dual, SETTLED * self._tolerance
@@ -212,7 +212,7 @@ class TokenRelaxation:
         self._offer_variables(latest)
 
     def _lengthen(self) -> None:
-        """Add rounds if the fractional solution needs memory after the last price."""
+        """Add rounds if the fractional solution exceeds the memory limit after the last price."""
         limit = self.instance.memory_limit
         while not self.clock.must_stop() and self._dual and self._solution:
             rounds = self._rounds + max(1, self._rounds // 10)
@@ -225,13 +225,13 @@ class TokenRelaxation:
             self._climb(STEPS)
 
     def _offer_variables(self, value: float) -> None:
-        """Certify the present prices if they seem to prove more."""
+        """Evaluate the present prices exactly if ``value`` exceeds the best exact value."""
         assert self._dual is not None
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report()
 
     def _offer(self, prices: FloatArray) -> bool:
-        """Evaluate prices of rounds 1, 2, ... exactly; if they prove more, keep them; say so."""
+        """Evaluate prices of rounds 1, 2, ... exactly; keep the best. Return whether these are."""
         exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         stop = self.clock.must_stop
         bound = price_bound(self.instance, exact, classes=self._classes, should_stop=stop)
@@ -251,26 +251,26 @@ class TokenRelaxation:
                 self.clock.interrupt()
 
     def stop_reason(self) -> RelaxationStop:
-        """Return the reason why it ended."""
+        """Return the reason why the ascent ended."""
         return self._ended or self.clock.stop_reason()
 
     def _expected_starts(self) -> FloatArray:
-        """Return the mean start of each request, of a list schedule if there are no prices."""
+        """Return the mean start of each request, from a list schedule if there was no ascent."""
         means, classes = self._mean_starts, self._classes
         if means is None and self._solution is not None:
             means = self._solution.mean_starts
         if means is not None:
-            # Rounding may put a mean a little before its arrival.
+            # Rounding may put a mean start slightly before the arrival.
             return np.maximum(means, classes.arrival_times)[classes.class_of]
         stop = self.clock.must_stop if len(self.instance) > MOMENTARY else None
         schedule = prefix_schedule_within(self.instance, PRIORITIES["volume"], stop)
         starts = (schedule or one_after_another(self.instance)).start_times
-        # Identical requests share a mean.
+        # Identical requests have the same mean start.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
         return shared[classes.class_of]
 
     def result(self) -> Relaxation:
-        """Return the present result."""
+        """Return the relaxation as solved so far."""
         assert self._bound is not None
         return Relaxation(
             instance=self.instance,

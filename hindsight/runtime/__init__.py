@@ -1,1 +1,1 @@
-"""Services for long computations: clock, memory use, Ctrl-C and compiled loops."""
+"""Support for long computations: time limits, memory use, Ctrl-C, threads, compiled loops."""

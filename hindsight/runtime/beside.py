@@ -1,8 +1,8 @@
-"""A search in a thread of its own, beside another search.
+"""A background search in a second thread, in parallel with the main search.
 
-Compiled loops and HiGHS release the interpreter's lock, so that both proceed at once. Only one
-thread may use the state of a solve and its callbacks: the search beside hands over what it finds,
-and the other one takes it.
+Compiled loops and HiGHS release the interpreter lock, so both searches run at once. Only the main
+thread may use the state of a solve and its callbacks. So the background search puts its results
+into a queue, and the main search takes them from there.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from threading import Event
 from typing import Generic, TypeVar
 
 BESIDE = "beside"
-"""Name of the thread."""
+"""Name of the background thread."""
 
 Found = TypeVar("Found")
 
 
 class Beside(Generic[Found]):
-    """A search in a further thread, while a ``with`` block runs.
+    """A background search in a second thread, while a ``with`` block runs.
 
     Parameters
     ----------
     search : Callable[[Callable[[Found], object], Callable[[], bool]], None]
-        The search. It hands over each result that is better than the last by its first argument,
-        and ends when its second one returns True, or for want of memory: the other search may need
-        all there is.
+        The background search. It calls its first argument with each better result, and ends once
+        its second argument returns True. It may also end with a MemoryError, which is ignored: the
+        main search may need all memory.
     take : Callable[[Found], object]
-        Uses a result, in the thread of the ``with`` block.
+        Called with a result, in the thread of the ``with`` block.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Beside(Generic[Found]):
         take: Callable[[Found], object],
     ) -> None:
         self._search, self._use = search, take
-        # Of several results the latest counts.
+        # Only the latest result is kept.
         self._found: deque[Found] = deque(maxlen=1)
         self._over = Event()
         self._ended: Future[None] | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Search until the ``with`` block ends, however it does; then take the last result."""
+        """Search until the ``with`` block ends or raises an error; then take the last result."""
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
                 try:
@@ -62,17 +62,17 @@ class Beside(Generic[Found]):
             self._search(self._found.append, self._over.is_set)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait so long at most; tell whether the search has ended by itself."""
+        """Wait up to ``seconds``; return whether the background search has ended by itself."""
         return self._ended is not None and not wait([self._ended], seconds).not_done
 
     def take(self) -> None:
-        """Take the latest result; raise the error of a search that failed."""
+        """Process the latest result, if any; raise the error of a background search that failed."""
         if self._found:
             self._use(self._found.popleft())
         if self._ended is not None and self._ended.done():
             self._ended.result()
 
     def take_then(self, is_done: Callable[[], bool]) -> bool:
-        """Take the latest result, then tell whether the other search is done: for its polls."""
+        """Process the latest result, then return ``is_done()``: a stop callback for the main search."""
         self.take()
         return is_done()

@@ -1,4 +1,4 @@
-"""Stopping of a computation, by its time limit or by an interruption."""
+"""Clock that stops a computation at its time limit or at an interruption."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from instances.arrays import IntArray
 from .interruption import interruption
 
 SPARE_SECONDS = 0.05
-"""Seconds left at which a solve counts as ended by its time limit."""
+"""A solve that ends with at most so many seconds left counts as stopped by its time limit."""
 
 SLICE_SECONDS = 0.05
-"""Target seconds between two polls of the clock in long loops."""
+"""Target interval between two polls of the clock in long loops, in seconds."""
 
 
 POLL_SECONDS = 0.002
-"""Seconds between two polls of the clock while other threads work."""
+"""Interval between two polls of the clock while other threads work, in seconds."""
 
 
 def never() -> bool:
-    """Return False, so that a computation is never stopped."""
+    """Return False: a stop callback that never stops a computation."""
     return False
 
 
 class StoppedEarlyError(Exception):
-    """A part of a computation was stopped before it had a result."""
+    """A part of a computation was stopped before it produced a result."""
 
 
 class Clock:
-    """Time limit and interruption of a computation that begins when the clock is created.
+    """Time limit and interruption of a computation that starts when the clock is created.
 
     Parameters
     ----------
     time_limit : float or None, default None
         Seconds from now on; None for no limit.
     should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts, and the clock remembers it.
+        Polled by the clock; once it returns True, the computation stays interrupted.
 
     Attributes
     ----------
     is_interrupted : bool
-        Whether an interruption was noticed so far.
+        Whether the computation was interrupted.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Clock:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let Ctrl-C interrupt in the ``with`` block, unless a function is polled."""
+        """Let Ctrl-C interrupt the ``with`` block, unless the clock has a ``should_stop`` function."""
         if self._should_stop is not None:
             yield
             return
@@ -89,7 +89,7 @@ class Clock:
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
-        """Return the seconds left: infinite without a limit, negative after it."""
+        """Return the seconds left: infinite without a time limit, negative after it."""
         return self._deadline - time.monotonic()
 
     def limit_left(self) -> float | None:
@@ -98,9 +98,9 @@ class Clock:
         return None if math.isinf(left) else max(0.0, left)
 
     def affordable(self, steps: int, seconds_each: float) -> int:
-        """Return ``steps``, or as many as are likely to end in the time left, but at least one.
+        """Return ``steps``, or fewer if not all are likely to fit the time left, but at least one.
 
-        With ``seconds_each`` 0 nothing is known of them yet, and all are affordable.
+        ``seconds_each`` 0 means that the time of a step is unknown; then all are returned.
         """
         left = self.seconds_left()
         if not seconds_each or seconds_each * steps <= left:
@@ -108,13 +108,13 @@ class Clock:
         return max(1, int(0.97 * left / seconds_each))
 
     def must_stop(self) -> bool:
-        """Tell whether the time is up or the computation was interrupted; poll this often."""
+        """Return whether the time is up or the computation was interrupted; call this often."""
         if self._should_stop is not None and self._should_stop():
             self.is_interrupted = True
         return self.is_interrupted or self.seconds_left() <= 0
 
     def stop_reason(self, spare: float = 0.0) -> Literal["interrupted", "time-limit", "stalled"]:
-        """Return why an unfinished computation ended; ``spare`` seconds left count as none."""
+        """Return why a computation ended unfinished; up to ``spare`` seconds left count as none."""
         if self.is_interrupted:
             return "interrupted"
         return "time-limit" if self.seconds_left() <= spare else "stalled"
@@ -127,10 +127,10 @@ def run_parts(
     should_stop: Callable[[], bool],
     stop: IntArray,
 ) -> list[Any] | None:
-    """Run ``work`` on each part in a pool; return the results, or None if stopped.
+    """Run ``work`` on each part in a thread pool; return the results, or None if stopped.
 
-    ``stop[0]`` is set once ``should_stop`` returns True, or an exception is raised here. Compiled
-    loops read it, because they cannot poll.
+    ``stop[0]`` is set to 1 once ``should_stop`` returns True or an exception is raised. Compiled
+    loops read ``stop[0]``, because they cannot call Python functions.
     """
     tasks = [pool.submit(work, part) for part in parts]
     try:
@@ -147,14 +147,14 @@ def run_parts(
 
 
 class Slices:
-    """Sizes of the slices of a long loop, such that each slice takes about `SLICE_SECONDS`."""
+    """Splitter of a long loop into slices that take about `SLICE_SECONDS` each."""
 
     def __init__(self) -> None:
         self._length = 1
 
     @contextmanager
     def next(self, most: int) -> Iterator[int]:
-        """Yield the number of items, 1 to ``most``, for the ``with`` block to process."""
+        """Yield the number of items, 1 to ``most``, that the ``with`` block should process."""
         length = min(self._length, most)
         begun = time.monotonic()
         yield length
@@ -168,8 +168,8 @@ class Slices:
 def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
     """Yield consecutive slices of ``range(count)`` that take about `SLICE_SECONDS` each.
 
-    ``should_stop`` is polled between slices once `SLICE_SECONDS` have passed: shorter work is never
-    interrupted.
+    ``should_stop`` is polled between slices, at most once per `SLICE_SECONDS`. So shorter work is
+    never interrupted.
 
     Raises
     ------

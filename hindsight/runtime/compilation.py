@@ -1,4 +1,4 @@
-"""Compiled loops."""
+"""Compilation of loops by numba: options, cache on disk, and progress reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
 Heard = Callable[[str, float], object]
-"""Callback with the full name of a loop that was compiled, and the seconds taken."""
+"""Callback with the full name of a compiled loop and the seconds its compilation took."""
 
 
 def njit(
@@ -36,22 +36,22 @@ def njit(
 ) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    Compiled code releases the interpreter's lock, so threads can share its work. If no directory
+    Compiled code releases the interpreter lock, so threads can run it in parallel. If no directory
     for the machine code is writable (a read-only installation without a home directory), every
-    process compiles for itself.
+    process compiles the function again.
 
     Parameters
     ----------
     function : Function
         A function in the subset of Python that numba compiles.
     fastmath : collection of str, optional
-        Floating-point liberties for LLVM; none by default.
+        LLVM fast-math flags; none by default.
     is_step : bool, default False
-        Whether to compile the function into each compiled caller. Such a function takes named
-        tuples at no cost.
+        Whether to inline the function into each compiled caller. Named tuples can be passed to an
+        inlined function at no cost.
     makes_arrays : bool, default False
-        Whether it creates or returns arrays. All others are compiled without counting who holds
-        an array, in less time, and run faster.
+        Whether the function creates or returns arrays. Other functions are compiled without
+        reference counts of arrays: they compile in less time and run faster.
     """
     options: dict[str, Any] = {
         "nogil": True,
@@ -73,10 +73,10 @@ def njit(
 
 
 def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Have the list of machine code on disk be empty where another version of the package wrote it.
+    """Wrap ``load`` to return an empty cache index if another version of the package wrote it.
 
-    numba reads the types of arguments before it looks whether the source is the same, and the
-    module of a type may be gone.
+    numba unpickles the argument types before it checks that the source is unchanged, and the
+    module of a type may no longer exist.
     """
 
     def loaded() -> dict[Any, Any]:
@@ -89,31 +89,32 @@ def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any
 
 
 def step(function: Function) -> Function:
-    """Compile ``function`` into each compiled caller, see `njit`."""
+    """Inline ``function`` into each compiled caller, see `njit`."""
     return njit(function, is_step=True)
 
 
 def inner(function: Function) -> Function:
-    """Compile ``function`` for compiled callers only, with no way in from Python.
+    """Compile ``function`` for compiled callers only, without a Python wrapper.
 
-    To unpack named tuples of arrays takes about as long to compile as a loop. Python code that
-    calls the function runs it as plain Python. Integers written in a call are no type of their
-    own here, as they are for `njit`, which compiles a loop once more for ``f(0)``.
+    The wrapper's code to unpack named tuples of arrays takes about as long to compile as a loop.
+    Python code that calls the function runs it uncompiled. Integer literals in calls have the type
+    int64 here; `njit` would compile ``f(0)`` separately.
     """
     compiles = numba.extending.register_jitable(_nrt=False, no_cpython_wrapper=True)
     return compiles(function)
 
 
 COMPILING_SECONDS = [1.0]
-"""About what it takes to compile one loop: the entry that counts is the last."""
+"""Approximate seconds to compile one loop. Only the last entry is used."""
 
 
 def plain_at_first(function: Function) -> Function:
-    """Compile ``function``, but not for little work on a machine that never did.
+    """Compile ``function``, but only after it has run uncompiled for `COMPILING_SECONDS`.
 
-    Until it has run for `COMPILING_SECONDS` it runs as plain Python, so that a first interval waits
-    for no compiler; in all that costs at most twice as much as the better of both ways. For loops
-    that come to the same numbers in both: of integers, or of sums in a fixed order.
+    Until then it runs as plain Python, so that the first bounds do not wait for the compiler. If
+    machine code is on disk, it is used at once. The total time is at most twice that of the better
+    choice. Use this only for loops with the same result in both ways: loops over integers, or with
+    sums in a fixed order.
     """
     compiled = njit(function, makes_arrays=True)
     spent: float | None = None
@@ -138,7 +139,7 @@ def plain_at_first(function: Function) -> Function:
 
 @contextmanager
 def nothing_plain() -> Iterator[None]:
-    """Have `plain_at_first` compile every loop that is called within the ``with`` block."""
+    """Make `plain_at_first` compile every loop on its first call within the ``with`` block."""
     COMPILING_SECONDS.append(0.0)
     try:
         yield
@@ -148,7 +149,7 @@ def nothing_plain() -> Iterator[None]:
 
 @cache
 def plain(loop: Any) -> Any:
-    """Return the Python function of a loop, calling the Python functions of other loops."""
+    """Return the uncompiled Python function of a loop, which calls other loops uncompiled too."""
     function = getattr(loop, "py_func", None)
     if function is None:
         return loop
@@ -160,21 +161,21 @@ def plain(loop: Any) -> Any:
 
 
 def _index(loop: Any) -> Any:
-    """Return numba's list of the machine code of a loop on disk, or None if it keeps none there."""
-    # numba has no public question for it.
+    """Return numba's cache index of a loop on disk, or None if the loop is not cached."""
+    # numba has no public function for it.
     return getattr(getattr(loop, "_cache", None), "_cache_file", None)
 
 
 def is_compiled(loop: Any) -> bool:
-    """Tell whether machine code of a loop is in this process or on disk."""
+    """Return whether machine code of a loop is in this process or on disk."""
     index = _index(loop)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
 class _WithoutCollection(event.Listener):
-    """Pause the garbage collector while anything is compiled.
+    """Pause the garbage collector during compilation.
 
-    It would take an eighth of the time, to find that nearly all objects are still in use.
+    It would take an eighth of the time and free almost nothing, as nearly all objects are in use.
     """
 
     def __init__(self) -> None:
@@ -198,7 +199,7 @@ event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped
 
 
 class _Listener(event.Listener):
-    """Call ``begin`` and ``end`` with each loop that Python code has compiled, by name."""
+    """Call ``begin`` and ``end`` with the name of each loop that a call from Python compiles."""
 
     def __init__(self, begin: Callable[[str], object], end: Heard) -> None:
         self._begin, self._end = begin, end
@@ -226,10 +227,10 @@ def heard_compiling(
     begin: Callable[[str], object] = lambda name: None,
     end: Heard = lambda name, seconds: None,
 ) -> Iterator[None]:
-    """Call ``begin`` before, and ``end`` after, a loop is compiled within the ``with`` block.
+    """Call ``begin`` before and ``end`` after each compilation of a loop in the ``with`` block.
 
-    Both are given the full name of the loop, ``end`` also the seconds taken. A loop whose machine
-    code is on disk is not compiled.
+    Both get the full name of the loop, and ``end`` also the seconds of the compilation. A loop
+    whose machine code is on disk is not compiled.
     """
     listener = _Listener(begin, end)
     with event.install_listener("numba:compile", listener):
@@ -237,10 +238,10 @@ def heard_compiling(
 
 
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Have the ``progress`` of a function called when a loop is compiled.
+    """Make a function call its ``progress`` also before and after each compilation of a loop.
 
-    It is given the interval that it was given last, of the phase "compiling loop 1 (once)", and
-    when the loop is compiled the same interval, of the phase that goes on.
+    Before, ``progress`` gets its latest report again with the phase "compiling loop 1 (once)".
+    After, it gets its latest report unchanged.
     """
 
     @wraps(function)
@@ -273,9 +274,9 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
 
 @step
 def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) -> None:
-    """Write an array of one axis into another of its length.
+    """Copy a one-dimensional array into another one of the same length.
 
-    Between arrays ``target[:] = source`` has numba compile its error message, for two seconds.
+    For ``target[:] = source`` numba would also compile its error message, which takes two seconds.
     """
     for k in range(len(source)):
         target[k] = source[k]
@@ -283,7 +284,7 @@ def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) 
 
 @step
 def largest(values: npt.NDArray[Any]) -> Any:
-    """Return the largest number of an array of one axis; numba takes longer to compile its own."""
+    """Return the maximum of a one-dimensional array; numba's own takes longer to compile."""
     most = values[0]
     for k in range(1, len(values)):
         most = max(most, values[k])

@@ -6,6 +6,6 @@ import os
 
 
 def available_cores() -> int:
-    """Return the cores this process may use, or all cores if the system does not report it."""
+    """Return the number of cores this process may use, or of all cores if that is unknown."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

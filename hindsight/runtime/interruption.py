@@ -12,16 +12,16 @@ from instances.ctrl_c import Interruption
 
 @contextmanager
 def interruption(raises_from: float = 2) -> Iterator[Interruption]:
-    """Yield a function that tells whether Ctrl-C was pressed inside the ``with`` block.
+    """Yield a function that returns whether Ctrl-C was pressed inside the ``with`` block.
 
-    The first Ctrl-C only sets the flag; a later one, at least `FLURRY_SECONDS` after it, raises
-    KeyboardInterrupt as usual. Outside the main thread signals cannot be caught, and the flag stays
-    False.
+    The first Ctrl-C only makes the function return True. A later Ctrl-C, at least `FLURRY_SECONDS`
+    after the first, raises KeyboardInterrupt as usual. Outside the main thread signals cannot be
+    caught, and the function always returns False.
 
     Parameters
     ----------
     raises_from : float, default 2
-        The first press that raises KeyboardInterrupt; with infinity none does.
+        Number of the first Ctrl-C that raises KeyboardInterrupt; with infinity none does.
     """
     pressed = Interruption(raises_from)
     if threading.current_thread() is not threading.main_thread():

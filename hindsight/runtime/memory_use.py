@@ -23,9 +23,9 @@ _sharers = 1
 
 
 def share_memory(processes: int) -> None:
-    """Use only one part of the available memory from now on, as ``processes`` processes share it.
+    """Divide the available memory among ``processes`` processes from now on.
 
-    A limit on the address space belongs to each process and is not shared.
+    A limit on the address space is not divided, because each process has its own.
     """
     global _sharers
     _sharers = max(1, processes)
@@ -37,11 +37,11 @@ def resident_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """Return the bytes that this process may still take without swapping: the least of all limits.
+    """Return the bytes that this process may still allocate without swapping.
 
-    The limits are those of the machine, of this process's control group and its ancestors (version
-    1 or 2), and of the address space. File pages that a group may drop count as free. Processes
-    that share memory (`share_memory`) get one part each, but a whole address space.
+    It is the least of all limits: of the machine, of this process's cgroup and its ancestors
+    (version 1 or 2), and of the address space. File pages that the kernel may reclaim count as
+    free. Each of the processes that share memory (`share_memory`) gets an equal part.
     """
     found = [
         1024 * int(line.split()[1]) for line in _lines(MACHINE) if line.startswith("MemAvailable:")
@@ -58,7 +58,7 @@ def available_bytes() -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Yield the bytes below the limit of each control group of this process."""
+    """Yield the bytes left below the memory limit of each cgroup of this process."""
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -68,7 +68,7 @@ def _left_in_groups() -> Iterator[int]:
             usage, reclaimable = "usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # A container may see its host's path but find its own group at the mount point.
+        # In a container, the listed path may be that of the host, with the cgroup at the mount point.
         for group in (PurePosixPath(path), *PurePosixPath(path).parents):
             files = f"{mount}{group}/memory."
             most, used = _lines(files + limit), _lines(files + usage)

@@ -1,4 +1,4 @@
-"""Requests as columns, for compiled loops."""
+"""Requests as arrays, for compiled loops."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from instances.arrays import FloatArray, IntArray
 
 
 class Requests(NamedTuple):
-    """Columns of requests, by position.
+    """Arrays of the attributes of requests, by position.
 
     Attributes
     ----------
     arrival : int64 or float64 array, shape (n,)
-        Arrival, in rounds or seconds.
+        Arrival times, in rounds or seconds.
     prompt, output : int64 array, shape (n,)
-        Lengths, in tokens.
+        Prompt and output lengths, in tokens.
     """
 
     arrival: IntArray | FloatArray

@@ -1,4 +1,4 @@
-"""Options common to all searches: when to stop, where to start, and callbacks."""
+"""Options common to all searches: stop criteria, threads, seed, start and callback."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from .cores import available_cores
 
 
 def refuse(reason: str, **given: bool) -> None:
-    """Refuse parameters, by name, for a reason that ends the sentence "parameter NAME ...".
+    """Raise an error if one of some parameters was given.
+
+    ``given`` maps each name to whether the parameter was given, and ``reason`` completes the
+    message "parameter NAME ...".
 
     Raises
     ------
     InvalidValueError
-        One of them was given.
+        One of the parameters was given.
     """
     for name, is_given in given.items():
         if is_given:
@@ -43,7 +46,7 @@ class Search:
     gap : float
         Relative gap at which to stop.
     progress : Callable[[Any], object] or None
-        Called with every improvement.
+        Called at every improvement of the bounds.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -60,7 +63,7 @@ class Search:
         should_stop: Callable[[], bool] | None = None,
         **options: Any,
     ) -> Search:
-        """Create a search that begins now, from options given by the user.
+        """Create the options of a search that begins now, from user input.
 
         Raises
         ------
@@ -76,12 +79,12 @@ class Search:
 
     @property
     def cores(self) -> int:
-        """Return the threads for work without a default of its own: `threads`, or one per core."""
+        """Return `threads`, or the number of available cores if it is None."""
         return self.threads or available_cores()
 
     def part(
         self, time_limit: float | None, progress: Callable[[Any], object] | None = None
     ) -> Search:
-        """Return a search that begins now, stops with this one, and closes the gap."""
+        """Return options for a part of this search that begins now and stops with it, at gap 0."""
         clock = Clock(time_limit, self.clock.must_stop)
         return replace(self, clock=clock, start=None, progress=progress, gap=0.0)

@@ -1,1 +1,1 @@
-"""Intervals around optima in seconds: total latency, and requests on time, of every scheduler."""
+"""Solver for problems in seconds: bounds on total latency and on requests on time."""

@@ -1,24 +1,26 @@
-"""The interval around an optimum in seconds: the least total latency, or the most requests on time.
+"""Solve a problem in seconds: the least total latency, or the most requests on time.
 
-One flow closes both. What differs is data: deadlines, or None where the goal is total latency.
+Both goals share the code below. With total latency as the goal, deadlines are None.
 
-*Upper bounds on the cost*: checked schedules, from list schedules in seconds and their annealing
-(`hindsight.schedules.keys`). The cost is total latency, or the number of late requests. For total
-latency the search for schedules continues in a second thread while bounds are computed. For
-requests on time, where bounds gain more, it continues after them.
+*Upper bounds on the cost* are feasible schedules: list schedules in seconds, improved by annealing
+their sort keys (`hindsight.schedules.keys`). The cost is total latency, or the number of late
+requests. For total latency, annealing runs in a second thread while lower bounds are computed. For
+requests on time, where lower bounds gain more, annealing runs after them.
 
-*Lower bounds on the cost*: first those that need no prices. Of total latency these are the bounds
-of `hindsight.prices.machines`; of late requests, the number of those that no machine serves on time
-even alone. Then prices that know a round's length, found by an ascent for the best minorant and
-evaluated with outward rounding on finer and finer grids (`hindsight.prices.round_lengths`). With
-deadlines, being late costs 1 there (*Service levels*).
+*Lower bounds on the cost* are first computed without prices. For total latency these are the bounds
+of `hindsight.prices.machines`. For late requests it is the number of requests that are late even
+if a machine serves only them. Then dual ascent finds prices of machine time that use a round's
+length, for the best minorant of the batch time. They are evaluated with outward rounding on finer
+and finer grids (`hindsight.prices.round_lengths`). With deadlines, a late request costs 1 there
+(*Service levels*).
 
-If a batch time has no known minorant, the only bound is that no cost is negative. Under a memory
-rule other than tokens, schedules are found in a stricter workload in tokens, then timed and checked
-by the rule; bounds are those of a relaxed one (`instances.problem.memory_translation`).
+If a batch time has no known minorant, the only lower bound is 0. If memory is not counted in
+tokens, schedules are found for a stricter workload in tokens, then timed and checked by the given
+memory rule. Lower bounds are computed for a relaxed workload in tokens
+(`instances.problem.memory_translation`).
 
-Late requests served after all others delay nobody, so that as many are on time at best as where
-nobody serves them: see `with_late`.
+Late requests that are served after all others delay no request on time. So the optimum is the same
+whether late requests are served or dropped: see `with_late`.
 """
 
 from __future__ import annotations
@@ -48,34 +50,34 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 
 OWN_TIME, PRICES = "own time", "round-length prices"
-"""Names of the bound by requests that are late even alone, and of the bound by prices."""
+"""Names of two bounds: by the requests that are late even if served alone, and by prices."""
 
 OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
-"""Shares of the time left for the first schedules, for the ascent, and for the evaluation where the
-search for schedules continues after it."""
+"""Shares of the time left: for the first schedules, for the ascent, and for the evaluation if
+annealing runs after it."""
 
 MARGIN = 1.1
-"""End of the priced time, as a multiple of the end of the best schedule."""
+"""End of the time with prices, as a multiple of the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
-"""Approximate number of cells with one price in a mean latency, in a median deadline, and most
-cells in all."""
+"""Approximate number of price cells (intervals of constant price) per mean latency and per median
+deadline, and most cells in all."""
 
 TURNS = 150
-"""Times that the ascent evaluates every request without a time limit; with one, 4 times as many."""
+"""Most evaluations of all requests in the ascent without a time limit; 4 times as many with one."""
 
 PROBE_TURNS = 3
-"""Iterations with each of several minorants, after which the best continues."""
+"""Ascent iterations with each of several minorants, before the best one is chosen."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""An ascent that gains less than this share in so many evaluations ends."""
+"""Evaluations after which an ascent ends if it gained less than this share of its value."""
 
 CYCLES = 2
-"""Cycles of annealing without a time limit."""
+"""Annealing cycles if there is no time limit."""
 
 FINER_TURNS, FINEST_CELL = 40, 4.0
-"""Evaluations after which cells of prices are halved, if there is time for as many more, and the
-shortest cell in d0."""
+"""Evaluations after which price cells are halved, if the time allows as many more, and the shortest
+cell in multiples of d0."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -85,22 +87,23 @@ GRIDS = (
     (12.8, 16, 1.1),
     (25.6, 8, 1.07),
 )
-"""Grids of an evaluation: their steps in the overhead d0 of a round, at most, the most steps of a
-request in a block, and the spread of lengths with a common tangent."""
+"""Grids of the evaluation: least number of grid steps per overhead d0 of a round, most steps of a
+request in a block, and spread (ratio) of the round lengths that share a tangent."""
 
 LARGEST_WINDOW = 1 << 22
-"""Most grid points at which a request is evaluated."""
+"""Most grid points at which one request is evaluated."""
 
 
 def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
-    """Improve both ends of an interval in seconds until it is done or nothing more can be gained.
+    """Improve both bounds in seconds until the solve is done or no method improves them.
 
     Parameters
     ----------
     interval : Interval
-        The interval; its problem is a Workload, its goal total latency or `OnTime`.
+        Receives the bounds. Its problem is a Workload, its goal total latency or `OnTime`.
     search : Search
-        Search options, checked, with the interval's clock; ``threads`` None uses every core.
+        Search options, already checked, with the interval's clock. Without ``threads``, every core
+        is used.
     anneal : bool, default True
         Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
 
@@ -121,14 +124,14 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
 def grids(
     minorant: AffineMinorant, prices: RoundLengthPrices
 ) -> Iterator[tuple[float, int, float]]:
-    """Yield step, block size and spread of the grids of an evaluation, coarse first."""
+    """Yield step (seconds), block size and spread of each evaluation grid, the coarsest first."""
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
         yield min(step, prices.cell), size, spread
 
 
 class _Priced(NamedTuple):
-    """An ascent in prices, for a minorant, with the deadlines or None."""
+    """Price ascent with its minorant of the batch time, and its deadlines or None."""
 
     ascent: RoundLengthAscent
     minorant: AffineMinorant
@@ -152,12 +155,12 @@ class _Search:
         self._beside: Beside[Any] = Beside(self._find, self._offer)
 
     def run(self) -> None:
-        """Run all phases until proof, time limit or interruption."""
+        """Run all phases until the bounds meet or the solve must stop."""
         interval, clock = self._interval, self._interval.clock
         with clock.within(OPENING_SHARE * clock.seconds_left()):
             self._keys.open(interval.is_done)
         self._hand_over(self._offer)
-        # These run even if there is little time: without them nothing is proved.
+        # These bounds are computed even if the time is up: otherwise nothing would be proved.
         interval.phase = "bounds"
         self._prove_without_prices()
         if interval.is_done():
@@ -176,7 +179,7 @@ class _Search:
         self._interval.offer(*found)
 
     def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Find better and better schedules, perhaps in a second thread, which hands them over."""
+        """Pass better and better schedules to ``found``. May run in a second thread."""
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         keys.open(must_stop)
         self._hand_over(found)
@@ -185,7 +188,7 @@ class _Search:
                 self._hand_over(found)
 
     def _hand_over(self, found: Callable[[Any], object]) -> None:
-        """Hand over the best schedule, and the positions of its requests if others are late."""
+        """Pass ``found`` the best schedule, and the positions of its requests or None for all."""
         best = (self._keys.schedule(), None) if self._limits is None else self._keys.on_time()
         if best is not None:
             found(best)
@@ -207,7 +210,7 @@ class _Search:
                 interval.prove(bound.total, name, certified=bound.certified)
 
     def _prove_by_prices(self, share: float) -> None:
-        """Ascend in prices and evaluate them, the latter in a share of the time left."""
+        """Improve prices by ascent, then evaluate them in a share of the time left."""
         interval, clock = self._interval, self._interval.clock
         with ThreadPoolExecutor(self._threads) as pool:
             best = self._ascend(pool)
@@ -216,7 +219,10 @@ class _Search:
                     self._evaluate(best, pool)
 
     def _ascend(self, pool: Executor) -> _Priced | None:
-        """Run price ascents; return the best, or None if there are no prices."""
+        """Run a price ascent for each minorant, continue the best and return it.
+
+        Return None if no ascent is possible.
+        """
         interval, workload, clock = self._interval, self._workload, self._interval.clock
         interval.phase = "prices"
         whole = interval.schedule if self._limits is None else _opened(workload, clock.must_stop)
@@ -242,9 +248,9 @@ class _Search:
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached = ascent.estimate
             turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
-            # Halved cells take twice as long.
+            # Evaluations take twice as long with halved cells.
             lasts = 2 * enough * (share.seconds() - began) / turns
-            # With deadlines, finer cells prove less.
+            # With deadlines, finer cells give weaker bounds.
             halved = ascent.cell / 2 if best.deadlines is None else 0.0
             may_refine = halved >= max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
             may_refine &= limited and lasts <= share.seconds_left()
@@ -255,7 +261,10 @@ class _Search:
                 return best
 
     def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
-        """Return an ascent from a schedule of all requests, or None if no price makes any late."""
+        """Return an ascent that starts from a schedule of all requests.
+
+        Return None if no bound by prices can be better than the bound without prices.
+        """
         workload, d0, deadlines = self._workload, float(minorant.d0), None
         horizon, wide = schedule.makespan * MARGIN + 4 * d0, schedule.mean_latency / CELLS
         if self._limits is not None:
@@ -267,7 +276,8 @@ class _Search:
             horizon = min(horizon, float(deadlines.end[is_open].max()) + 2 * d0)
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
-        # If gamma changes within a round, the evaluation must take the least of several rates.
+        # If the split gamma of prices changes within a round, the evaluation must take the least of
+        # several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
@@ -276,7 +286,7 @@ class _Search:
         return _Priced(ascent, minorant, deadlines)
 
     def _evaluate(self, best: _Priced, pool: Executor) -> None:
-        """Evaluate all requests on finer and finer grids, the finest perhaps only in part."""
+        """Evaluate all requests on finer and finer grids, perhaps only some on the last grid."""
         ascent, minorant, deadlines = best
         interval, workload, prices = self._interval, self._workload, ascent.prices()
         interval.phase = "evaluation"
@@ -286,9 +296,9 @@ class _Search:
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
             interval.proof = SecondsProof(prices, minorant, allowance)
         else:
-            # The deadline is in the window.
+            # The evaluated time of a request includes its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # A finer grid gains in proportion to the value, and costs by value and output length.
+        # A finer grid gains in proportion to a request's value; its cost grows with the output too.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
@@ -303,16 +313,16 @@ class _Search:
 
 
 def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
-    """Return a schedule of all requests: the others come after those ``served``.
+    """Return a schedule of all requests, in which late requests come after those ``served``.
 
-    With several replicas the late requests are dealt out in turn.
+    With several replicas the late requests are assigned to them in turn.
 
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule or None
         Schedule of ``workload.of(served)`` whose rounds start as early as they can, or None.
     served : int64 array
-        Positions in the workload.
+        Positions of the requests in ``schedule``.
     workload : Workload
         All requests.
     """
@@ -340,7 +350,7 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
 
 
 def _opened(workload: Workload, should_stop: Callable[[], bool]) -> Any:
-    """Return a good schedule of all requests, whether on time or not."""
+    """Return a good list schedule of all requests, on time or not."""
     keys = KeySearch(workload, 0)
     keys.open(should_stop)
     return keys.schedule()
