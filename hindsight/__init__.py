@@ -1,12 +1,12 @@
 """Exact optima of the offline scheduling problem, and certified lower bounds on them.
 
-In every schedule here a request runs from start to end without a break, except those of
+In rounds, a request runs from start to end without a break, except with
 ``solve(instance, preemption="keep")``. A scheduler that evicts a request and loses its work, or
-pauses it and holds its memory, cannot beat these optima; one that preempts a request and keeps
-its tokens can, and is compared with the preemptive optimum.
+pauses it and holds its memory, cannot beat these optima. A scheduler that preempts a request and
+keeps its tokens can, and is compared with the preemptive optimum.
 
-Names are imported on first use, so that what needs no solver (the volume bounds, the exact price
-bounds, the certificate checker) loads neither Pyomo nor HiGHS.
+Names are imported on first use. So functions that need no solver (such as the certificate checker)
+load neither Pyomo nor HiGHS.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _NAMES = {
     "solver": ("solve",),
     "testing": ("check_bound",),
 }
-"""The public names, by the module that they are imported from on first use."""
+"""Public names by module. Each module is imported when one of its names is first used."""
 
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

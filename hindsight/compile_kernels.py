@@ -1,8 +1,8 @@
 """Compile the loops of this package ahead of time: ``python -m hindsight.compile_kernels``.
 
-numba compiles each loop on its first call, a minute in all for one core, and stores the machine
-code beside the sources for later processes. A compilation cannot be interrupted, so a first solve
-with a short time limit would overrun it. Run this once after installation to avoid that.
+numba compiles each loop on its first call and stores the machine code next to the sources for later
+processes. All loops together take about a minute on one core. A compilation cannot be interrupted,
+so a first solve may exceed a short time limit. To avoid that, run this once after installation.
 """
 
 from __future__ import annotations
@@ -86,21 +86,21 @@ PARTS = (
     _seconds,
     _on_time,
 )
-"""What runs every loop of the searches and the relaxation once, on four requests."""
+"""Functions that together call every compiled loop at least once, on four requests."""
 
 
 def compile_kernels(heard: Heard = lambda name, seconds: None) -> float:
-    """Run every compiled loop of the searches and the relaxation once, on four requests.
+    """Compile every loop of the searches and the relaxation, by small runs on four requests.
 
     Parameters
     ----------
     heard : callable, optional
-        Called when a loop is compiled, with its full name and the seconds taken.
+        Called after each compilation with the full name of the loop and the seconds taken.
 
     Returns
     -------
     float
-        Seconds taken, close to 0 if the machine code is there already.
+        Seconds taken in all, close to 0 if all machine code is on disk already.
     """
     clock = Clock()
     with nothing_plain(), heard_compiling(end=heard):
@@ -110,7 +110,7 @@ def compile_kernels(heard: Heard = lambda name, seconds: None) -> float:
 
 
 def main() -> None:
-    """Compile the loops, and print the seconds of each."""
+    """Compile the loops, and print how long each compilation takes."""
     clock, count = Clock(), 0
 
     def heard(name: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Solve what is searched as it stands: requests on time, and total latency in seconds."""
+"""Solve problems by one search: requests on time, and total latency in seconds."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from hindsight.seconds import solving as seconds
 
 
 def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
-    """Solve a problem in seconds, or for the most requests on time.
+    """Solve a problem in seconds, or maximise the requests on time in rounds.
 
-    In rounds `hindsight.rounds.on_time` closes the interval, else `hindsight.seconds.solving`.
+    Problems in rounds are solved by `hindsight.rounds.on_time`, problems in seconds by
+    `hindsight.seconds.solving`.
 
     Parameters
     ----------
     problem : Problem
-        The problem.
+        The problem to solve.
     search : Search
-        The search options, checked.
+        Search options, already checked.
     anneal : bool, default True
-        Whether to look for schedules in seconds beyond list schedules; `hindsight.relax` does not.
+        Whether to improve list schedules in seconds by annealing; `hindsight.relax` does not.
     """
     interval, source, goal = Interval(problem, search), problem.source, problem.goal
     with search.clock.listening(), interval.kept_when_interrupted():

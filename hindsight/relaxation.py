@@ -1,4 +1,4 @@
-"""The linear relaxation of the hindsight integer program, with an exact bound."""
+"""Relaxations of the hindsight integer program, with an exact lower bound."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
-"""Default relative accuracy at which the method for scale stops."""
+"""Default relative accuracy at which the method ``"lagrangian"`` stops."""
 
 LONGEST_AXIS = 2**20
-"""Most rounds, with gaps, up to the last arrival that have a price each."""
+"""Latest arrival, in rounds, up to which idle gaps stay in the instance and have prices."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Rough seconds to build the arrays, for each start or round."""
+"""Rough seconds per start or round to build the arrays of the linear program."""
 
 INTERIOR_POINT_FROM = 4_000
-"""Least starts for which interior point without crossover is faster than simplex."""
+"""Fewest epochs from which interior point without crossover is faster than simplex."""
 
 LARGEST_STRENGTHENED = 100_000_000
-"""Most entries of the prices, T (M + 1)^2, of a relaxation by what runs together: 0.8 GB."""
+"""Most entries T (M + 1)^2 of the state prices of method ``"states"``: 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""Reduced costs above minus this value count as non-negative when the horizon is extended."""
+"""Reduced costs at least minus this value count as non-negative in the test of the horizon."""
 
 
 STATE_STEPS = 120
-"""Steps of the ascent in prices of what runs together, some ten milliseconds at 25 requests."""
+"""Ascent steps in state prices: about ten milliseconds for 25 requests."""
 
 METHODS = ("auto", "lp", "lagrangian", "states")
 
@@ -95,50 +95,50 @@ def relax(
 ) -> Relaxation | Result:
     """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
 
-    ``"lp"`` gives the program of all starts to HiGHS (`hindsight.exact.program`).
-    ``"lagrangian"`` approaches the same value from below by ascent in the memory prices and needs
-    no model (`hindsight.rounds.token_relaxation`): it takes any size, stops at the tolerance,
-    the time limit or Ctrl-C, and returns what is proved so far. ``"states"`` is much tighter: not
-    only memory round by round, but every multiset of requests that cannot run together counts
-    (`hindsight.prices.state_ascent`). At the maximum of its smoothed dual the Gibbs weights of the
-    starts use every state just as often as the Gibbs weights of the configurations provide it, so
-    they are a fractional schedule, up to what the ascent leaves undone. It takes one machine in
-    tokens, M up to 255 and equal weights.
+    ``"lp"`` solves the linear program over all starts by HiGHS (`hindsight.exact.program`).
+    ``"lagrangian"`` approaches its value from below by dual ascent in the memory prices, without
+    building the program (`hindsight.rounds.token_relaxation`). It takes instances of any size,
+    stops at the tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
+    ``"states"`` is much tighter: it excludes every multiset of requests that cannot run at once,
+    instead of limiting memory in each round separately (`hindsight.prices.state_ascent`). At the
+    maximum of its smoothed dual the Gibbs weights of the starts use every state just as often as
+    the Gibbs weights of the configurations provide it. So these weights are a fractional schedule,
+    as far as the ascent has converged. ``"states"`` needs one machine in tokens, M up to 255 and
+    equal weights.
 
-    For an instance in blocks the others use the relaxed instance in tokens
-    (`instances.problem.memory_translation.relaxed`); its bounds and prices hold for both. For K
-    replicas they use one machine with K times the memory, likewise a relaxation in rounds
+    For an instance in blocks the other methods use the relaxed instance in tokens
+    (`instances.problem.memory_translation.relaxed`), whose bounds and prices hold for both. For K
+    replicas they use one machine with K times the memory, which is also a relaxation
     (`instances.problem.memory_translation.pooled`).
 
-    In a workload each round lasts as long as its batch takes. The result then has lower bounds on
-    the total latency in seconds of every scheduler, and list schedules
-    (`hindsight.seconds.solving`). ``method`` and ``tolerance`` are for instances.
+    In a workload each round lasts as long as its batch takes. The result then has list schedules,
+    and lower bounds in seconds on the total latency of every scheduler
+    (`hindsight.seconds.solving`). ``method`` and ``tolerance`` are only for instances.
 
     Parameters
     ----------
     problem : Instance or Workload
         The problem: an instance in rounds, or a workload with its batch time in seconds.
     time_limit : float or None, default None
-        Seconds.
+        Time limit in seconds.
     method : {"auto", "lp", "lagrangian", "states"}, default "auto"
-        ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` beyond them
-        or if HiGHS finds no optimal solution.
+        ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` for more
+        starts or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
-        Relative accuracy at which ``"lagrangian"`` stops, an estimate; None is `TOLERANCE`.
+        Estimated relative accuracy at which ``"lagrangian"`` stops; None means `TOLERANCE`.
     threads : int or None, default None
-        Threads.
+        Number of threads; None leaves the choice to each method.
     progress : Callable[[Progress], object] or bool or None, default None
-        Called at every improvement; returning True ends it. ``upper_bound`` is infinite without a
-        schedule. True displays it in a notebook or terminal.
+        Called at every improvement; returning True ends the method. ``upper_bound`` is infinite
+        without a schedule. True displays the bounds in a notebook or terminal.
 
     Raises
     ------
     SolverError
-        ``"lp"`` found no optimal solution within the limits.
+        ``"lp"`` found no optimal solution within the time and size limits.
     InvalidValueError, InvalidTypeError
-        A parameter is invalid; or for ``"states"`` some weight is not 1, M is above
-        `LARGEST_MEMORY_LIMIT`, or there are too many rounds for M (T (M + 1)^2 above
-        `LARGEST_STRENGTHENED`).
+        A parameter is invalid. For ``"states"`` also: a weight is not 1, M is above
+        `LARGEST_MEMORY_LIMIT`, or T (M + 1)^2 is above `LARGEST_STRENGTHENED`, with T rounds.
 
     Examples
     --------
@@ -165,9 +165,9 @@ def relax_until(
     tolerance: float | None = None,
     **options: Any,
 ) -> Any:
-    """Do as `relax` does, and end once ``should_stop``, which is polled, returns True.
+    """Do the same as `relax`, but end once ``should_stop``, which is polled, returns True.
 
-    With None, Ctrl-C ends it. ``options`` are those of `Search`.
+    If ``should_stop`` is None, Ctrl-C ends the computation. ``options`` are those of `Search`.
     """
     search = Search.checked(time_limit, should_stop, **options)
     instance = as_problem(problem)
@@ -195,7 +195,7 @@ def relax_until(
 
 
 def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
-    """Relax by ascent in the prices, without idle gaps if the last arrival is very late.
+    """Solve by dual ascent in the memory prices, without idle gaps if the last arrival is late.
 
     The optimum is the same with and without gaps. The prices then belong to the rounds of
     ``compress(instance).instance``.
@@ -222,8 +222,8 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
 
 
 def _fits(instance: Instance) -> bool:
-    """Tell whether the row-by-row model is small, judged by the volume alone."""
-    # Use Python's integers: a few volumes may exceed 64 bits.
+    """Return whether the linear program is small, with its rounds estimated from the volume."""
+    # Use Python integers: the sum of the volumes may exceed 64 bits.
     served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
     fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
@@ -231,7 +231,7 @@ def _fits(instance: Instance) -> bool:
 
 
 def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
-    """Solve the program of all starts, up to a horizon beyond which no start is cheaper."""
+    """Solve the linear program over all starts up to a horizon after which none is cheaper."""
     clock, thorough = search.clock, len(instance) <= THOROUGH_UP_TO
     schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
     rounds = schedule.makespan
@@ -248,7 +248,7 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         assert result.values is not None
         assert result.objective is not None
         assert result.reduced_costs is not None
-        # W_r <= M is a bound of a column, so its price is a reduced cost.
+        # W_r <= M is a bound on a variable, so its price is a reduced cost.
         prices = round_prices(-result.reduced_costs[-rounds:], instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound)
@@ -267,7 +267,7 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
 
 
 def _solve(program: Program, search: Search) -> LinearResult:
-    """Give the relaxation to HiGHS, and require an optimal solution."""
+    """Solve the linear program by HiGHS; raise an error without an optimal solution."""
     interior = len(program.epochs) >= INTERIOR_POINT_FROM
     result = solve_linear(
         program.linear,
@@ -284,8 +284,8 @@ def _solve(program: Program, search: Search) -> LinearResult:
 def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
     """Return the last completion of a start outside the model with negative reduced cost.
 
-    Inside the model, a request costs the cheapest of its modelled starts. A start outside it that
-    is cheaper under the same prices could lower the objective.
+    Inside the model, a request pays its cheapest modelled start. A start outside the model that is
+    cheaper under the same prices could lower the objective.
     """
     costs = PricedCosts(instance, bound.prices)
     tolerance = REDUCED_COST_TOLERANCE * bound.prices.denominator
@@ -302,7 +302,7 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
 
 
 def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
-    """Ascend in prices of what runs together, and read off fractional starts."""
+    """Improve state prices by dual ascent; return their bound and the mean fractional starts."""
     instance.require_tokens()
     instance.refuse_weights("is not 1: prices of what runs together count every request alike")
     limit = instance.memory_limit

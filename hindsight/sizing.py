@@ -1,13 +1,14 @@
-"""Least numbers with which enough requests can be on time, by bisection over solves.
+"""Least latency limit, or fewest replicas, for enough requests on time: bisection over solves.
 
-*The shortest tail of latency.* If fewer than k of n requests can be on time with limit x, the k-th
-smallest latency of every schedule is above x. If a schedule has k on time, its own k-th smallest
-latency is an upper end. A longer limit never has fewer requests on time.
+*The least quantile of latency* (`hindsight.Tail`). If fewer than k of n requests can be on time
+with latency limit x, then the k-th smallest latency of every schedule is above x. If a schedule has
+k requests on time, its k-th smallest latency is an upper bound. The most requests on time never
+fall as the limit grows.
 
-*The fewest replicas that serve a share of the requests on time.* Another replica may stay empty, so
-the most requests on time do not fall with the replicas. Where a number of replicas is proved to
-have too few on time, so have all smaller ones; where a schedule reaches the share, so does one on
-every larger number.
+*The fewest replicas that serve a share of the requests on time.* An additional replica may stay
+empty, so the most requests on time never fall as replicas are added. If too few requests can be on
+time with some number of replicas, the same holds for every smaller number. If a schedule reaches
+the share, the same holds for every larger number.
 """
 
 from __future__ import annotations
@@ -36,30 +37,31 @@ from instances.problem.workload import as_problem
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
-"""Share of the time left for each number that is tried."""
+"""Share of the time left for each tried limit or number of replicas."""
 
 WIDTH = 0.01
-"""In seconds, limits that differ by less than this share are not told apart."""
+"""Relative width at which the bisection of a limit in seconds ends."""
 
 SHORTEST = 1e-9
-"""Shortest limit that is tried."""
+"""Shortest latency limit that is tried, in seconds."""
 
 
 class _Bisection:
-    """Bisection for the least number with which enough requests can be on time.
+    """Bisection for the least number (limit or replicas) with enough requests on time.
 
-    A solve may leave open whether a number is too small, so each end has a bisection of its own.
+    A solve may leave open whether a number is too small. So the lower bound and the upper bound on
+    the least number are improved by separate bisections.
 
     Parameters
     ----------
     search : Search
-        The search options; the numbers that are tried share the time.
+        Search options. All tried numbers share the time limit.
     needed : int
         Requests that must be on time.
     low, high : float
-        A number known to be too small, and one known to suffice.
+        A number known to be too small, and a number known to suffice.
     is_whole : bool
-        Whether numbers are integers.
+        Whether the numbers are integers.
 
     Attributes
     ----------
@@ -74,7 +76,10 @@ class _Bisection:
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
 
     def numbers(self) -> Iterator[Any]:
-        """Yield numbers to try, for either end in turn; after the first, while there is time."""
+        """Yield numbers to try, alternating between the two bounds, as long as there is time.
+
+        At least one number is yielded.
+        """
         if math.isinf(self.high):
             yield self.low
         while not (self._tried and self._search.clock.must_stop()):
@@ -87,7 +92,7 @@ class _Bisection:
             yield min(max(math.floor(middle), low + 1), high - 1) if self._is_whole else middle
 
     def attempt(self, number: float, problem: Instance | Workload, goal: OnTime) -> Result:
-        """Find the most requests on time with a number, until it is clear if they are enough."""
+        """Maximise the requests on time with a number, until it is known if they are enough."""
         self._tried += 1
         limit = PROBE_SHARE * self._search.clock.seconds_left()
         part = self._search.part(limit, progress=self._follow)
@@ -110,14 +115,14 @@ class _Bisection:
 
 
 def solve_tail(stated: Problem, search: Search) -> Result:
-    """Find the least quantile of latency that any scheduler can reach, or an interval around it.
+    """Find bounds on the least quantile of latency that any scheduler can reach.
 
     Parameters
     ----------
     stated : Problem
         The problem, whose goal is `Tail`.
     search : Search
-        The search options, checked; the limits that are tried share the time.
+        Search options, already checked. All tried limits share the time limit.
     """
     problem, goal, clock = stated.source, stated.goal, search.clock
     assert isinstance(goal, Tail)
@@ -130,14 +135,14 @@ def solve_tail(stated: Problem, search: Search) -> Result:
     with clock.listening():
         for number in bisection.numbers():
             low = bisection.low
-            # Late requests are served too, so that there is a schedule whatever the limit is.
+            # Late requests are served too, so that there is a schedule for every limit.
             level = OnTime(ServiceLevel(**{goal.of: max(number, SHORTEST)}), "serve")
             found = bisection.attempt(number, problem, level)
             certified = found.certified if bisection.low > low else certified
             times: Any = found.schedule.latencies
             if goal.of == "first_token":
                 times = found.schedule.first_token_times - problem.arrival_times
-            # Rounds are whole, seconds are floats.
+            # The latency is an integer in rounds and a float in seconds.
             reached = np.sort(times)[needed - 1].item()
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached
@@ -155,7 +160,7 @@ def solve_tail(stated: Problem, search: Search) -> Result:
 
 
 def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
-    """Return the time that each request takes alone at least, shape (n,)."""
+    """Return the least time that each request takes if served alone, shape (n,)."""
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):
         return np.where(is_latency, problem.output_lengths, 1)
@@ -163,29 +168,29 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
     longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
-    # A little less, for rounding.
+    # Reduced slightly, as a margin for rounding errors.
     return longest * (1 - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
 class CapacityResult:
-    """An interval around the fewest replicas that serve a share of the requests on time.
+    """Bounds on the fewest replicas that serve a share of the requests on time.
 
     Attributes
     ----------
     problem : Instance or Workload
-        The requests; its own number of replicas does not matter.
+        The requests and the machine. Its number of replicas is ignored.
     goal : OnTime
         When a request is on time.
     share : float
         Share of the requests that must be on time.
     lower_bound : int or None
-        No scheduler and router reach the share with fewer replicas. None where no number of
-        replicas suffices, as too many requests would be late even alone.
+        No scheduler and router reach the share with fewer replicas. None if no number of replicas
+        suffices, because too many requests are late even if served alone.
     upper_bound : int or None
-        A known schedule reaches the share with so many replicas; None where none is known.
+        Replicas with which a known schedule reaches the share; None if no such schedule is known.
     tried : tuple[Result, ...]
-        Most requests on time with each number of replicas tried, fewest replicas first.
+        Results for the tried numbers of replicas, fewest replicas first.
     """
 
     problem: Instance | Workload
@@ -210,10 +215,10 @@ def fewest_replicas(
     seed: int = 0,
     progress: Callable[[Progress], object] | None = None,
 ) -> CapacityResult:
-    """Find the fewest replicas with which any scheduler and router reach a share on time.
+    """Find the fewest replicas with which some scheduler and router serve a share on time.
 
-    The arrivals and the memory of each replica stay as they are; the replicas of ``problem`` do not
-    count.
+    The arrivals and the memory of each replica stay the same. The number of replicas in ``problem``
+    is ignored.
 
     Parameters
     ----------
@@ -224,13 +229,13 @@ def fewest_replicas(
     share : float, default 0.99
         Share of the requests that must be on time, above 0, at most 1.
     time_limit : float or None, default None
-        Seconds, shared by the numbers of replicas that are tried, or None.
+        Time limit in seconds for all tried numbers of replicas together, or None.
     threads : int or None, default None
         See `hindsight.solve`.
     seed : int, default 0
         Seed of every random choice.
     progress : Callable[[Progress], object] or None, default None
-        Called with the improvements of each number of replicas; returning True ends the search.
+        Called at every improvement in each solve; returning True ends the search.
 
     Raises
     ------
@@ -244,7 +249,7 @@ def fewest_replicas(
 def replicas_within(
     problem: Workload | Instance, goal: OnTime, share: float, search: Search
 ) -> CapacityResult:
-    """Do as `fewest_replicas` does, with search options that may have a clock of their own."""
+    """Do the same as `fewest_replicas`, with options that may have the clock of a longer search."""
     exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = as_problem(problem)
     if not isinstance(goal, OnTime):
@@ -259,7 +264,7 @@ def replicas_within(
             known[replicas] = found
             if found.lower_bound >= needed:
                 bisection.high = replicas
-            # Requests that are late alone are late on every number of replicas.
+            # Requests that are late even if served alone are late with every number of replicas.
             hopeless = found.upper_bound < needed and found.best_bound in (ALONE, OWN_TIME)
             if hopeless:
                 break

@@ -1,4 +1,4 @@
-"""The optimum of a problem, or an interval around it."""
+"""`solve`: the optimum of a problem, or bounds on it."""
 
 from __future__ import annotations
 
@@ -38,83 +38,85 @@ def solve(  # noqa: PLR0913
 ) -> Result:
     """Minimise total latency, or another goal, knowing the future ([J25] Section 3).
 
-    The result is an interval [lower_bound, upper_bound] around the optimum, the best schedule
-    found, and what proves the lower bound. It ends by itself when both bounds meet.
+    The result contains an interval [lower_bound, upper_bound] around the optimum, the best schedule
+    found, and a proof of the lower bound. A solve ends by itself when both bounds meet.
 
     **Which optimum.** With ``preemption="never"`` a request runs from start to end without a break.
     A scheduler that evicts a request and loses its work, or pauses it and holds its memory, cannot
-    beat this optimum; one that stops a request and keeps its tokens can, and is compared with
-    ``"keep"``: a request may be stopped between rounds, holds no memory until it goes on, and going
-    on costs nothing. With ``"recompute"``, in seconds, a request that comes back processes its
-    prompt and its tokens again, as engines do. In seconds lower bounds hold for every scheduler.
+    beat this optimum. One that stops a request and keeps its tokens can, and is compared with
+    ``"keep"``: a request may be stopped between rounds, holds no memory until it resumes, and
+    resumes at no cost. With ``"recompute"``, in seconds, a resumed request processes its prompt and
+    its tokens again, as engines do. In seconds lower bounds hold for every scheduler.
 
-    **In rounds** list schedules give the first upper bound, exact memory prices the first lower
-    bound and a horizon. Then methods go on until the bounds meet:
+    **In rounds** list schedules give the first upper bound. Exact memory prices give the first
+    lower bound and a horizon. Then one of these methods runs until the bounds meet:
 
-    * ``"paths"``: prices of what runs together, and exact searches under them, all bounds in
-      integers (`hindsight.rounds.small_memory`); needs a small M.
-    * ``"mip"``: the integer program in HiGHS, warm-started, over the starts that the reduced costs
-      of its relaxation leave (`hindsight.rounds.program`).
-    * ``"beams"``: schedules alone, by beam searches and then by ruin and recreate
-      (`hindsight.rounds.large_memory`), at any size; the lower bound comes from prices.
+    * ``"paths"``: state prices, and exact searches pruned by them, with all bounds in integers
+      (`hindsight.rounds.small_memory`). It needs a small M.
+    * ``"mip"``: the integer program in HiGHS, warm-started, over the starts that reduced-cost
+      fixing leaves (`hindsight.rounds.program`).
+    * ``"beams"``: only schedules, by beam search and then by ruin and recreate, at any size
+      (`hindsight.rounds.large_memory`). The lower bound comes from memory prices.
 
-    The makespan, the last completion round, is found by bisection: HiGHS decides whether everything
-    can complete by a given round. If memory is handed out in blocks, or there are several replicas,
-    bounds come from one machine in tokens with all memory, and from prices of what runs together on
-    a replica (`hindsight.rounds.solving`).
+    The makespan, the last completion round, is found by bisection: HiGHS decides whether all
+    requests can complete by a given round. With memory in blocks or several replicas, lower bounds
+    come from one machine in tokens with the memory of all replicas, and from state prices of a
+    single replica (`hindsight.rounds.solving`).
 
     **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules come
-    from annealed orders, bounds from prices of machine time (`hindsight.seconds.solving`).
+    from annealed sort keys, lower bounds from prices of machine time
+    (`hindsight.seconds.solving`).
 
-    `OnTime` counts requests that keep their limits (`hindsight.direct`); `Tail` is a bisection over
-    such limits (`hindsight.sizing`).
+    `OnTime` maximises the requests that keep their limits (`hindsight.direct`). `Tail` is solved by
+    bisection over such limits (`hindsight.sizing`).
 
-    Ctrl-C, the time limit, or ``progress`` ends a solve with the interval found so far; a second
-    Ctrl-C ends it at once, also with the interval.
+    Ctrl-C, the time limit, or ``progress`` ends a solve with the bounds found so far. A second
+    Ctrl-C ends it at once, also with these bounds.
 
     Parameters
     ----------
     problem : Instance or Workload
-        An instance counts rounds, a workload with a batch time seconds.
+        An instance counts time in rounds, a workload with a batch time in seconds.
     time_limit : float or None, default None
-        Seconds for the whole solve, or None.
+        Time limit in seconds for the whole solve, or None.
     goal : {"latency", "makespan"} or OnTime or Tail, default "latency"
-        Total latency, weighted if the instance is; the last completion round of an instance; the
-        most requests on time; or the least quantile of latency.
+        Total latency, weighted if the instance has weights; the last completion round of an
+        instance; the most requests on time; or the least quantile of latency.
     preemption : {"never", "keep", "recompute"} or None, default None
-        Which schedulers the optimum is about, see above. None means ``"never"`` for an instance and
-        ``"keep"`` for a workload. An instance takes no ``"recompute"``, a workload no ``"never"``.
+        Which optimum to find, see above. None means ``"never"`` for an instance and ``"keep"`` for
+        a workload. ``"recompute"`` is only for workloads, ``"never"`` only for instances.
     method : {"auto", "paths", "mip", "beams"}, default "auto"
-        For total latency in rounds. ``"auto"`` is ``"paths"`` where it does not refuse the
-        instance, else schedules, prices and the program together. ``"mip"`` takes the makespan too.
+        Method for total latency in rounds. ``"auto"`` is ``"paths"`` if M is small and all weights
+        are 1, else heuristics, memory prices and the integer program together. ``"mip"`` may also
+        be given for the makespan.
     start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
-        A feasible schedule of the required kind to start from. Not for `OnTime` and `Tail`.
+        A feasible schedule of the required class to start from. Not for `OnTime` and `Tail`.
     bounds : str or Callable or iterable of these, default ()
-        User-defined bounds on the goal in rounds: functions of an instance that return a
-        number or prices, or ``FILE.py:NAME`` of one. Prices are evaluated and prove a bound. A
-        number is a claim, of which ``lower_bound`` takes no notice.
+        User-defined lower bounds in rounds: functions of an instance that return a number or
+        prices, or ``FILE.py:NAME`` of one. Prices are evaluated exactly and prove a bound. A number
+        is only a claim, which ``lower_bound`` ignores.
     gap : float, default 0.0
         The solve stops once `Result.gap` is at most this value, 0 to 1.
     threads : int or None, default None
-        Threads of HiGHS, of ruin and recreate, and of prices and graphs, whose results do not
-        depend on their number. None leaves HiGHS its choice, and means every core for the others.
+        Threads of HiGHS, of ruin and recreate, and of prices and graphs. The results of prices and
+        graphs do not depend on it. None lets HiGHS choose and means every core for the others.
     seed : int, default 0
         Seed of every random choice.
     progress : Callable[[Progress], object] or bool or None, default None
-        Called with every improvement, and with the present interval while loops are compiled, which
-        happens once on a machine. Returning True ends the solve. True shows the interval as it
-        shrinks, in a notebook or a terminal; None shows it in a terminal, in a line that is gone at
-        the end; False shows nothing.
+        Called at every improvement, and with the present bounds while loops are compiled, which
+        happens once on a computer. Returning True ends the solve. True shows the bounds as they
+        improve, in a notebook or a terminal. None shows them only in a terminal, in a line that is
+        erased at the end. False shows nothing.
 
     Returns
     -------
     Result
-        The interval, and the best schedule.
+        The bounds and the best schedule.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A parameter is invalid, ``start`` is infeasible, or a method cannot be used here.
+        A parameter is invalid, ``start`` is infeasible, or the method cannot solve this problem.
     SolverError
         HiGHS failed.
 
@@ -158,9 +160,9 @@ def solve_until(
     bounds: AnyBound | Iterable[AnyBound] = (),
     **options: Any,
 ) -> Result:
-    """Do as `solve` does, and end once ``should_stop``, which is polled, returns True.
+    """Do the same as `solve`, but end once ``should_stop``, which is polled, returns True.
 
-    With None, Ctrl-C ends the solve. ``options`` are those of `Search`.
+    If ``should_stop`` is None, Ctrl-C ends the solve. ``options`` are those of `Search`.
     """
     search = Search.checked(time_limit, should_stop, **options)
     stated = Problem.checked(problem, goal, preemption)

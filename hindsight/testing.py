@@ -1,4 +1,4 @@
-"""`check_bound`: try a lower bound on tiny instances whose optima are enumerated."""
+"""`check_bound`: test a lower bound on tiny instances whose optima are found by enumeration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .outcomes.own_bounds import AnyBound, OwnBound
 from .outcomes.problem import Problem
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
-"""Prompt lengths, in turn: a fault may need no prompts, or only long ones."""
+"""Ranges of prompt lengths, used in turn: a fault may occur only for empty or for long prompts."""
 
 
 class CheckError(AssertionError):
@@ -36,9 +36,9 @@ class Verdict:
     name : str
         Name of the check, such as ``"valid"``.
     asks : str
-        The checked property, in a few words.
+        The property that is checked, in a few words.
     checked, failed : int
-        Instances on which it was checked, and those on which it failed.
+        Number of instances on which the property was checked, and on which it failed.
     reason : str or None
         Reason of the failure on the smallest instance found.
     reproduction : str or None
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether the check held, or was expected not to."""
+        """Return whether the property held on all instances, or the failure was expected."""
         return self.failed == 0 or self.by_design
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class CheckReport:
         return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
 
     def raise_for_failures(self) -> None:
-        """Raise the report as an error if a check failed.
+        """Raise an error with the report as its message if a check failed.
 
         Raises
         ------
@@ -131,37 +131,37 @@ def check_bound(
     preemption: Preemption | None = None,
     seed: int = 0,
 ) -> CheckReport:
-    """Try a bound on tiny instances, and report where it is false.
+    """Test a lower bound on tiny instances, and report where it is false.
 
-    The check ``"valid"`` fails where the bound raises an error, returns neither an exact number nor
-    prices, or exceeds the optimum found by enumeration. A bound that passes is not proved: its
-    claims stay claims in the results that use it.
+    The check ``"valid"`` fails on an instance if the bound raises an error, returns neither an
+    exact number nor prices, or exceeds the optimum found by enumeration. A bound that passes is not
+    proved: `hindsight.solve` still reports its numbers as claims.
 
     Parameters
     ----------
     bound : AnyBound
-        As `hindsight.solve` takes it: the function, or ``FILE.py:NAME`` of one.
+        The bound as for `hindsight.solve`: a function, or ``FILE.py:NAME`` of one.
     instances : int or Iterable[Instance], default 100
-        How many to draw, of 1 to 4 requests: all at once and with arrivals, tight memory, equal
-        requests, idle gaps, long ones before short ones. Outputs are 1 to 6, prompts 0 to 46 (a
-        third of the instances have longer ones than 9), arrivals 0 to 4, or 30 after a gap. Or
-        instances to try instead: every schedule of them is enumerated, so they have no more than
-        four or five requests that wait for few rounds, and their memory is counted in tokens.
+        Number of random instances to draw, of 1 to 4 requests: arrivals all at 0 or later, tight
+        memory, equal requests, idle gaps, long requests before short ones. Outputs are 1 to 6,
+        prompts 0 to 46 (above 9 in a third of the instances), arrivals 0 to 4, or 30 after a gap.
+        Or the instances to test: all their schedules are enumerated, so they should have at most
+        four or five requests that wait for few rounds, and memory counted in tokens.
     goal, preemption : default "latency", None
-        Optimum that it bounds, as in `hindsight.solve`: ``"latency"`` or ``"makespan"``, or with
-        preemption ``"keep"`` total latency of schedules that may stop requests.
+        The optimum to be bounded, as for `hindsight.solve`: ``"latency"`` or ``"makespan"``. With
+        preemption ``"keep"`` it is the least total latency of schedules that may stop requests.
     seed : int, default 0
-        Seed of the instances.
+        Seed of the random instances.
 
     Returns
     -------
     CheckReport
-        A report that prints as a list. A failure has the smallest of the instances that show it.
+        A report that prints as a list. A failure is shown on the smallest instance found.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        An argument is invalid, or the object given is not a bound.
+        An argument is invalid, or ``bound`` is not a bound.
     """
     from .rounds.solving import proved_value
 
@@ -210,14 +210,14 @@ def check_bound(
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Draw instances of every kind in turn, few requests first; each enumerates in milliseconds."""
+    """Draw instances of each kind in turn, few requests first; each takes milliseconds to solve."""
     for place in range(number):
         rng, kind = np.random.default_rng([seed, place]), place % 7
         n = 1 + 4 * place // number
         prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
         outputs = rng.integers(1, 5, n)
         arrivals = np.zeros(n, dtype=np.int64)
-        if kind in (1, 3):  # in random order: positions in an instance need not follow time
+        if kind in (1, 3):  # in random order: requests need not be sorted by arrival
             arrivals = rng.integers(0, 5, n)
         if kind == 2:  # equal requests
             prompts[:], outputs[:] = prompts[0], outputs[0]
@@ -248,18 +248,18 @@ def instance_lines(instance: Instance) -> str:
 
 
 def optimum(problem: Problem) -> int:
-    """Return the least cost of a feasible schedule, by every choice of requests in every round.
+    """Return the least cost of a feasible schedule, by trying all sets of requests in each round.
 
-    No part of the solver is used. A request with k tokens holds s + k + 1 in a round in which it
-    runs. Once begun it runs to the end, unless it may be stopped: then it keeps its tokens between
-    its rounds, and holds nothing.
+    No part of the solver is used. A request that has emitted k tokens holds s + k + 1 tokens in a
+    round in which it runs. Once started it runs to the end. With preemption it may be stopped: then
+    it keeps its emitted tokens, and holds no memory between its rounds.
     """
     instance, goal, stops = problem.source, problem.goal, problem.preemption == "keep"
     rows = [(r.arrival_time, r.prompt_length, r.output_length, r.weight) for r in instance]
 
     @cache
     def least(now: int, done: tuple[int, ...]) -> float:
-        """Return the last round, or the weighted sum of rounds that each is still present."""
+        """Return the makespan, or the weighted sum of the rounds until each request completes."""
         left = [i for i, row in enumerate(rows) if done[i] < row[2]]
         present = [i for i in left if rows[i][0] <= now]
         if not left:
@@ -267,7 +267,7 @@ def optimum(problem: Problem) -> int:
         if not present:
             return least(min(rows[i][0] for i in left), done)
         begun = set() if stops else {i for i in present if done[i] > 0}
-        # Each fits alone, so that only waiting for an arrival gains by an idle round.
+        # Each request fits alone, so an idle round can gain only by waiting for an arrival.
         may_idle = len(present) < len(left)
         best = math.inf
         for choice in product((False, True), repeat=len(present)):

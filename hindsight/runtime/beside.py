@@ -1,6 +1,6 @@
 """A background search in a second thread, in parallel with the main search.
 
-Compiled loops and HiGHS release the interpreter lock, so both searches run at once. Only the main
+Compiled loops and HiGHS release the GIL, so both searches run at once. Only the main
 thread may use the state of a solve and its callbacks. So the background search puts its results
 into a queue, and the main search takes them from there.
 """
@@ -73,6 +73,6 @@ class Beside(Generic[Found]):
             self._ended.result()
 
     def take_then(self, is_done: Callable[[], bool]) -> bool:
-        """Process the latest result, then return ``is_done()``: a stop callback for the main search."""
+        """Process the latest result and return ``is_done()``: stop callback of the main search."""
         self.take()
         return is_done()

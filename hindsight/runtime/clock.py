@@ -73,7 +73,7 @@ class Clock:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let Ctrl-C interrupt the ``with`` block, unless the clock has a ``should_stop`` function."""
+        """Let Ctrl-C interrupt the ``with`` block, unless the clock polls ``should_stop``."""
         if self._should_stop is not None:
             yield
             return

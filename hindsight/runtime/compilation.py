@@ -36,7 +36,7 @@ def njit(
 ) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    Compiled code releases the interpreter lock, so threads can run it in parallel. If no directory
+    Compiled code releases the GIL, so threads can run it in parallel. If no directory
     for the machine code is writable (a read-only installation without a home directory), every
     process compiles the function again.
 

@@ -68,7 +68,7 @@ def _left_in_groups() -> Iterator[int]:
             usage, reclaimable = "usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # In a container, the listed path may be that of the host, with the cgroup at the mount point.
+        # In a container the path may be the host's, while the cgroup is at the mount point.
         for group in (PurePosixPath(path), *PurePosixPath(path).parents):
             files = f"{mount}{group}/memory."
             most, used = _lines(files + limit), _lines(files + usage)
