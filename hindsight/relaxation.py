@@ -172,13 +172,13 @@ def relax_until(
     search = Search.checked(time_limit, should_stop, **options)
     instance = as_problem(problem)
     if isinstance(instance, Workload):
-        reason = "is for an Instance, in rounds"
+        reason = "requires an Instance, in rounds"
         refuse(reason, method=method != "auto", tolerance=tolerance is not None)
         return solve_directly(Problem(instance, preemption="keep"), search, anneal=False)
     if method not in METHODS:
         raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
     if method == "states":
-        refuse("is for the method 'lagrangian'", tolerance=tolerance is not None)
+        refuse("requires the method 'lagrangian'", tolerance=tolerance is not None)
         return _relax_by_states(instance, search)
     given, instance = instance, pooled(instance)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
@@ -241,7 +241,7 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
             raise SolverError("the relaxation was stopped before it was built")
         if count > 20 * LARGEST_RELAXATION:
             reason = "starts and rounds, more than memory holds"
-            raise SolverError(f"the row-by-row relaxation would have {count} {reason}")
+            raise SolverError(f"the linear program would have {count} {reason}")
         starts = all_starts(instance, rounds)
         program = Program(starts, relax=True, differences=True)
         result = _solve(program, search)
@@ -277,7 +277,7 @@ def _solve(program: Program, search: Search) -> LinearResult:
         should_stop=search.clock.must_stop,
     )
     if result.termination != "optimal" or result.reduced_costs is None:
-        raise SolverError(f"the relaxation ended as {result.termination}")
+        raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")
     return result
 
 
@@ -304,7 +304,7 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
 def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
     """Improve state prices by dual ascent; return their bound and the mean fractional starts."""
     instance.require_tokens()
-    instance.refuse_weights("is not 1: prices of what runs together count every request alike")
+    instance.refuse_weights("is not 1: state prices count every request alike")
     limit = instance.memory_limit
     if limit > LARGEST_MEMORY_LIMIT:
         raise InvalidValueError(

@@ -191,7 +191,7 @@ class Interval:
             raise InvalidTypeError(None, "schedule", schedule, reason)
         source = self.source if served is None else self.source.of(served)
         if schedule.problem is not source and schedule.problem.digest != source.digest:
-            raise ScheduleCheckError(f"a schedule is of another problem: {schedule.problem!r}")
+            raise ScheduleCheckError(f"a schedule belongs to another problem: {schedule.problem!r}")
         cost = self.problem.cost(schedule, served)
         if cost >= self._cost and self._schedule is not None:
             return False

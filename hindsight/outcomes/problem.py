@@ -68,7 +68,7 @@ class Problem:
         in_seconds = isinstance(source, Workload)
         default: Preemption = "keep" if in_seconds else "never"
         if in_seconds and goal == "makespan":
-            raise InvalidValueError(None, "goal", goal, "is for an Instance, in rounds")
+            raise InvalidValueError(None, "goal", goal, "requires an Instance, in rounds")
         if preemption is None:
             return cls(source, goal, default)
         reason = ""
@@ -78,7 +78,7 @@ class Problem:
             kinds = "'keep' or 'recompute'" if in_seconds else "'never' or 'keep'"
             reason = f"is not {kinds}, which {'a Workload' if in_seconds else 'an Instance'} takes"
         elif goal != "latency" and preemption != default:
-            reason = "is for the goal 'latency'"
+            reason = "requires the goal 'latency'"
         if reason:
             raise InvalidValueError(None, "preemption", preemption, reason)
         if preemption == "keep" and not in_seconds:
@@ -189,5 +189,5 @@ class Problem:
         if violations:
             raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
         if self.preemption == "recompute" and start.keeps_tokens:
-            reason = "comes back with tokens that preemption='recompute' processes again"
+            reason = "keeps tokens that preemption='recompute' processes again"
             raise InvalidValueError(None, "start", start, reason)

@@ -172,7 +172,7 @@ def search_program(
             should_stop=kept(must_stop or clock.must_stop),
         )
     if is_own and result.termination == "infeasible":
-        raise SolverError("HiGHS calls a model infeasible that holds the incumbent")
+        raise SolverError("HiGHS calls a program infeasible that contains the incumbent")
     hear(result)
     least = None if result.objective is None else base + round(result.objective)
     if result.termination == "infeasible" or (

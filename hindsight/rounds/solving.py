@@ -174,7 +174,7 @@ def proved_value(bound: OwnBound, prices: Proof, problem: Problem) -> int:
     from hindsight.certificates.writing import bound_of_prices
 
     if problem.goal == "makespan":
-        raise InvalidValueError(bound.label, "value", prices, "are prices of total latency")
+        raise InvalidValueError(bound.label, "value", prices, "are prices for total latency only")
     preemptive = problem.preemption == "keep" or False not in prices.optima
     return bound_of_prices(problem.source, prices, preemptive=preemptive)
 

@@ -44,7 +44,7 @@ def test_a_feasible_schedule_of_another_instance_is_refused(
     before = interval.schedule
     better = hindsight.best_list_schedule(other)
     assert better.total_latency < before.total_latency
-    with pytest.raises(ScheduleCheckError, match="of another problem"):
+    with pytest.raises(ScheduleCheckError, match="belongs to another problem"):
         interval.offer(better)
     assert interval.schedule is before
 

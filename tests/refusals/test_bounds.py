@@ -141,15 +141,15 @@ VALUES: Rows = [
     (lambda: solve(WEIGHTED, method="paths"), "counts every request alike: it takes"),
     (lambda: solve(WEIGHTED, preemption="keep"), "with preemption every request counts alike"),
     (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
-    (lambda: hindsight.relax(WEIGHTED, method="states"), "what runs together count every request"),
+    (lambda: hindsight.relax(WEIGHTED, method="states"), "state prices count every request"),
     (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
     (lambda: check_bound(lambda one: 6, [BLOCKS]), "not counted in tokens"),
     (lambda: solve(BLOCKS, bounds=lambda _: 1), "memory_rule"),
     # Preemption.
-    (lambda: preempted(goal="makespan"), "preemption = 'keep' is for the goal 'latency'"),
-    (lambda: preempted(goal=OnTime(LEVEL)), "preemption = 'keep' is for the goal 'latency'"),
+    (lambda: preempted(goal="makespan"), "preemption = 'keep' requires the goal 'latency'"),
+    (lambda: preempted(goal=OnTime(LEVEL)), "preemption = 'keep' requires the goal 'latency'"),
     (
         lambda: preempted(method="mip"),
         "'mip' does not minimise the goal 'preemptive",
@@ -172,7 +172,7 @@ VALUES: Rows = [
     (lambda: hindsight.write_certificate(shortest(), "proof.json"), "goal = 'makespan'"),
     # Seconds.
     *[(row[0], f"parameter = '{row[1]}' is not") for row in given(timed, **NO_ROUNDS)],
-    (lambda: timed(goal="makespan"), "goal = 'makespan' is for an Instance"),
+    (lambda: timed(goal="makespan"), "goal = 'makespan' requires an Instance"),
     (lambda: timed(preemption="never"), "'never' is not 'keep' or 'recompute', which a"),
     *given(timed, time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: timed(preemption="swap"), "never, keep, recompute"),

@@ -503,7 +503,7 @@ def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
     instance = drawn(0, 5)
 
     def give_up(*_: object) -> None:
-        raise hindsight.SolverError("the relaxation ended as unknown")
+        raise hindsight.SolverError("HiGHS found no optimum of the relaxation: unknown")
 
     value = hindsight.relax(instance, method="lp").objective
     monkeypatch.setattr(relaxation, "_relax_by_rows", give_up)
