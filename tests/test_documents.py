@@ -255,7 +255,7 @@ OUT_OF_RANGE = """
 6 | proof tokens | [0, 2] | below 1
 6 | proof tokens | [2, 9] | above memory_limit
 6 | proof prices 0 | [1] | entries, not
-7 | proof minorant | 1 | there is no number 1
+7 | proof minorant | 1 | index 1 is out of range
 7 | proof cell | 0.75 | is not allowed
 7 | proof cell | NaN | is not between
 7 | proof step | 0.1 | is not a power of two

@@ -1,1 +1,1 @@
-"""Certificates: proofs of bounds as files, their writing, checking and replay."""
+"""Certificates: files that prove bounds. They are written here, and checked without a solver."""

@@ -1,23 +1,23 @@
 """Check of a certificate, that is a schedule and a proof of a lower bound, without any solver.
 
-The modules next to this one implement what they need from the definitions. They import nothing from
-the package but `instances` (for the digest): a check of the solver's claims must not rest on the
-solver's code, so code that exists both here and there is duplicated on purpose.
+The modules of the checker follow from the definitions alone. They import nothing from the solver,
+only `instances` (for the digest): a check of the claims of the solver must not depend on code of
+the solver, so code that exists in both is duplicated on purpose.
 
 * `hindsight.certificates.format`: the JSON file and the form of its parts;
 * `hindsight.certificates.problem`: the instance, and the total latency of its schedule;
-* `hindsight.certificates.proofs`: the base class of all proofs; modules next to it for the kinds,
-  with the reason why it proves its bound;
+* `hindsight.certificates.proofs`: the base class of all proofs; the module of each kind of proof
+  explains why the proof implies its bound;
 * `hindsight.certificates.replay`: the search that a proof may require;
 * `hindsight.certificates.path_layers`, `hindsight.certificates.path_states`: the graphs of paths;
 * `hindsight.certificates.seconds_proof`: the exception, for bounds in seconds: it evaluates prices
-  by the solver's code, in floats rounded outward;
+  with the code of the solver, in floats rounded outward;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic is on integers: numpy's of 64 or 32 bits where a Python integer has shown first that
-nothing can overflow. The format is described in docs/certificates.md. A claim that was checked and
-does not hold is a `CertificateError`; a document that is malformed, or takes too much, is one of
-its subclasses.
+All arithmetic is on integers. Arrays have 64 or 32 bits, and only where Python integers have shown
+first that nothing can overflow. The format is described in docs/certificates.md. A claim that is
+false or not proved raises `CertificateError`; a malformed document, or one that is too expensive to
+check, raises a subclass.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     Returns
     -------
     Verdict
-        The verdict. Its lower bound is the certificate's claim, which the proof reaches; in seconds
-        where the certificate has a batch time.
+        The verdict. Its lower bound is the one that the certificate claims, at most the bound of
+        the proof. It is in seconds if the certificate has a batch time.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
         raise MalformedCertificateError("format or version is not that of this checker")
     if in_seconds:
-        # What it needs beyond this room is loaded for it alone.
+        # Imported here, because it loads modules that other certificates do not need.
         from .seconds_proof import check_seconds
 
         return check_seconds(document)
@@ -98,7 +98,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     proof = read_proof(document, instance)
     if proof.preemptive != preemptive:
         raise CertificateError(
-            f"proof: {proof.kind} is of another optimum than a schedule given by its {schedule}"
+            f"proof: {proof.kind} is for another optimum than a schedule given by its {schedule}"
         )
     proof.schedule_cost = upper
     proved = proof.bound()
@@ -114,7 +114,9 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 
 
 def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Proof:
-    """Read the proof of a document without computing its bound; None reads the instance too.
+    """Read the proof of a document without computing its bound.
+
+    Without ``instance``, the instance of the document is read too.
 
     Raises
     ------

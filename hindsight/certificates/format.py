@@ -18,22 +18,22 @@ FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
 LIMIT = 2**62
-"""Every number read, and every sum formed in int64, stays below this."""
+"""Upper limit (exclusive) of every number read and every sum computed in int64."""
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
 """First bytes of a file compressed with xz."""
 
 
 class CertificateError(ValueError):
-    """A certificate does not prove its claims; the message says what is wrong."""
+    """The certificate does not prove its claims; the message gives the reason."""
 
 
 class MalformedCertificateError(CertificateError):
-    """A document does not follow the format, so that there is no claim to check."""
+    """The document does not follow the format, so that there is no claim to check."""
 
 
 class CertificateTooLargeError(MalformedCertificateError):
-    """A check would exceed the limits of the checker."""
+    """The check would exceed the limits of the checker."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Verdict:
     Attributes
     ----------
     lower_bound : int or float
-        Verified: no feasible schedule has a smaller total latency. In rounds, or in seconds where
-        there is a ``batch_time``.
+        Verified lower bound: no feasible schedule has a smaller total latency. In rounds, or in
+        seconds if there is a ``batch_time``.
     upper_bound : int or None
-        Total latency of the certificate's schedule, which is feasible; None in seconds, as those
+        Total latency of the schedule of the certificate, which is feasible; None in seconds, where
         certificates have no schedule.
     kind : str
         Kind of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
@@ -55,20 +55,20 @@ class Verdict:
     requests : int
         Number of requests.
     price_sets, leaves : int
-        Sizes of the proof; 0 where it has no such part. Leaves are the partial schedules of a
-        search, or the nodes of graphs of paths.
+        Sizes of the proof; 0 if it has no such part. Leaves are the partial schedules of a search,
+        or the nodes of graphs of paths.
     digest : str
         Digest of the instance.
     preemptive : bool
-        Whether schedules may stop requests and keep their tokens: then the lower bound holds for
-        those schedules too, and the certificate's schedule may be one of them.
+        Whether schedules may preempt requests, which keep their tokens. If so, the lower bound
+        holds for these schedules too, and the schedule of the certificate may be one of them.
     memory_rule : str
-        How the memory rule differs from counting tokens; empty where it does not. The proof is
-        about an instance in tokens for which every schedule of the instance is feasible.
+        How the memory rule differs from counting tokens; empty if it does not. The proof is about
+        a relaxed instance in tokens, for which every schedule of the instance is feasible.
     batch_time : BatchTime or None
-        Seconds of a round, where the bound is in seconds.
+        Time of a round, if the bound is in seconds.
     replicas : int
-        Number of machines. In rounds the proof is about one machine with the memory of them all.
+        Number of machines. In rounds the proof is about one machine with the memory of all of them.
     """
 
     lower_bound: int | float
@@ -90,9 +90,9 @@ class Verdict:
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a JSON document from a file; only its format and version are checked.
+    """Read a certificate from a JSON file, which may be compressed with xz.
 
-    A file compressed with xz is decompressed on the way.
+    Only its format and version are checked.
 
     Raises
     ------
@@ -110,9 +110,9 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         except lzma.LZMAError as error:
             raise FileFormatError(path, f"is not compressed by xz: {error}") from error
         if not decompressor.eof and len(content) <= limits.LARGEST_FILE:
-            raise FileFormatError(path, "is cut off: not all that xz compressed is there")
+            raise FileFormatError(path, "is cut off: the end of the xz data is missing")
         if decompressor.unused_data:
-            raise FileFormatError(path, "goes on after the end of what xz compressed")
+            raise FileFormatError(path, "goes on after the end of the xz data")
     if len(content) > limits.LARGEST_FILE:
         raise FileFormatError(path, f"is larger than {limits.LARGEST_FILE} bytes")
     document = parse_json(content, path, parse_constant=_no_number)
@@ -125,7 +125,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
-    """Refuse a value that is no object with exactly these keys; optional keys may be missing."""
+    """Refuse a value that is not an object with exactly these keys, or optional further ones."""
     if not isinstance(part, Mapping):
         raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
@@ -137,14 +137,14 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str) -> list[Any]:
-    """Return a value, or refuse it if it is not a list."""
+    """Return a value that is a list; refuse any other value."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     return value
 
 
 def whole(value: Any, where: str, minimum: int = 0) -> int:
-    """Return an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
+    """Return a value that is an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     if value < minimum:
@@ -155,7 +155,7 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 
 
 def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
-    """Return a list of integers in minimum .. LIMIT - 1, ``count`` of them unless it is None."""
+    """Return a value that is a list of ``count`` (or any number of) integers: see `whole`."""
     if len(list_of(value, where)) != count and count is not None:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
     if {*map(type, value)} == {int} and min(value) >= minimum and max(value) < LIMIT:
@@ -168,7 +168,7 @@ def _no_number(text: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """Format a value for a message, in a few characters."""
+    """Format a value for an error message, in at most 40 characters."""
     if isinstance(value, (list, dict)):
         return f"a {'list' if isinstance(value, list) else 'JSON object'}"
     if type(value) is int and abs(value) >= 10**20:

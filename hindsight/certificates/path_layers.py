@@ -1,7 +1,7 @@
-"""Layers of graphs of paths, built anew from the last epoch to the first: *telling apart*.
+"""Construction of a new graph of paths, from the last epoch to the first: *telling apart*.
 
-The rules and their proofs are those of `hindsight.certificates.path_proof`; words in italics name
-the one that a step follows.
+The rules and their proofs are those of `hindsight.certificates.path_proof`. A word in italics in a
+comment names the rule that the step follows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .path_states import HeaviestBeside, Shorts, joined, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost of a node that is not reached; all other costs are below half of it."""
+"""Cost of an unreachable node; all other costs are below half of this."""
 
 AT_ONCE = 1 << 15
 """Most nodes built in one batch."""
@@ -26,7 +26,7 @@ TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """Start prices less min P_i (0 if not followed), and the requests told apart from now on."""
+    """A stage: start prices less min P_i (0 if not followed), and the newly named requests."""
 
     above: Ints
     followed: list[int]
@@ -34,7 +34,10 @@ class Stage(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Nodes of an epoch: bases before and after, slack, and the set of requests that completes."""
+    """Nodes of one epoch, each with its bases before and after, its slack and its completing set.
+
+    ``ended`` numbers the rows of ``ends``, the sets of requests that complete in a round.
+    """
 
     before: Numbers
     after: Numbers
@@ -43,31 +46,31 @@ class Layer(NamedTuple):
     ends: Flags
 
     def at(self, places: Ints) -> Layer:
-        """Select the nodes at some places."""
+        """Select the nodes at these places."""
         before, after, ended, slacks = (column.take(places) for column in self[:4])
         return Layer(before, after, ended, slacks, self.ends)
 
 
 class Graph(NamedTuple):
-    """A graph: its layers, and the number of bases of each epoch, one epoch more than layers."""
+    """A graph: one layer per epoch, and the number of bases of each epoch and of the end."""
 
     layers: list[Layer]
     bases: list[int]
 
 
 class _Bases(NamedTuple):
-    """Bases of the next epoch while building, in the order of their old bases.
+    """New bases of the next epoch during construction, in the order of their old bases.
 
     Attributes
     ----------
-    old : int64 array
-        Old base of each.
+    old : int64 array, shape (bases,)
+        Base of the old graph that each new base refines.
     left : int16 array, shape (known, bases)
-        Rounds left, or 0, to each request whose rounds are known.
+        Remaining rounds of each request whose rounds are known, 0 if it is not active.
     started : bool array, shape (tracked, bases)
-        Whether a request has been started.
-    cost : int64 array
-        Cost to the end: G.
+        Whether each tracked request has been started.
+    cost : int64 array, shape (bases,)
+        Least cost from the base to the end: G.
     """
 
     old: Ints
@@ -77,7 +80,7 @@ class _Bases(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes being built: base of the next epoch, old node, completing set, cost to the end."""
+    """Nodes under construction: next base, old node, completing set, cost to the end, and slack."""
 
     base: Ints
     node: Ints
@@ -86,23 +89,23 @@ class _Nodes(NamedTuple):
     slack: Ints
 
     def of(self, kept: Flags) -> _Nodes:
-        """Select those kept."""
+        """Select the nodes whose flag is set."""
         return self.at(np.flatnonzero(kept))
 
     def at(self, places: Ints) -> _Nodes:
-        """Select those at some places."""
+        """Select the nodes at these places."""
         return _Nodes(*(column.take(places) for column in self))
 
 
 class _Sets:
-    """Sets of requests that complete in one round, one row each, numbered from the old ones on."""
+    """Sets of requests that complete in one round, one row per set; the old sets come first."""
 
     def __init__(self, rows: Flags) -> None:
         self.rows = rows
         self._numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Return the numbers of the sets that have i besides."""
+        """Return, for each set in ``numbers``, the number of that set with request i added."""
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []
         for k in np.flatnonzero(np.bincount(numbers)).tolist():
@@ -120,7 +123,7 @@ class _Sets:
 
 
 class _Epoch(NamedTuple):
-    """An epoch of the old graph, and what can follow its nodes.
+    """An epoch of the old graph, with the data for building its new nodes.
 
     Attributes
     ----------
@@ -129,16 +132,17 @@ class _Epoch(NamedTuple):
     later : _Bases
         New bases of the next epoch.
     layer : Layer
-        Old nodes, sorted by their base of the next epoch and then by `peaks`.
+        Old nodes, sorted by their base of the next epoch and then by the memory of their completing
+        requests.
     arcs, reach : int64 arrays
-        Cost of each old node under the start prices of the stage, and the most that a path may cost
-        from it on: B - F.
+        Cost of each old node under the start prices of the stage, and the largest allowed cost of a
+        path from this node on: B - F.
     room : int64 array
-        Memory that the known requests leave at each new base.
+        Memory that the known requests leave free at each new base, tokens.
     sets : _Sets
-        Requests that complete.
+        Sets of requests that complete.
     starts : dict[int, int]
-        Regrets of requests followed from now on that may complete in round tau + 1.
+        Regrets of the newly followed requests that may complete in round tau + 1.
     """
 
     tau: int
@@ -152,25 +156,25 @@ class _Epoch(NamedTuple):
 
 
 class Building:
-    """Construction, from the last epoch to the first, of a graph that tells more requests apart.
+    """Construction, from the last epoch to the first, of a graph that distinguishes more requests.
 
     Parameters
     ----------
     proof : PathProof
-        The proof, with the old graph; it counts the work done.
+        The proof, with the old graph; it counts the work.
     stage : Stage
-        Start prices, and the requests told apart from now on.
+        Start prices, and the requests that the new graph distinguishes in addition.
     budget : int
         B under the start prices.
     forth : list of int64 arrays
-        F of the old nodes of each epoch.
+        F of the old nodes, one array per epoch.
     """
 
     def __init__(self, proof: Any, stage: Stage, budget: int, forth: list[Ints]) -> None:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.old, self.added, self.tracked = proof.graph, stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # Rounds left are stored for requests whose starts, or whose prices, must be known.
+        # Remaining rounds are stored for requests whose starts or prices must be known.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -194,16 +198,16 @@ class Building:
         return True
 
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
-        """Find the nodes of an epoch; return the bases before them, or None if there are none."""
+        """Build the nodes of an epoch; return the bases before them, or None without any node."""
         proof = self.proof
         room = np.full(len(later.old), proof.limit)
         if self.added:
             self.beside.set_epoch(tau, proof.prices_at(tau), later.left)
             room -= self.beside.tokens
-        # Where nobody is added, everything fits that did.
+        # If no request is newly followed, all nodes that fit before still fit.
         now, peaks = self._epoch(tau, later, room)
-        # *Memory*: of the old nodes before a base those with peaks up to its room. None is larger
-        # than the limit, as the old nodes fit.
+        # *Memory*: take the old nodes that lead to a base and whose peaks are at most its room. No
+        # peak exceeds the limit, as the old nodes fit.
         key = now.layer.after * np.int64(proof.limit + 1) + peaks
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
@@ -226,7 +230,7 @@ class Building:
         return self._join(now, nodes) if len(nodes.base) else None
 
     def _epoch(self, tau: int, later: _Bases, room: Ints) -> tuple[_Epoch, Ints]:
-        """Sort the old nodes of an epoch; return them and what their completing requests hold."""
+        """Sort the old nodes of an epoch; return them, and the memory of completing requests."""
         proof, layer = self.proof, self.old.layers[tau]
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
@@ -241,7 +245,7 @@ class Building:
         return now, peaks.take(order)
 
     def _nodes(self, now: _Epoch, base: Ints, node: Ints) -> _Nodes:
-        """Find the nodes that lead to some bases, each with its node of the old graph."""
+        """Build new nodes from pairs of a new base and an old node that leads to it."""
         proof, later, sets = self.proof, now.later, now.sets
         cost = later.cost.take(base) + now.arcs.take(node)
         places = np.flatnonzero(cost <= now.reach.take(node))
@@ -249,19 +253,19 @@ class Building:
         ended, slack = now.layer.ended.take(node), now.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in now.starts.items():
-            # Once at a time.
+            # A request that is still active at the next base does not complete now.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= now.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
-            # *Memory*: what completes fits next to what goes on.
+            # *Memory*: the completing requests fit together with those that continue.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= now.room.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
             if len(nodes.base) > self.most_at_once:
                 raise CertificateTooLargeError(TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # *Tracked*: what is active has been started, and nothing before it arrives.
+            # *Tracked*: an active request has been started, but not before it arrives.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -277,7 +281,7 @@ class Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _in_order(self, now: _Epoch, nodes: _Nodes) -> Flags:
-        """*Twins*: return which nodes end no request before an active twin of smaller index."""
+        """Return a flag per node: *twins*, no request completes before a twin of smaller index."""
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
             before = [self.row[j] for j in self.proof.twins_before[i] if j in self.row]
@@ -288,7 +292,7 @@ class Building:
         return kept
 
     def _join(self, now: _Epoch, nodes: _Nodes) -> _Bases | None:
-        """Keep the nodes of an epoch; return the bases before what starts in them."""
+        """Add the nodes of an epoch to the graph; return the bases before them."""
         proof, later, ends = self.proof, now.later, now.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
         started = later.started.take(nodes.base, axis=1)
@@ -300,7 +304,8 @@ class Building:
             nodes, started = nodes.at(first), started[:, first]
             if not len(first):
                 return None
-        # Nodes with equal old bases and equal requests told apart have one new base before them.
+        # Nodes share the new base before them if their old bases and all that is known of the
+        # distinguished requests are equal.
         old = now.layer.before.take(nodes.node)
         rounds = [self._rounds(now, nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [self.old.bases[now.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -320,7 +325,7 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, now: _Epoch, nodes: _Nodes, i: int) -> Shorts:
-        """Return the rounds that a request still runs at each node, 0 if it is not active."""
+        """Return the remaining rounds of a request at each node, 0 if it is not active."""
         left = now.later.left[self.row[i]]
         rounds: Shorts = (left + (left > 0)).take(nodes.base)
         rounds += now.sets.rows[:, i].take(nodes.ended)

@@ -2,11 +2,12 @@
 
 The proof has state prices as in `hindsight.certificates.state_proofs`, and stages after which no
 path is left with a total latency of at most ``limit``: the lower bound is ``limit`` + 1. A stage
-gives start prices and the requests by which nodes are distinguished from then on. Wrong start
-prices, requests or limits leave paths; they cannot make the check accept a false bound.
+gives start prices, and requests by which nodes are distinguished from then on. If start prices,
+requests or limits are wrong, some paths are left and the check fails; it never accepts a false
+bound.
 
-Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's graphs
-and uses fewer rules, each of which is proved here in a few lines.
+This module is part of the checker (`hindsight.certificates.checking`). It shares no code with the
+graphs of the solver and uses fewer rules, each of which is proved here in a few lines.
 
 **Paths.** Let Q, W, P_i be the prices, capacities and priced costs of starts of the certificate
 (`hindsight.certificates.state_proofs`), u_i numbers, *regrets* P_i(t_i) - u_i, *slacks* W_tau less
@@ -54,7 +55,7 @@ Besides, what no schedule within the limit does is left out of new nodes:
 **Claim.** If there are schedules within the limit, there is one whose twins are in order, and each
 stage keeps it as a path. So where no path is left, there are none.
 
-Work is counted before it is done, and what is held at once has a limit.
+Work is counted before it is done, and the memory in use is limited.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ from .state_proofs import StateProof
 
 
 class PathProof(StateProof):
-    """Proof by state prices, a limit and stages that leave no path within the limit."""
+    """Proof by state prices and stages that leave no path with a total latency within a limit."""
 
     sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
@@ -92,18 +93,18 @@ class PathProof(StateProof):
         Raises
         ------
         SearchFailedError
-            Paths are left, or the certificate's own schedule is within the limit.
+            Paths are left, or the schedule of the certificate is within the limit.
         CertificateTooLargeError
-            Numbers or graphs are too large.
+            Prices, start prices or graphs are too large.
         """
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
         self.read_prices(of_each_start=True)
-        # Numbers in the proof and its instance, which set its share of the limits.
+        # The size, a count of numbers in the proof and its instance, sets its share of the limits.
         named = sum(len(one) for stage in self.part["stages"] for one in stage.values())
         self.size = 3 * len(self.rows) + self.prices.size + named
         self.most_work = limits.part_of(limits.LARGEST_WORK, self.size)
-        reason = f"stages: they leave paths within {limit}"
+        reason = f"stages: paths with a total latency within {limit} are left"
         self._refuse_schedule_within(limit, reason)
         self._begin(limit)
         if self.budget >= 0 and not any(self._closes(stage) for stage in stages):
@@ -124,7 +125,7 @@ class PathProof(StateProof):
             prices = wholes(part["start_prices"], where, minimum=-LIMIT)
             if len(prices) != len(followed):
                 raise MalformedCertificateError(
-                    f"{where}: {len(prices)} start prices of {len(followed)} followed requests"
+                    f"{where}: {len(prices)} start prices for {len(followed)} followed requests"
                 )
             above[sorted(followed)] = prices
             new = self._requests(part["followed"], followed, where)
@@ -135,7 +136,7 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Read requests that no earlier stage has named, and add them to those ``before``."""
+        """Read requests that no earlier stage has named; add them to the set ``before``."""
         new = wholes(part, where)
         for i in new:
             if i >= len(self.rows):
@@ -152,7 +153,7 @@ class PathProof(StateProof):
         n, T = len(rows), len(self.capacity)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
-        # Starting at the last epoch costs no request more than this.
+        # For every request, a start at the last epoch costs at most this.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         if largest >= FAR // (8 * n):
             raise CertificateTooLargeError("proof: the prices or the scale are too large")
@@ -165,7 +166,7 @@ class PathProof(StateProof):
         late = np.arange(T) < self.a[:, None]
         self.least = np.minimum(free, np.where(late, FAR, self.costs).min(axis=1, initial=FAR))
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # *Fixed starts*: none is later, and the epochs end.
+        # *Fixed starts*: no request starts later than this, so the epochs end.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         if epochs > limits.LONGEST_PATH:
             raise CertificateTooLargeError("proof: its paths have too many epochs")
@@ -182,7 +183,10 @@ class PathProof(StateProof):
         self.graph = Graph([chain] * epochs, [1] * (epochs + 1))
 
     def _closes(self, stage: Stage) -> bool:
-        """Drop paths by the prices of a stage, tell its requests apart; return if none is left."""
+        """Drop paths by the prices of a stage and distinguish its requests.
+
+        Return whether no path is left.
+        """
         paid = sum(map(abs, stage.above.tolist()))
         if self.largest + paid + abs(self.budget) >= FAR // 4:
             raise CertificateTooLargeError("proof: the prices or the scale are too large")
@@ -199,7 +203,7 @@ class PathProof(StateProof):
         return False
 
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
-        """*Dropping*: leave out nodes with F + G > B; return F, or None if no node is left."""
+        """Drop the nodes with F + G > B (*dropping*); return F, or None if no node is left."""
         layers, bases = self.graph
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
         arcs: list[Ints] = []
@@ -221,7 +225,7 @@ class PathProof(StateProof):
                 return None
             on = np.full(bases[tau + 1], FAR)
             np.minimum.at(on, layer.after[kept], (paid + arc)[kept])
-            # Layers of the chain stay one object.
+            # Without a copy, all layers of the first graph stay one shared object.
             layers[tau] = layer if len(kept) == len(paid) else layer.at(kept)
             forth.append(paid[kept])
         return forth
@@ -235,12 +239,15 @@ class PathProof(StateProof):
         return prices
 
     def regrets(self, tau: int) -> tuple[Ints, Flags]:
-        """Return regrets of what completes in round tau + 1, and whether its start is allowed."""
+        """Return the regret of each request if it completes in round tau + 1.
+
+        Also return whether the start that this requires is allowed.
+        """
         T, starts = len(self.capacity), tau + 1 - self.o
         free = self.scale * (starts + self.o - self.a)
         if T:
             priced = self.costs[np.arange(len(self.o)), np.clip(starts, 0, T - 1)]
             free = np.where(starts < T, priced, free)
         regrets: Ints = free - self.least
-        # *Fixed starts*: no later one is within the budget.
+        # *Fixed starts*: starts with a larger regret are not within the budget.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

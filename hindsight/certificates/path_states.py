@@ -1,17 +1,18 @@
-"""Heaviest set of requests next to known ones at one epoch: the most that its prices can add.
+"""Largest total price of unknown requests that can run together with known ones at one epoch.
 
 Let some requests be *followed*: it is known which of them are active, and in which states (m, r).
-All others that are active are in any states that requests not followed pass through by then. Read
-all members in order of decreasing r: each keeps S + k r <= M, with k members read so far that hold
-S in all (`hindsight.certificates.state_proofs`). Let V_r(k, S) be the most that states of r or
-fewer rounds can add behind k members that hold S, or less than 0 where followed ones among them do
-not fit: V_0 = 0, and V_r follows from V_(r - 1) as each state of r is taken at most as often as
-there are requests that pass it, then each followed member of r is taken. Members of equal r may be
-read in any order: the test of the last of them implies those of the others. Behind the followed
-members of more rounds than any other state has, V of that many rounds is what is asked for.
+The other active requests may be in any state that a request not followed passes through by then.
+Read all active requests in order of decreasing r: each keeps S + k r <= M, with k requests read so
+far that hold S in all (`hindsight.certificates.state_proofs`). Let V_r(k, S) be the most that
+states of r or fewer rounds can add after k requests that hold S, or less than 0 if followed ones
+among them do not fit: V_0 = 0. V_r follows from V_(r - 1): each state of r is taken at most as
+often as there are requests that pass through it, then each followed request of r is taken. Requests
+of equal r may be read in any order: the test of the last of them implies those of the others. The
+result is V_r for the largest r of any other state, at the (k, S) of the followed requests of more
+rounds.
 
-It depends on followed members by their number and sum of m for each r: cases that agree in these up
-to some r share what is computed so far.
+V_r depends only on the number of followed requests and their sum of m for each r. Cases that agree
+in these numbers up to some r share the tables computed so far.
 """
 
 from __future__ import annotations
@@ -30,19 +31,21 @@ from .proofs import Flags, Ints, Numbers, Proof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**61)
-"""Less than any sum of prices, with room to add as much again."""
+"""Minus infinity: less than any sum of prices, and twice this does not overflow."""
 
 CELLS = 1 << 21
-"""Most entries of V, over the cases worked on at once."""
+"""Most entries of the tables V over all cases that are computed at once."""
 
 
 def joined(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, int]:
-    """Join columns of numbers below given sizes into one, equal where all of them are equal.
+    """Combine columns into one key column: keys are equal where all columns are equal.
+
+    The numbers of each column are below its entry of ``sizes``.
 
     Returns
     -------
     tuple of int64 array and int
-        The joined column, and a limit that its numbers are below.
+        The key column, and an exclusive upper limit of its numbers.
     """
     key, largest = columns[0].astype(np.int64), sizes[0]
     for column, size in zip(columns[1:], sizes[1:], strict=True):
@@ -56,16 +59,16 @@ def joined(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, int]
 
 
 def numbered(keys: Ints, largest: int) -> tuple[Ints, Ints]:
-    """Number equal keys, all below ``largest``, alike, in increasing order of the keys.
+    """Number the distinct keys, all below ``largest``, in increasing order.
 
     Returns
     -------
     tuple of int64 arrays
-        A place of each number, and the number in each place.
+        One place in ``keys`` for each number, and the number of each entry of ``keys``.
     """
     bits = len(keys).bit_length()
     if largest < 2 ** (62 - bits):
-        # Keys with their places behind them are sorted faster than places by their keys.
+        # Sorting keys with their places in the low bits is faster than argsort.
         ordered = keys << bits
         ordered |= np.arange(len(keys))
         ordered.sort()
@@ -82,24 +85,24 @@ def numbered(keys: Ints, largest: int) -> tuple[Ints, Ints]:
 
 
 def _alike(rows: Numbers, size: int) -> tuple[Ints, Ints]:
-    """Number equal columns alike; all numbers are below ``size``."""
+    """Number the distinct columns of ``rows``, whose entries are below ``size``: `numbered`."""
     nothing = np.zeros(rows.shape[1], dtype=np.int64)
     return numbered(*joined([nothing, *rows], [1, *[size] * len(rows)]))
 
 
 class HeaviestBeside:
-    """Largest total price that all other requests can have beside those that a graph tracks.
+    """Largest total price of all other requests that can run together with the followed ones.
 
     Parameters
     ----------
     proof : Proof
-        Requests and M; it counts the work done.
+        The proof, with the requests and M; it counts the work.
     others : list[int]
         Requests not followed.
     followed : list[int]
         Requests followed.
     size : int
-        Numbers in the proof, which sets its share of the limits (`limits.part_of`).
+        Count of numbers in the proof, which sets its share of the limits (`limits.part_of`).
     """
 
     def __init__(self, proof: Proof, others: list[int], followed: list[int], size: int) -> None:
@@ -108,7 +111,7 @@ class HeaviestBeside:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that they store in their last round, in true tokens.
+        # Tokens that followed requests store in their last round, under the original memory rule.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # (k, S) of each entry of a table.
@@ -116,7 +119,7 @@ class HeaviestBeside:
         self.cells = np.array(cells, dtype=np.int32)
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """Set the prices of an epoch, and where followed requests are at the next.
+        """Set the prices of an epoch, and the states of followed requests at the next epoch.
 
         Parameters
         ----------
@@ -125,7 +128,7 @@ class HeaviestBeside:
         prices : int64 array, shape (M + 1, M + 1)
             Q(tau, m, r).
         left : int16 array, shape (followed, bases)
-            Rounds left, or 0, to each of the followed requests.
+            Remaining rounds of each followed request at each base, 0 if it is not active.
         """
         self.prices, size = prices, np.int32(self.M + 1)
         self._count_states(tau)
@@ -141,10 +144,11 @@ class HeaviestBeside:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # k (M + 1) + S of the k members of more rounds than others have, with S the sum of their m.
+        # Cell k (M + 1) + S of V for the followed requests with more rounds than any other request:
+        # k is their number, S the sum of their m.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Bases are of one kind if their other members are in the same states, whoever they are.
+        # Bases are of one kind if their remaining followed requests are in the same states.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -152,7 +156,7 @@ class HeaviestBeside:
         self.held, self.rounds = np.divmod(code[:, chosen].T, size)
 
     def _count_states(self, tau: int) -> None:
-        """List the priced states (r, m) of others, how many can be in each, and its price."""
+        """List the priced states of requests not followed: r, m, most requests in it, and price."""
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -167,16 +171,16 @@ class HeaviestBeside:
         self.longest = self.states[-1][0] if self.states else 0
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
-        """Sum prices of the followed members and the most that other requests can add.
+        """Sum the prices of active followed requests and the most that other requests can add.
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Rows of ``left``: the requests that go on running.
+            Columns of ``left``: the followed requests that continue to run.
         ended : int64 array, shape (N,)
-            Number of the set of requests that run their last round besides.
+            Rows of ``ends``: the requests that run their last round.
         ends : bool array, shape (sets, n)
-            The sets.
+            Sets of requests.
         """
         self.spend(CALL + 20 * len(base))
         mine = ends[:, self.followed]
@@ -200,12 +204,12 @@ class HeaviestBeside:
             values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
-        # Where followed members do not fit, no schedule passes, whatever its cost.
+        # If the followed requests do not fit, no schedule passes here, at any cost.
         paid += np.where(most < 0, NOTHING // 2, most)
         return paid
 
     def _counted(self, kinds: Ints) -> tuple[Ints, Ints]:
-        """Count the followed members of some kinds by their rounds, and sum their m."""
+        """Return the number of followed requests of each kind by rounds r, and their sums of m."""
         shape, size = (self.longest + 1, len(kinds)), (self.longest + 1) * len(kinds)
         at = (self.rounds[kinds] * len(kinds) + np.arange(len(kinds))[:, None]).ravel()
         number = np.bincount(at, minlength=size).reshape(shape)
@@ -214,12 +218,12 @@ class HeaviestBeside:
         return number, held.reshape(shape)
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
-        """Return V of all rounds behind (k, S), one row for each group of cases, and the groups.
+        """Return the tables V over (k, S), one row for each group of cases, and the groups.
 
         Parameters
         ----------
         number, held : int64 arrays, shape (rounds, cases)
-            Followed members of so many rounds, and the sum of their m.
+            Number of followed requests with r rounds in row r, and the sum of their m.
         """
         is_large = self.M * max(price for *_, price in self.states) >= 2**28
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)  # V_0
@@ -230,7 +234,7 @@ class HeaviestBeside:
                 self._append(values, *self.states[position])
                 position += 1
             if number[r].any():
-                # Cases whose members of r or fewer rounds are equal are one group.
+                # Cases with equal followed requests of r or fewer rounds form one group.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(*joined(columns, sizes))
@@ -239,13 +243,13 @@ class HeaviestBeside:
         return values, group
 
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
-        """Take the followed members of r rounds: read V behind them too, where they all fit.
+        """Add the followed requests of r rounds to the tables V, where all of them fit.
 
-        Group g of the new tables is one of group ``before[g]`` of the old ones.
+        Group g of the new tables refines group ``before[g]`` of the old ones.
         """
         M, (k, S) = self.M, self.cells
         if len(before) * len(k) > self.most_cells:
-            raise CertificateTooLargeError("proof: too much may run beside what is followed")
+            raise CertificateTooLargeError("proof: too many requests may run with followed ones")
         values = values[before]
         some = np.flatnonzero(number)
         number, held = number[some], held[some]
@@ -253,7 +257,7 @@ class HeaviestBeside:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # What does not fit is read from a place further on, and not taken.
+        # Entries that do not fit are read from a wrong place, and replaced by ``where`` below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
         values[some] = _nothing(values)
@@ -261,12 +265,12 @@ class HeaviestBeside:
         return values
 
     def _append(self, values: Numbers, r: int, m: int, copies: int, price: int) -> None:
-        """Append up to that many members (m, r), each with a price: 1, 2, 4, ... and the rest."""
+        """Add up to ``copies`` requests in state (m, r), in steps of 1, 2, 4, ... and the rest."""
         M, together = self.M, 1
         while copies:
             j = min(together, copies)
             room, away = M - j * (m + r), j * (M + 1 + m)
-            # With so many members that run r rounds, all others are below this place.
+            # With j requests of r rounds, all entries that fit are before this place.
             end = min((room // r + 1) * (M + 1), values.shape[1] - away)
             if end <= 0:
                 return
@@ -281,5 +285,5 @@ class HeaviestBeside:
 
 
 def _nothing(values: Numbers) -> int:
-    """Return less than any sum of prices in a table, with room to add as much again."""
+    """Return minus infinity for a table: below any sum of prices; twice this cannot overflow."""
     return NOTHING if values.dtype == np.int64 else -(2**29)

@@ -1,11 +1,11 @@
-"""Proofs by prices alone: of a token in each round, and of schedules that may stop requests.
+"""Proofs by prices alone: memory prices of rounds, and prices for preemptive schedules.
 
-**A token in each round.** The bound is that of `hindsight.certificates.state_proofs` with the
-single table rho = m + 1, and M for its D: at most M tokens are held in round tau + 1. Sums are
-differences of prefix sums, so large instances are cheap to check. The latency of a request counts
-by its weight.
+**Prices of a token in each round.** The bound is that of `hindsight.certificates.state_proofs` with
+the single table rho = m + 1, and M for its D: at most M tokens are held in round tau + 1. Sums are
+differences of prefix sums, so large instances are cheap to check. The latency of a request is
+multiplied by its weight.
 
-**Stops.** Schedules may stop requests, which keep their tokens.
+**Preemption.** Schedules may stop requests, which keep their tokens.
 
 Request i = (a, s, o) takes any o rounds r_1 < ... < r_o after a, and holds s + k tokens in the
 k-th. Let q_r(m) >= 0 be prices of holding m tokens in round r, in units of 1 / scale, 0 past the
@@ -44,14 +44,14 @@ from .format import CertificateTooLargeError, MalformedCertificateError, wholes
 from .proofs import Ints, Proof, lengths
 
 ROW = 100
-"""Work charged for each request, besides that of its starts."""
+"""Work counted for each request, in addition to the work for its starts."""
 
 BLOCK = 1024
-"""Starts tried in the first block; each further block is twice as long."""
+"""Number of starts evaluated in the first block; each further block is twice as long."""
 
 
 class MemoryProof(Proof):
-    """Proof by prices of a token in rounds 1, 2, ..."""
+    """Proof by prices of a token in rounds 1, 2, ..., for schedules without preemption."""
 
     takes_weights = True
 
@@ -69,9 +69,9 @@ class MemoryProof(Proof):
         total = -self.limit * sum(numerators)
         for (first, s, o), weight in zip(self.rows, self.instance.weights, strict=True):
             unit, a, length = scale * weight, first, BLOCK
-            # The first start past the prices pays nothing.
+            # The first start after the last price pays nothing.
             least = unit * (max(a, T) + o - a)
-            # A start costs at least its latency: past the least cost so far, none need be tried.
+            # A start costs at least its latency, so stop once the latency reaches the least cost.
             while first < T and unit * (first + o - a) < least:
                 self.spend(limits.CALL + length)
                 t = np.arange(first, min(first + length, T), dtype=np.int64)
@@ -85,12 +85,12 @@ class MemoryProof(Proof):
 
 
 class _PathProof(Proof):
-    """Prices of rounds, between which each request chooses."""
+    """Proof for preemptive schedules: each request chooses the cheapest rounds under the prices."""
 
     preemptive = True
 
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
-        """Sum V_i, for prices of holding m tokens in rounds 1 .. T."""
+        """Sum V_i over all requests; ``price(m)`` are the prices of m tokens in rounds 1 .. T."""
         total = 0
         for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
             arrivals = [a for a, _, _ in alike]
@@ -98,7 +98,7 @@ class _PathProof(Proof):
             self.spend((1 + steps) * (limits.CALL + T))
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
-            else:  # only its last entry is asked for
+            else:  # only the last entry is used
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)
@@ -111,7 +111,7 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Proof by prices of a token in rounds 1, 2, ..."""
+    """Proof by prices of a token in rounds 1, 2, ..., for preemptive schedules."""
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -124,14 +124,14 @@ class PreemptiveMemoryProof(_PathProof):
 
 
 class PreemptiveProof(_PathProof):
-    """Proof by prices of some numbers of tokens in every round."""
+    """Proof by prices of some numbers of tokens in every round, for preemptive schedules."""
 
     keys = ("tokens", "prices")
 
     def bound(self) -> int:
         """See `Proof.bound`."""
         if self.limit > limits.LARGEST_TABLE_MEMORY:
-            raise CertificateTooLargeError(f"sets are not priced for memory_limit {self.limit}")
+            raise CertificateTooLargeError(f"prices: memory_limit {self.limit} is too large here")
         levels = wholes(self.part["tokens"], "tokens", minimum=1)
         if sorted(set(levels)) != levels or (levels and levels[-1] > self.limit):
             raise MalformedCertificateError("tokens: not increasing, or above memory_limit")
@@ -148,10 +148,10 @@ class PreemptiveProof(_PathProof):
         return self._rounded_up(paid - heaviest)
 
     def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
-        """Return K_r for prices given as (m, q)."""
+        """Return K_r; ``priced`` has the pairs (m, q) of positive prices in round r."""
         if not priced:
             return 0
-        best = np.zeros(self.limit + 1, dtype=np.int64)  # by the tokens held in all
+        best = np.zeros(self.limit + 1, dtype=np.int64)  # indexed by the total of tokens held
         self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:
             top = s + min(o, r - a)

@@ -25,16 +25,16 @@ Problem = TypeVar("Problem", Instance, Workload)
 Row = tuple[int, int, int]
 
 Piece = tuple[int, int, int]
-"""Round before the first, last round, and tokens held before the first."""
+"""A run without pause: the round before its first, its last round, and tokens held before it."""
 
 ANY_PROMPTS: dict[str, Any] = {"metadata": {"allow_zero_prompt_length": True}}
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The instance: (arrival, prompt, output) of each request, and M.
+    """The instance of a certificate: (arrival, prompt, output) of each request, and M.
 
-    Where memory is not counted in tokens, the rows are those of a relaxed instance in tokens, for
+    If memory is not counted in tokens, the rows are those of a relaxed instance in tokens, for
     which every schedule is feasible: a request in blocks of B that stores x + k tokens at its k-th
     holds at least p + k, with p = x or, if no x + k is a multiple of B, what its last block leaves.
     Requests with equal p and o hold the same in every round. If p = x for both, x is the same. If
@@ -42,10 +42,10 @@ class Rows:
     other, which stores at most p + o tokens, is within that block all the time too.
 
     Proofs for K replicas are about one machine with K times the memory. *Why they bound the fleet.*
-    Rounds of all replicas are the same and last as long whatever runs in them, so round r of this
-    machine can run all that the replicas run in their rounds r. They hold at most M each, K M
-    together. So every schedule of the fleet is one of the machine, at the same total latency. Of
-    more replicas than requests some stay empty, and do not count.
+    All replicas have the same rounds, of a fixed length, so round r of this machine can run all
+    requests that the replicas run in round r. Each replica holds at most M, all together K M. So
+    every schedule of the fleet is a schedule of the machine, with the same total latency. If there
+    are more replicas than requests, K is the number of requests.
 
     Attributes
     ----------
@@ -54,15 +54,15 @@ class Rows:
     digest : str
         Digest of the original instance.
     block_size, stored
-        Tokens of a block, and what each request stores before its first token; the feasibility of
-        schedules is checked with these.
+        Tokens per block, and tokens that each request stores before its first token; used to check
+        that schedules are feasible.
     memory_rule : str
-        How the memory rule differs from counting tokens; empty where it does not.
+        How the memory rule differs from counting tokens; empty if it does not.
     weights : list[int]
-        How often the latency of each request counts.
+        Weight of the latency of each request.
     replicas, machines : int
-        Number of replicas, each with the same memory, and of those that share `memory_limit`: no
-        more than there are requests.
+        Number of replicas, each with the same memory, and the number of them whose memory is in
+        `memory_limit`: at most the number of requests.
     """
 
     rows: list[Row]
@@ -123,7 +123,7 @@ def read_instance(part: Any) -> Rows:
 
 
 def instance_part(requests: Instance | Workload) -> dict[str, Any]:
-    """Return requests as they are written in a certificate: `read_certificate`."""
+    """Return the JSON object of an instance or workload in a certificate."""
     columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
     part: dict[str, Any] = {
         "memory_limit": requests.memory_limit,
@@ -140,7 +140,7 @@ def instance_part(requests: Instance | Workload) -> dict[str, Any]:
 
 
 def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:
-    """Make the problem of a certificate, and refuse a stated digest that is not its own."""
+    """Create the problem of a certificate; refuse it if its digest is not the stated one."""
     try:
         problem = make()
     except (ValueError, TypeError) as error:
@@ -153,7 +153,7 @@ def identified(part: Mapping[str, Any], make: Callable[[], Problem]) -> Problem:
 
 
 def read_memory_rule(instance: Mapping[str, Any]) -> MemoryRule:
-    """Read what the memory rule of an instance has other than the default."""
+    """Read the memory rule of an instance; fields that are not given have their default."""
     part = instance.get("memory_rule", {})
     keys_of(part, (), "memory_rule", optional=[field.name for field in fields(MemoryRule)])
     try:
@@ -163,10 +163,10 @@ def read_memory_rule(instance: Mapping[str, Any]) -> MemoryRule:
 
 
 def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
-    """Compute the weighted total latency of the schedule of a certificate, if it is feasible.
+    """Compute the weighted total latency of the schedule of a certificate; refuse infeasible ones.
 
-    A stretch is its first and last round. Between stretches a request holds no memory and keeps
-    its tokens. All stretches of a request are on its replica.
+    A stretch, given by its first and last round, is a run without pause. Between stretches a
+    request holds no memory and keeps its tokens. All stretches of a request are on its replica.
     """
     assignment = _read_assignment(instance, document)
     where = "stretches" if "stretches" in document else "start_times"
@@ -194,7 +194,7 @@ def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
 
 
 def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
-    """Read the replica of each request; one machine is replica 0 and has no assignment."""
+    """Read the replica of each request; without an assignment, there is only replica 0."""
     if ("assignment" in document) != (instance.replicas > 1):
         reason = "is missing" if instance.replicas > 1 else "is given, but there is one replica"
         raise MalformedCertificateError(f"certificate: 'assignment' {reason}")
@@ -209,7 +209,7 @@ def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
 
 
 def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Iterable[list[int]]]:
-    """Return the stretches of each request: without stops one, as long as its output."""
+    """Return the stretches of each request; without preemption, one as long as its output."""
     where, n = "stretches", len(instance.rows)
     if where not in document:
         starts = wholes(document["start_times"], "start_times", n)
@@ -250,21 +250,21 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
 
 
 class _Counts:
-    """Count of the numbers below a limit in a multiset that changes (a Fenwick tree)."""
+    """Multiset that counts its numbers below a limit (a Fenwick tree)."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = sorted(set(numbers))
         self._sums = [0] * (len(self._numbers) + 1)
 
     def add(self, number: int, copies: int) -> None:
-        """Add copies of one of the numbers announced before."""
+        """Add ``copies`` copies of a number, which must be one of those given at construction."""
         k = bisect_left(self._numbers, number) + 1
         while k < len(self._sums):
             self._sums[k] += copies
             k += k & -k
 
     def below(self, number: int) -> int:
-        """Count the numbers below ``number`` in the multiset now."""
+        """Return the number of entries of the multiset below ``number``."""
         k, count = bisect_left(self._numbers, number), 0
         while k:
             count += self._sums[k]

@@ -1,4 +1,4 @@
-"""Base of all proofs in rounds: reading, counting work, rounding up."""
+"""Base class of all proofs in rounds: reads prices, counts work and rounds bounds up."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ Flags = npt.NDArray[np.bool_]
 
 
 class SearchFailedError(CertificateError):
-    """A search does not end as the proof claims."""
+    """The search does not end as the proof claims."""
 
 
 class Proof(ABC):
-    """A proof as read; `bound` computes its bound and counts its leaves."""
+    """A proof read from a certificate; `bound` computes its lower bound and counts its leaves."""
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
-    """Keys of the proof besides ``kind`` and ``scale``."""
+    """Keys of the JSON object in addition to ``kind`` and ``scale``."""
 
     preemptive: ClassVar[bool] = False
-    """Whether it also bounds schedules that stop requests."""
+    """Whether the bound also holds for schedules that preempt requests."""
 
     takes_weights: ClassVar[bool] = False
-    """Whether its bound counts the latency of each request by its weight."""
+    """Whether the bound is on weighted total latency."""
 
     leaves = work = 0
 
     schedule_cost: int | None = None
-    """Total latency of the certificate's schedule, which no search can exclude."""
+    """Total latency of the schedule of the certificate; no search can exclude this value."""
 
     should_stop: Callable[[], bool] | None = None
 
@@ -67,7 +67,7 @@ class Proof(ABC):
         """Compute the lower bound that this proof gives."""
 
     def spend(self, numbers: int) -> None:
-        """Count numbers that are about to be visited."""
+        """Count array entries about to be visited; raise if the work exceeds the limit."""
         self.work += numbers
         is_late = self.should_stop is not None and self.should_stop()
         if is_late or self.work > self.most_work:
@@ -81,28 +81,32 @@ class Proof(ABC):
         return numerators
 
     def _price_rows(self, width: int) -> list[list[int]]:
-        """Read rows of as many prices, one row for each epoch or round."""
+        """Read prices, one row of ``width`` prices for each epoch or round."""
         listed = list_of(self.part["prices"], "prices")
         if len(listed) * (width + 1) > limits.LARGEST_EPOCH:
             raise CertificateTooLargeError("prices: too many")
         return [wholes(row, "prices", width) for row in listed]
 
     def _refuse_schedule_within(self, limit: int, reason: str) -> None:
-        """Refuse a search that would exclude a limit which the schedule meets."""
+        """Refuse the claim that no total latency is <= ``limit``, if that of the schedule is."""
         if self.schedule_cost is not None and limit >= self.schedule_cost:
             raise SearchFailedError(reason)
 
     def _rounded_up(self, scaled: int) -> int:
-        """Round a bound in units of 1 / scale up to one on a total latency."""
+        """Convert a bound in units of 1 / scale to rounds, rounded up."""
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int) -> None:
-        """Refuse prices of epochs below T whose charges could overflow int64."""
+        """Refuse prices if the priced cost of a start could overflow int64.
+
+        ``charged`` is at least the sum of prices that a request pays; there are prices for T
+        epochs.
+        """
         latest = T + max(a + o for a, _, o in self.rows)
         if charged + self.scale * latest * max(self.instance.weights) >= LIMIT:
             raise CertificateTooLargeError("prices: the prices or the scale are too large")
 
 
 def lengths(row: Row) -> tuple[int, int]:
-    """Return prompt and output of a request."""
+    """Return the prompt and output length of a request."""
     return row[1:]

@@ -1,12 +1,12 @@
 """Proofs by a search, replayed in plain Python: no schedule has a total latency within a budget.
 
-Part of the checker (`hindsight.certificates.checking`): it shares no code with the solver's search
-and uses fewer rules, each of which is proved here in a few lines.
+This module is part of the checker (`hindsight.certificates.checking`). It shares no code with the
+search of the solver and uses fewer rules, each of which is proved here in a few lines.
 
-A *partial schedule* at epoch tau has all its starts before tau. It is kept as the set of requests
-started, the memory that those still running will hold in rounds tau + 1, tau + 2, ... (its
-*profile*) and its latency so far, f. Epoch by epoch, every way to start some of the requests that
-have arrived is tried, and what results is removed
+A *partial schedule* at epoch tau has all its starts before tau. It is stored as the set of started
+requests, the memory that those still running will hold in rounds tau + 1, tau + 2, ... (its
+*profile*) and its latency so far, f. Epoch by epoch, the search tries every way to start some of
+the requests that have arrived, and removes the resulting partial schedules
 
 * by its *bound*, if that exceeds the budget: with the prices Q and capacities W of the certificate
   every schedule that completes it has
@@ -31,9 +31,9 @@ A profile is one integer: a *field* of bits for each round, whose highest bit is
 these bits set in y, y - x borrows none of them where x is nowhere larger than y; and where no field
 exceeds M, two of them add up to less than the highest bit.
 
-Where nothing runs and nobody waits, the epochs up to the next arrival are passed at once: nothing
-can start in them. A search that a file asks for may be hopeless, and is given up: what is kept of
-one epoch is limited by `limits.LARGEST_LAYER`.
+If no request runs or waits, the epochs up to the next arrival are skipped: no request can start in
+them. A file may ask for a search that is too large. Such a search is given up: the partial
+schedules kept for one epoch are limited by `limits.LARGEST_LAYER`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,15 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 CACHED = 1000
-"""Profiles of one request that are kept."""
+"""Number of cached memory profiles of single requests."""
 
 
 class _State(NamedTuple):
-    """A partial schedule; ``volume`` is the sum of its profile, ``running`` who started when."""
+    """A partial schedule.
+
+    ``started`` is a bit mask, ``volume`` the sum of ``profile``, and ``running`` has pairs of a
+    running request and its start.
+    """
 
     started: int
     profile: int
@@ -66,22 +70,23 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of one epoch, by what has started and by profile."""
+"""Partial schedules of one epoch, by ``started`` and then by ``profile``."""
 
 
 class SearchProof(StateProof):
-    """Proof by state prices and a budget that a search under them exhausts."""
+    """Proof by state prices and a budget: a search finds no schedule within the budget."""
 
     sees_replicas = False
     keys = ("states", "prices", "budget", "kept")
 
     def bound(self) -> int:
-        """Return one more than the budget that the search exhausts.
+        """Run the search, and return one more than its budget.
 
         Raises
         ------
         SearchFailedError
-            A schedule exists, or more partial schedules are needed than the proof claims.
+            The search finds a schedule within the budget, or needs more partial schedules than the
+            proof claims.
         CertificateTooLargeError
             The search would exceed the limits.
         """
@@ -102,7 +107,7 @@ class SearchProof(StateProof):
         return self.budget + 1
 
     def _prepare(self) -> None:
-        """Compute what the search looks up: costs of starts, fields of profiles, twins."""
+        """Precompute the costs of starts, the bit masks of profiles, and the twins."""
         self.capacity, self.paid = self.capacities(), self.prices.tolist()
         self.T, self.most = len(self.capacity), self.scale * self.budget
         starts = np.arange(self.T + 1, dtype=np.int64)
@@ -126,7 +131,7 @@ class SearchProof(StateProof):
             latest[row] = i
 
     def _own(self, s: int, o: int) -> int:
-        """Profile of one request: s + 1 .. s + o tokens."""
+        """Return the profile of one request: s + 1 .. s + o tokens."""
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
     def _rounds(self, profile: int) -> int:
@@ -134,7 +139,7 @@ class SearchProof(StateProof):
         return -(-profile.bit_length() // self.field)
 
     def _refuse_more_than_kept(self, further: int) -> None:
-        """Refuse a search that keeps more than claimed with ``further`` partial schedules."""
+        """Refuse a search that, with ``further`` states, has more of them than claimed."""
         if self.leaves + further > self.most_kept:
             raise SearchFailedError(
                 f"kept: the search for budget {self.budget} needs more than {self.most_kept} states"
@@ -146,12 +151,12 @@ class SearchProof(StateProof):
         return int(self.costs[i][t]) if t <= self.T else self.scale * (t + o - a)
 
     def _from_on(self, i: int, tau: int) -> int:
-        """Return the least P_i over starts from tau on; past T costs only grow."""
+        """Return the least P_i over starts from tau on; after T, P_i only grows."""
         first = max(tau, self.rows[i][0])
         return int(self.least[i][first]) if first <= self.T else self._cost(i, first)
 
     def _without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Skip to the epoch of the next arrival where nothing runs and no request waits."""
+        """Skip to the epoch of the next arrival if no request runs or waits in any state."""
         if any(state.profile for state in states):
             return epoch, states
         self.spend(PLAIN * len(states) * len(self.rows))
@@ -169,13 +174,14 @@ class SearchProof(StateProof):
         return following, [state for state in later if state.bound <= self.most]
 
     def _following(self, epoch: int, states: list[_State]) -> _Layer:
-        """Create the children of all states; raise if one is a schedule within the budget.
+        """Create the children of all states; raise if one is a complete schedule within the budget.
 
-        At least one child of every set of started requests will be kept.
+        At least one child with each set of started requests will survive dominance, so their number
+        is counted at once.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
-        # The extra cost of a request that starts now, and of one that does not; the latter is 0
-        # before its arrival.
+        # The rise of the bound for a request that starts now, and for one that does not; the latter
+        # is 0 before its arrival.
         regret = {i: self._cost(i, epoch) - self._from_on(i, epoch) for i in arrived}
         rise = {i: self._from_on(i, epoch + 1) - self._from_on(i, epoch) for i in arrived}
         everything = (1 << len(self.rows)) - 1
@@ -185,7 +191,7 @@ class SearchProof(StateProof):
         for state in states:
             waiting = [i for i in arrived if not state.started >> i & 1]
             self.spend(PLAIN * (20 + len(arrived)))
-            # The last entry is the extra cost of all unstarted requests if none of them starts now.
+            # The last entry is the rise of the bound if none of the unstarted requests starts now.
             pending = [(0, state, sum(rise[i] for i in waiting))]
             while pending:
                 position, part, rises = pending.pop()
@@ -221,7 +227,7 @@ class SearchProof(StateProof):
         return layer
 
     def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
-        """Add a state to the layer of the next epoch."""
+        """Advance a state to the next epoch; add it to the layer unless its bound is too high."""
         bound = state.bound + rises
         if bound > self.most:
             return
@@ -247,7 +253,7 @@ class SearchProof(StateProof):
             raise CertificateTooLargeError("proof: the search takes more than this checker does")
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Return the states that no other state dominates."""
+        """Return the states of a layer that are not dominated by another state."""
         result = []
         highest = self.highest
         for group in layer.values():

@@ -1,15 +1,16 @@
-"""Certificates of lower bounds on the total latency in seconds, which have a batch time.
+"""Check of certificates of lower bounds on total latency in seconds, which have a batch time.
 
-They have no schedule, as any run on the machine is one. Two kinds of proofs:
+These certificates have no schedule. There are two kinds of proofs:
 
-* ``"round-length-prices"``: prices of machine time, constant in cells. The statement and its proof
-  are in `hindsight.prices.round_lengths`: any prices >= 0 prove a bound, on any grid of time
-  and with any allowances. The checker computes it anew, and the minorant from the batch time.
-* ``"machine-bounds"``: nothing but the kind. The checker computes `machine_bounds`, in fractions.
+* ``"round-length-prices"``: prices of machine time, constant in cells of time. The statement and
+  its proof are in `hindsight.prices.round_lengths`: any prices >= 0 prove a bound, on any time grid
+  and with any allowances. The checker recomputes the bound, and the minorant of the batch time.
+* ``"machine-bounds"``: no further data. The checker computes `machine_bounds`, in fractions.
 
-No solver is loaded, but unlike in rounds the evaluation of prices is the solver's: compiled loops
-in floats, rounded outward. The bounds hold where requests that were stopped keep their tokens, and
-so where they do not. An instance with ``"replicas"`` is a fleet, in which each has this memory.
+No solver is loaded. But unlike in rounds, prices are evaluated by the code of the solver: compiled
+loops in floats, rounded outward. The bounds hold if preempted requests keep their tokens, and so
+also if they recompute them. An instance with ``"replicas"`` is a fleet; each replica has the stated
+memory.
 """
 
 from __future__ import annotations
@@ -46,24 +47,24 @@ from .problem import ANY_PROMPTS, identified, read_memory_rule
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
 
 MOST = 2**53
-"""Largest claim in seconds: up to there whole numbers are floats."""
+"""Largest claimed bound in seconds: up to this value, floats represent all integers."""
 
 GAMMA_UNITS = 1000
-"""Shares of prices are in units of its inverse."""
+"""Unit of the shares ``gammas`` in a file: 1 / GAMMA_UNITS."""
 
 STEP = 1000
-"""Numbers visited for each step of a request in `machine_bounds`, with one minorant."""
+"""Work of `machine_bounds` per round of a request and minorant, in entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Numbers visited for a tangent, in each cell that it spans; for a block, besides; and to add up
-the price of a cell."""
+"""Work in entries visited: for a tangent in each cell that it spans, for a block in addition, and
+for the sum of the price of a cell."""
 
 AT_ONCE = 100
-"""Numbers that the compiled loops visit in the time of one elsewhere."""
+"""Entries that the compiled loops visit in the time of one entry elsewhere."""
 
 
 def check_seconds(document: Mapping[str, Any]) -> Verdict:
-    """Check a certificate of a bound in seconds, whose keys were checked: `check_certificate`."""
+    """Check a certificate of a bound in seconds, after `check_certificate` has checked its keys."""
     batch_time = _read_batch_time(document["batch_time"])
     workload = _read_workload(document["instance"])
     claim = _number(document["lower_bound"], "lower_bound", 0, MOST)
@@ -81,14 +82,14 @@ def check_seconds(document: Mapping[str, Any]) -> Verdict:
 def proved_seconds(
     workload: Workload, batch_time: StorableTime, part: Any, most_work: int | None = None
 ) -> Fraction:
-    """Compute the lower bound that a proof gives, total seconds.
+    """Compute the lower bound on total latency that a proof gives, in seconds.
 
     Raises
     ------
     MalformedCertificateError
         The proof is malformed.
     CertificateTooLargeError
-        More than ``most_work`` numbers would be visited, or `LARGEST_WORK`.
+        More than ``most_work`` (None: `LARGEST_WORK`) array entries would be visited.
     """
     most_work = limits.LARGEST_WORK if most_work is None else most_work
     kind = part.get("kind") if isinstance(part, Mapping) else None
@@ -103,14 +104,14 @@ def proved_seconds(
     keys_of(part, ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid), "proof")
     index = whole(part["minorant"], "minorant")
     if index >= len(minorants):
-        raise MalformedCertificateError(f"minorant: there is no number {index}")
+        raise MalformedCertificateError(f"minorant: index {index} is out of range")
     return _priced(workload, minorants[index], part, most_work)
 
 
 def _priced(
     workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: int
 ) -> Fraction:
-    # numba takes a second to load.
+    # Imported here, because numba takes a second to load.
     from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 
     scale, count = whole(part["scale"], "scale", 1), len(list_of(part["prices"], "prices"))
@@ -121,7 +122,7 @@ def _priced(
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
-    # With longer blocks than outputs, arrays would be longer for nothing.
+    # Blocks longer than the longest output would only waste memory.
     size = min(whole(part["block"], "block", 1), int(workload.output_lengths.max()))
     cells = wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell
@@ -145,15 +146,15 @@ def _work(
     grid: tuple[float, int, float],
     allowance: FloatArray,
 ) -> int:
-    """Estimate from above how many numbers the values of all requests visit.
+    """Return an upper estimate of the work to evaluate the values of all requests.
 
-    It follows the loops of `hindsight.prices.round_lengths`: blocks, groups of grid points,
-    ranges of lengths with a common tangent.
+    The estimate follows the loops of `hindsight.prices.round_lengths` over blocks, groups of grid
+    points, and ranges of lengths with a common tangent.
 
     Raises
     ------
     CertificateTooLargeError
-        A window or a grid has too many points, or a step is far from the overhead of a round.
+        A grid has too many points, or its step is too far from the overhead of a round.
     """
     from hindsight.prices.round_length_values import GROUP, LONGEST
     from hindsight.prices.round_lengths import longest_block
@@ -184,7 +185,7 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # Groups of a prompt may be shorter than a cell.
+    # For prompts, groups of grid points may be shorter than a cell.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)

@@ -1,4 +1,4 @@
-"""Certificates of results in seconds: prices rounded, on the grid of time that proves the most."""
+"""Writing of certificates in seconds: rounded prices, on the time grid with the best bound."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ from .problem import instance_part
 from .seconds_proof import GAMMA_UNITS, MACHINE, PRICES, proved_seconds
 
 BITS = 16
-"""Of the largest price: with 8 bounds of the library lose up to 0.06 %, with 16 up to 0.01 %."""
+"""Bits to which the largest price is rounded. On the library, bounds lose up to 0.01 % with 16 bits
+and up to 0.06 % with 8."""
 
 WORK_PER_SECOND = 2 * 10**8
-"""Numbers that `seconds_proof` visits in about a second."""
+"""Work that `seconds_proof` does in about one second, in entries visited."""
 
 CHECK_SHARE = 1 / 3
-"""Share of the time limit for the last of the grids, as it is tried and checked."""
+"""Largest share of the time limit for evaluating a proof on one grid."""
 
 
 def seconds_certificate(
     schedule: TimedSchedule, proof: SecondsProof | None, time_limit: float | None
 ) -> dict[str, Any]:
-    """Make a certificate of a schedule's requests and batch time; see `make_certificate`.
+    """Make a certificate for the requests and batch time of a schedule; see `make_certificate`.
 
-    Finer and finer grids of time are tried, while a check is estimated to take no more than
+    Finer and finer time grids are tried, as long as a check is estimated to take at most
     `CHECK_SHARE` of the time limit.
 
     Raises
     ------
     InvalidTypeError
-        The batch time is one that no file can hold.
+        The batch time is of a type that cannot be stored in a file.
     CertificateTooLargeError
         There are too many tokens for any proof.
     InvalidValueError
-        The proof is of other requests or another batch time.
+        The proof is for other requests or another batch time.
     """
     workload: Any = schedule.problem
     batch_time = workload.batch_time
@@ -61,13 +62,14 @@ def seconds_certificate(
         work = min(work, int(CHECK_SHARE * time_limit * WORK_PER_SECOND))
     minorants = affine_minorants(batch_time, workload.memory_limit)
     if proof and (proof.minorant not in minorants or len(proof.allowance) != len(workload)):
-        reason = "is of other requests or another batch time"
+        reason = "is for other requests or another batch time"
         raise InvalidValueError(None, "proof", type(proof).__name__, reason)
     for part in () if proof is None else _on_grids(proof, minorants.index(proof.minorant)):
         try:
             proved = proved_seconds(workload, batch_time, part, work)
         except CertificateError:
-            # It takes too much, or an arrival is too late for the grid; finer ones are no better.
+            # The check takes too much work, or an arrival is too late for the grid: finer grids
+            # would fail too.
             break
         if proved > bound:
             best, bound = part, proved
@@ -82,7 +84,7 @@ def seconds_certificate(
 
 
 def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
-    """Yield the proof on each grid of a solve, the coarsest first."""
+    """Yield the proof on each time grid that a solve uses, from the coarsest to the finest."""
     prices = proof.prices
     # The largest price is below 2^BITS units.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])

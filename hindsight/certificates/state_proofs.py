@@ -1,4 +1,4 @@
-"""Proofs by prices of what runs together, and by a search under such prices.
+"""Proofs by state prices: prices of the states of requests that run together.
 
 **Notation.** Request i = (a, s, o) started at t is, at epoch tau = t + age for age = 0 .. o - 1, in
 *state* (m, r) = (s + age, o - age): it holds m + 1 tokens in round tau + 1 and still runs in the r
@@ -49,15 +49,15 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Entries of a table over (k, S), of all epochs that are worked on at once."""
+"""Most entries of tables over (k, S), for all epochs that are computed at once."""
 
 
 class StateProof(Proof):
-    """Proof by prices of every state at every epoch, and of what can run together."""
+    """Proof by state prices: a price of each state (m, r) of a request at each epoch."""
 
     keys: ClassVar[tuple[str, ...]] = ("states", "prices")
     sees_replicas: ClassVar[bool] = True
-    """Whether what runs together on each replica limits what runs in a fleet."""
+    """Whether the bound uses that each replica has its own memory limit, not only their sum."""
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -69,7 +69,7 @@ class StateProof(Proof):
             costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
                 self.spend(CALL + T)
-                # Among the starts past the last price the first is the cheapest.
+                # Among the starts after the last price, the first is the cheapest.
                 latest = self.scale * max(a, T)
                 least = int(costs[a:].min(initial=latest))
                 total += least + self.scale * (o - a)
@@ -78,25 +78,26 @@ class StateProof(Proof):
     def read_prices(self, *, of_each_start: bool = False) -> None:
         """Read ``self.states``, and ``self.prices`` by epoch and number of the state.
 
-        With ``of_each_start``, refuse prices too large to store payments for every start.
+        With ``of_each_start``, refuse price tables that are too large to store the payments for
+        every start.
         """
-        # Memory, and the machines that each have as much: replicas by themselves, and pooled.
+        # Number of machines by memory limit: each replica by itself, and all of them pooled.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         if not self._memories:
-            reason = f"states are not priced for memory_limit {min(memories)}"
+            reason = f"states: memory_limit {min(memories)} is too large for state prices"
             raise CertificateTooLargeError(reason)
-        prompts: dict[int, list[int]] = {}  # of the requests with each s + o, in order
+        prompts: dict[int, list[int]] = {}  # sorted prompts of the requests with each s + o
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
         states: dict[tuple[int, int], int] = {}
-        self._copies = []  # requests that pass through each state
+        self._copies = []  # number of requests that pass through each state
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, "states", 2)
             passing = bisect_right(prompts.get(m + r, []), m) if r else 0
             if not passing or (m, r) in states:
-                reason = f"states: ({m}, {r}) does not occur or is given twice"
+                reason = f"states: no request passes through ({m}, {r}), or it is given twice"
                 raise MalformedCertificateError(reason)
             states[m, r] = len(states)
             self._copies.append(passing)
@@ -108,7 +109,7 @@ class StateProof(Proof):
         self.prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
 
     def payments(self, s: int, o: int) -> Ints:
-        """Sum the payments of a request of these lengths, by start, shape (T,)."""
+        """Return the total price that a request of these lengths pays, by start, shape (T,)."""
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
         for age in range(min(o, T)):
@@ -119,9 +120,10 @@ class StateProof(Proof):
         return total
 
     def capacities(self) -> list[int]:
-        """Weigh the heaviest configuration of every epoch, of neighbours with equal prices once.
+        """Return the capacity W of each epoch: the largest total price of a configuration.
 
-        Of a fleet it is an upper limit on what is active on all replicas together.
+        For a fleet it is an upper bound on the price of all active requests on all replicas. Epochs
+        with the same prices as the epoch before are computed only once.
         """
         self.spend(CALL + self.prices.size)
         differs = np.ones(len(self.prices), dtype=np.bool_)
@@ -135,7 +137,7 @@ class StateProof(Proof):
         return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
     def _heaviest(self, limit: int, weights: Ints) -> list[int]:
-        """Weigh the heaviest configuration within a memory limit, of each column of weights.
+        """Return the largest weight of a configuration within a memory limit, for each column.
 
         It is the dynamic program over (k, S) of *What can occur together*. No weight is negative.
         """
@@ -152,8 +154,8 @@ class StateProof(Proof):
             some = weights[:, begin : begin + width]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * some.shape[1])
-            # value[k, S]: the most that members weigh of whom there are k or fewer, with S or less;
-            # those that fit as k with S do so all the more.
+            # value[k, S]: largest weight of at most k members whose sum of m is at most S; if
+            # members pass the test with k and S, they pass it with smaller numbers too.
             value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
             for (m, r), p in in_order:
                 if some[p].any():
@@ -162,13 +164,13 @@ class StateProof(Proof):
         return found
 
     def _append(self, value: Numbers, m: int, r: int, copies: int, weight: Numbers) -> None:
-        """Append as many members (m, r) as may occur: 1, 2, 4, ... and what is left of them."""
+        """Add up to ``copies`` members in state (m, r), in steps of 1, 2, 4, ... and the rest."""
         limit = value.shape[1] - 1
         top = min(len(value) - 1, limit // r)
         copies = min(copies, limit // (m + r))
         together = 1
         while copies:
-            # Members in one state fit if they do when the last of them is read.
+            # Members in the same state fit if the test holds when the last of them is read.
             j = min(together, copies)
             self.spend(CALL + (top + 1) * (CALL // 4 + value[0].size))
             gain = j * weight

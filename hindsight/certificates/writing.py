@@ -1,20 +1,20 @@
-"""Certificates of results: a small file that anyone can check without a solver.
+"""Writing of certificates: small files that prove bounds and can be checked without a solver.
 
 A certificate holds the instance (rows and digest), a schedule and a proof of a lower bound, all in
 integers; the format is described in docs/certificates.md. `hindsight.certificates.checking` checks
-it without this module and without any solver. `write_certificate` runs that checker over the
-document before it writes it, and claims exactly the bound that the checker confirms.
+certificates without this module and without any solver. `write_certificate` runs that checker on
+the document before it writes the file, and claims exactly the bound that the checker confirms.
 
-No proof is trusted: the checker decides. The document gets the best of
+No proof is trusted: the checker decides. The certificate gets the proof with the best bound among
 
 * the *proof* of the solve, whose class defines its form (`hindsight.outcomes.proofs`): prices of
-states at epochs or of memory, prices by cases of when some requests start, or *paths* of which
-such prices leave none (`hindsight.certificates.path_proof`);
-* a *state search* (`hindsight.certificates.replay`): the checker's own exhaustive search, run here
-  first to see that it ends within `SEARCH_STATES`;
+  states at epochs or of memory, prices by cases of when some requests start, or graphs of *paths*
+  of which such prices leave none (`hindsight.certificates.path_proof`);
+* a *state search* (`hindsight.certificates.replay`): the exhaustive search of the checker, run here
+  first to test that it ends within `SEARCH_STATES`;
 
-and, for a schedule that may stop requests, prices of rounds or of memory. Those of results in
-seconds are made by `hindsight.certificates.seconds_writing`.
+and, for a schedule that may stop requests, prices of rounds or of memory. Certificates in seconds
+are made by `hindsight.certificates.seconds_writing`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
-"""Most partial schedules for which a search is written; checking takes a minute or so."""
+"""Most partial schedules of a search in a certificate; its check takes about a minute."""
 
 
 def make_certificate(
@@ -65,31 +65,31 @@ def make_certificate(
     search: bool = True,
     time_limit: float | None = None,
 ) -> dict[str, Any]:
-    """Make the certificate of a schedule, as a JSON-ready document.
+    """Make a certificate of a schedule and a lower bound, as a dictionary ready for JSON.
 
     Parameters
     ----------
     schedule : TimedSchedule
-        The best known schedule, feasible by the memory rule of its instance. The certificate of a
-        `PreemptiveSchedule` bounds the preemptive optimum by prices alone; a larger bound from a
-        search of states is not claimed. That of a `SecondsSchedule` has its requests and batch
-        time, but not the schedule. That of a `FleetSchedule` in rounds bounds the fleet by proofs
-        about `instances.problem.memory_translation.pooled` of its instance.
+        The best known schedule, feasible under the memory rule of its instance. For a
+        `PreemptiveSchedule`, the lower bound is on the preemptive optimum and comes from prices
+        alone, even if a state search proved a larger one. For a `SecondsSchedule`, the certificate
+        has the requests and the batch time, but not the schedule. For a `FleetSchedule` in rounds,
+        the proofs are about the `instances.problem.memory_translation.pooled` instance.
     proof : Proof or SecondsProof or None, default None
-        Prices for the schedule's instance (of a fleet, the pooled one) and the same optimum; None
-        uses the prices of the volume relaxation, in seconds bounds without prices.
+        Proof for the instance of the schedule (for a fleet, the pooled instance) and for the same
+        optimum. None uses the prices of the volume relaxation; in seconds, bounds without prices.
     search : bool, default True
-        Whether to look for a state search, where the prices alone do not prove the schedule
-        optimal; it needs state prices.
+        Whether to try a state search if prices alone do not prove the schedule optimal. This needs
+        state prices.
     time_limit : float or None, default None
-        Seconds for everything including the check; None for no limit. Proofs that would take longer
-        are replaced by cheaper ones, in the last resort by the output lengths. For a
-        `SecondsSchedule` the limit decides how fine the grid of time is.
+        Seconds for all steps including the check; None for no limit. Proofs that would take longer
+        are replaced by cheaper ones, finally by the sum of output lengths. For a `SecondsSchedule`
+        the limit decides how fine the time grid is.
 
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible, or the proof belongs to another optimum.
+        The schedule is infeasible, or the proof is for another optimum.
     InvalidTypeError
         The batch time of a `SecondsSchedule` is neither an `AffineTime` nor a `TiledTime`.
     """
@@ -105,7 +105,7 @@ def make_certificate(
             return seconds_certificate(schedule, proof, time_limit)
     elif proof is None or (isinstance(proof, Proof) and preemptive in proof.optima):
         return _in_rounds(schedule, proof, search=search, time_limit=time_limit)
-    raise InvalidValueError(None, "proof", type(proof).__name__, "is of another optimum")
+    raise InvalidValueError(None, "proof", type(proof).__name__, "is for another optimum")
 
 
 def _in_rounds(
@@ -116,8 +116,7 @@ def _in_rounds(
     instance = schedule.instance
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
-    # Proofs are about an instance of one machine in tokens, of which the schedule is one too, or
-    # about what runs together on a replica.
+    # Proofs are about the relaxed instance in tokens: of one pooled machine, or of the replicas.
     fleet, machine = relaxed(instance), pooled(instance)
     wanted = Wanted(preemptive=preemptive)
     document: dict[str, Any] = {
@@ -139,7 +138,7 @@ def _in_rounds(
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        # Each step is written in the shortest of its units in which it holds.
+        # Write each proof with the smallest of its scales at which the checker confirms it.
         for scale in step.scales:
             part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
             states = part if part["kind"] == "state-prices" else states
@@ -155,13 +154,13 @@ def _in_rounds(
 
 
 def _may_stop(schedule: TimedSchedule) -> bool:
-    """Return whether a schedule in rounds, or a part of a fleet's, may stop requests."""
+    """Return whether a schedule in rounds, or a part of a fleet schedule, may stop requests."""
     parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
     return any(isinstance(part, PreemptiveSchedule) for part in parts)
 
 
 def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
-    """Return the rounds of a schedule, and the replica of each request where there are several."""
+    """Return the JSON parts of a schedule: its rounds, and for a fleet the assignment."""
     if not isinstance(schedule, FleetSchedule):
         if not preemptive:
             return {"start_times": schedule.start_times.tolist()}
@@ -180,23 +179,26 @@ def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
 
 
 class _ProofClock(Clock):
-    """Clock for proofs, each of which is checked once more before it is written."""
+    """Clock that reserves time for the final check of a proof, when the certificate is written."""
 
     reserve = begun = 0.0
 
     def begin(self) -> None:
-        """Start the time of a search for a proof and of its check."""
+        """Start to measure the time of making and checking one proof."""
         self.begun = self.seconds()
 
     def must_stop(self) -> bool:
-        """Return whether neither this proof nor the one kept could be checked in the time left."""
+        """Return whether the remaining time is too short for the final check.
+
+        The final check takes as long as the check of the kept proof, or as this proof so far.
+        """
         return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
 
 def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into the document and claim its bound, if that is better than the present one.
+    """Put a proof into the document and claim its bound, if this is better than the present bound.
 
-    A proof that exceeds the limits of the checker or the time left proves nothing.
+    A proof that exceeds the limits of the checker or the remaining time is not used.
     """
     clock.begin()
     proof = read_proof({**document, "proof": part})
@@ -204,13 +206,13 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     with contextlib.suppress(CertificateTooLargeError):
         bound = proof.bound()
         if bound > document["lower_bound"]:
-            clock.reserve = clock.seconds() - clock.begun  # it will be checked once more
+            clock.reserve = clock.seconds() - clock.begun  # time of the final check
             kept = {"kept": proof.leaves} if "kept" in part else {}
             document["proof"], document["lower_bound"] = {**part, **kept}, bound
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
-    """Compute the lower bound on total latency that prices prove, by the checker's own arithmetic.
+    """Compute the lower bound on total latency that prices prove, by the code of the checker.
 
     Parameters
     ----------
@@ -224,13 +226,12 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
     Raises
     ------
     InvalidValueError
-        The prices belong to another optimum, have another shape than the instance's, or exceed
-        the limits of the checker.
+        The prices are for another optimum, have a wrong shape, or exceed the limits of the checker.
     """
     instance.require_tokens()
     proof.check_shape(instance)
     if preemptive not in proof.optima:
-        raise InvalidValueError(None, "prices", type(proof).__name__, "are of another optimum")
+        raise InvalidValueError(None, "prices", type(proof).__name__, "are for another optimum")
     part = proof.to_part(instance, Wanted(preemptive=preemptive))
     try:
         return read_proof({"instance": instance_part(instance), "proof": part}).bound()
@@ -241,7 +242,7 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
 def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     """Read the state prices of a certificate; return None if it has none.
 
-    Whatever the prices are, they prove the bound that `bound_of_prices` returns.
+    The prices need not be checked: any prices prove the bound that `bound_of_prices` returns.
 
     Parameters
     ----------
@@ -272,34 +273,35 @@ def write_certificate(
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The verdict's lower bound is *verified*: it is proved by prices or by the checker's own search.
-    It may be below ``result.certified_lower_bound`` if that comes from an exhaustive search by
-    other rules, or from a first bound of a solve that had no time for prices. No search is written
-    for the preemptive optimum. In seconds it may be below by what rounded prices and a coarser grid
-    of time lose.
+    The lower bound of the verdict is *verified*: it is proved by prices or by the search of the
+    checker. It may be below ``result.certified_lower_bound`` if that bound comes from an exhaustive
+    search by other rules, or from a solve that had no time for prices. No search is written for the
+    preemptive optimum. In seconds, it may also be smaller because prices are rounded and the time
+    grid is coarser.
 
     Parameters
     ----------
     result : Result
-        Of a solve for total latency, in rounds or seconds.
+        Result of a solve for total latency, in rounds or seconds.
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
     search : bool or None, default None
-        See `make_certificate`; None means where the solve ended with a proof of optimality.
+        See `make_certificate`; None means True if the solve proved optimality.
     time_limit : float or None, default None
         See `make_certificate`.
 
     Returns
     -------
     Verdict
-        The checker's verdict on the document written.
+        The verdict of the checker on the certificate written.
 
     Raises
     ------
     InvalidTypeError
-        ``result`` is not a `Result`, or its batch time is one that no file can hold.
+        ``result`` is not a `Result`, or its batch time is of a type that cannot be stored in a
+        file.
     InvalidValueError
-        The result is not about total latency.
+        The goal of the result is not total latency.
     OSError
         The file cannot be written; no partial file is left.
     """

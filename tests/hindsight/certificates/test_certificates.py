@@ -235,11 +235,11 @@ def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     result = in_seconds()
     path = tmp_path / "certificate.json"
     other = SecondsSchedule.from_start_rounds(WORKLOAD, [0, 2])
-    with pytest.raises(InvalidValueError, match="is of other requests"):
+    with pytest.raises(InvalidValueError, match="is for other requests"):
         hindsight.make_certificate(other, result.proof)
     in_rounds = hindsight.best_list_schedule(Instance.from_arrays([1], [2], memory_limit=4))
-    with pytest.raises(InvalidValueError, match="is of another optimum"):
+    with pytest.raises(InvalidValueError, match="is for another optimum"):
         hindsight.make_certificate(other, NO_PRICES)
-    with pytest.raises(InvalidValueError, match="is of another optimum"):
+    with pytest.raises(InvalidValueError, match="is for another optimum"):
         hindsight.make_certificate(in_rounds, result.proof)
     assert not path.exists()

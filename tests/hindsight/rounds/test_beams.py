@@ -111,14 +111,11 @@ def test_no_time_still_gives_an_interval(
     assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
-@pytest.mark.parametrize(
-    ("n", "seconds"), [(320, 0.7), pytest.param(600, 2.0, marks=pytest.mark.slow)]
-)
-def test_large_instances_are_solved_by_beams(n: int, seconds: float) -> None:
-    instance = generate("mixed-long-short", seed=2, n=n)
+def test_large_instances_are_solved_by_beams() -> None:
+    instance = generate("mixed-long-short", seed=2, n=320)
     listed = best_list_schedule(instance, thorough=False).total_latency
-    result = hindsight.solve(instance, seconds, threads=1)
-    assert result.stop_reason == "time-limit"
+    result = hindsight.solve(instance, method="beams", threads=1)
+    assert result.stop_reason == "stalled"
     assert result.upper_bound < listed
     assert result.certified_lower_bound >= mean_busy_time_bound(instance)
     assert any(line.phase == "search" for line in result.log)
