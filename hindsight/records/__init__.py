@@ -1,1 +1,1 @@
-"""Records of the library: verification without a solver, and improvement."""
+"""Records (best known bounds of library instances): verification without a solver, improvement."""

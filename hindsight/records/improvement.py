@@ -1,4 +1,4 @@
-"""Records from results of a solve, and attempts to improve a record."""
+"""Creation of records from results of a solve, and attempts to improve known records."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from .verification import (
 )
 
 SOLVING_SHARE = 0.7
-"""Share of an attempt's time for the solve; the rest writes and checks the certificate."""
+"""Share of the time of an attempt for the solve; the rest is for writing and checking."""
 
 LEAST_SECONDS = 5.0
-"""Least seconds for a certificate, however little time is left."""
+"""Least seconds for making a certificate, even if less time is left."""
 
 SECONDS_LIMIT = 7.2
-"""Time limit of a certificate in seconds, of which a check takes a third at most: for all eight
-instances of the library 7 s of processor time. It loses up to 0.6 % against finer grids."""
+"""Time limit, in seconds, for making a certificate of a bound in seconds. A check takes at most a
+third of it: for all eight library instances together 7 s of processor time. With this limit, bounds
+are up to 0.6 % below those of finer grids."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Change of a record.
+    """Change of a record: the old and the new one.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Return whether a bound improved."""
+        """Return whether a bound changed, that is improved."""
         bounds = [one and (one.lower_bound, one.upper_bound) for one in (self.before, self.after)]
         return bounds[0] != bounds[1]
 
@@ -78,23 +79,23 @@ def record_of(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """Create a record from a result, with the certificate of its bound.
+    """Create a record from a result of a solve, and a certificate of its lower bound.
 
-    If the result's bound is above the known one, a certificate is written and checked, and the
-    bound it proves becomes the verified bound.
+    If the lower bound of the result is above the known one, a certificate is made and checked, and
+    the record gets the bound that the certificate proves.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
     result : Result
-        Result for the entry's instance and goal; of `OnTime` with ``late="serve"``.
+        Result for the instance and goal of the entry; for `OnTime`, with ``late="serve"``.
     known : Record or None, default None
         The record known so far.
     method : str, default "solve"
         Method to store with the record.
     time_limit : float or None, default None
-        Seconds for the certificate; see `make_certificate`.
+        Seconds for making the certificate; see `make_certificate`.
 
     Raises
     ------
@@ -141,14 +142,14 @@ def take_result(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Add a result of `hindsight.solve` to the records if better.
+    """Add a result of `hindsight.solve` to the records, where its bounds are better.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
     result : Result
-        As `record_of` takes it.
+        Result for the instance and goal of the entry; see `record_of`.
     store : RecordStore
         Store of the old and the new record.
     method : str, default "solve"
@@ -172,7 +173,7 @@ def take_result(
 
 
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
-    """Merge a result, and the certificate of its bound, into the store."""
+    """Merge a record, and the certificate of its bound, into the store."""
     known = store.record(entry)
     return Gain(entry, known, store.put(found, proof))
 
@@ -196,12 +197,12 @@ def attempt(
     seconds : float
         Seconds for the solve and its certificate.
     should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts the solve.
+        Polled during the solve; returning True interrupts it.
 
     Raises
     ------
     RefusedRecordError
-        The known record does not hold.
+        The known record is not valid.
     """
     from hindsight.solver import solve_until
 
@@ -220,7 +221,7 @@ def attempt(
         bounds=() if prices is None else (lambda _: prices,),
         **solving_goal(entry),
     )
-    # After Ctrl-C the user waits only these seconds for a better certificate.
+    # After an interruption (Ctrl-C), spend only `LEAST_SECONDS` on the certificate.
     is_stopped = should_stop is not None and should_stop()
     left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
     method = f"improve, {seconds:.0f} s, seed {attempts}"
@@ -247,7 +248,7 @@ def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | No
     FileFormatError
         The file is not a certificate.
     """
-    # A wheel has records but no certificates.
+    # An installed wheel has records but no certificate files.
     path = None if known is None else known.certificate
     in_tokens = entry.goal == "total_latency" and entry.problem.memory_rule == TOKENS
     if path is None or not in_tokens or not path.exists():

@@ -1,7 +1,7 @@
 """Verification of records: schedule, cost, certificate and digest.
 
-Costs, and bounds that need no certificate, are computed anew by arithmetic. No solver is loaded,
-and no compiled loop but for certificates in seconds.
+Costs, and bounds that need no certificate, are recomputed. No solver is loaded, and compiled loops
+are loaded only for certificates in seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from instances.problem.memory_translation import pooled, relaxed
 from instances.service_level import Limits, limits_of
 
 UNCERTIFIED = ("makespan", LATE)
-"""Goals that no certificate is about."""
+"""Goals for which there are no certificates."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class RecordVerdict:
     name, goal : str
         Instance and goal.
     kind : str
-        ``"closed"`` or ``"open"`` if everything holds, ``"refused"`` if something does not,
-        ``"none"`` if there is no record.
+        ``"closed"`` (the bounds meet) or ``"open"`` if the record is valid, ``"refused"`` if it is
+        not, ``"none"`` if there is no record.
     lower_bound, upper_bound : int or float or None
         Verified bounds on the optimum; None if there are none.
     proof : str
-        Kind of the lower bound's certificate, or name of the closed form.
+        Kind of the certificate that proves the lower bound, or name of the closed-form bound.
     has_certificate : bool
         Whether a certificate proves the lower bound; otherwise it was recomputed.
     reason : str
@@ -62,21 +62,21 @@ class RecordVerdict:
 
 
 class RefusedRecordError(ValueError):
-    """A record does not hold; the message says why."""
+    """The record is not valid; the message gives the reason."""
 
 
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
-    """Check everything that a record states.
+    """Check all claims of a record.
 
-    The instance is generated and compared with its digest; the schedule is checked and its cost
-    recomputed; the certificate is checked, or the closed form computed if there is none.
+    The instance is generated and compared with its digest. The schedule is checked and its cost is
+    recomputed. The certificate is checked, or, if there is none, the closed-form bound is computed.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
     store : RecordStore
-        Store of its record.
+        Store that has the record of the entry.
     """
     try:
         stale = store.stale(entry)
@@ -99,17 +99,17 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
 
 
 def check_schedule(entry: LibraryEntry, record: Record) -> None:
-    """Check a record's schedule and upper bound.
+    """Check the schedule and the upper bound of a record.
 
     Raises
     ------
     RefusedRecordError
-        It belongs to another instance, is infeasible, or has another cost.
+        The schedule belongs to another instance, is infeasible, or has another cost.
     """
     try:
         schedule = record.schedule
     except (TypeError, ValueError) as error:
-        raise RefusedRecordError(f"the schedule is none: {error}") from error
+        raise RefusedRecordError(f"the schedule is not valid: {error}") from error
     violations = schedule.violations()
     if violations:
         raise RefusedRecordError(f"the schedule is infeasible: {violations[0]}")
@@ -119,12 +119,12 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
 
 
 def check_bound(entry: LibraryEntry, record: Record) -> None:
-    """Check a record's lower bound, by its certificate or in closed form.
+    """Check the lower bound of a record, by its certificate or by a closed-form bound.
 
     Raises
     ------
     RefusedRecordError
-        The bound is not proved, or not by the proof that the record names.
+        The bound is not proved, or the record names another kind of proof.
     """
     if record.certificate is None:
         proved, how = closed_form_bound(entry)
@@ -162,23 +162,26 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     RefusedRecordError
         The certificate belongs to another instance or another optimum.
     CertificateError
-        The certificate does not hold.
+        The certificate does not prove its claims.
     """
     if entry.goal in UNCERTIFIED:
-        raise RefusedRecordError(f"no certificate is about {entry.goal}")
+        raise RefusedRecordError(f"there are no certificates for {entry.goal}")
     verdict = check_certificate(document)
     if verdict.digest != entry.digest:
-        raise RefusedRecordError("the certificate is of another instance")
+        raise RefusedRecordError("the certificate is for another instance")
     # A bound on schedules that may stop requests also bounds those that may not.
     if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
-        raise RefusedRecordError("the certificate is of the optimum without preemption")
+        raise RefusedRecordError("the certificate is for the optimum without preemption")
     if verdict.batch_time != entry.instance.batch_time:
-        raise RefusedRecordError("the certificate is of another batch time")
+        raise RefusedRecordError("the certificate is for another batch time")
     return verdict.lower_bound, verdict.kind
 
 
 def cost(schedule: Any, entry: LibraryEntry) -> Bound:
-    """Recompute the cost of a schedule: late requests with a level, seconds rounded up."""
+    """Recompute the cost of a schedule for the goal of an entry.
+
+    With a service level it is the number of late requests. Seconds are rounded up.
+    """
     if entry.level is not None:
         return int((~schedule.on_time(entry.level)).sum())
     if isinstance(schedule, SecondsSchedule):
@@ -189,19 +192,20 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
 
 
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
-    """Compute a lower bound that needs no certificate; return it and its name.
+    """Compute a lower bound that needs no certificate; return the bound and its name.
 
-    For total latency in rounds this is the sum of output lengths. For the makespan it is a bound by
-    volumes (`hindsight.prices.makespan.makespan_lower_bound`), or, if two rounds would have to hold
-    all requests, a test whether any subset fills one. In seconds it is the best of
-    `hindsight.prices.machines`, rounded down. Late requests are at least those that are late
-    alone on the machine, in rounds with those that `late_by_volume` adds.
+    For total latency in rounds, it is the sum of output lengths. For the makespan, it is the volume
+    bound (`hindsight.prices.makespan.makespan_lower_bound`). If that bound is 2 rounds, it is
+    raised to 3 unless the requests can be split between two rounds (`fits_two_rounds`). For total
+    latency in seconds, it is the best bound of `hindsight.prices.machines`, rounded down. For late
+    requests, it is the number of requests that are late even alone on the machine; in rounds,
+    `late_by_volume` adds further ones.
     """
     instance = entry.instance
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         if limits is not None:
-            # Late on an empty machine.
+            # 1 where a request is late even on an empty machine.
             minorants = affine_minorants(instance.batch_time, instance.memory_limit)
             known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
             return max(int((late == 1).sum()) for late in known), "requests late alone"
@@ -220,11 +224,11 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
 
 
 def late_by_volume(instance: Instance, limits: Limits) -> int:
-    """Count the requests that are late alone, or because the memory cannot hold all in time.
+    """Return a lower bound on late requests: those late alone, and those by a volume argument.
 
-    Requests that arrive at round t or later and have to end by round d hold no more than M (d - t)
-    token-rounds together. So at most those of the smallest are on time that this has room for; the
-    bound is the largest over all t and d.
+    Requests that arrive at round t or later and have to end by round d can hold at most M (d - t)
+    token-rounds together. So at most as many of them are on time as have, in order of volume,
+    smallest first, a total volume of at most M (d - t). The bound is the largest over all t and d.
     """
     outputs = instance.output_lengths
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
@@ -232,14 +236,14 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
         return len(instance)
     some = pooled(instance.of(able))
     arrivals, late = some.arrival_times, 0
-    # A request runs without pauses, so that its first token also bounds its latency.
+    # A request runs without pause, so a limit on its first token also limits its latency.
     latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
     end_of_all = int(instance.arrival_times.max() + outputs.sum())
     ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
     for begin in np.unique(arrivals).tolist():
         for end in np.unique(ends).tolist():
             volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])
-            # Of objects: 64 bits need not hold a sum, nor the room.
+            # Python integers, because the sums and M (d - t) may exceed 64 bits.
             held = volumes.astype(object).cumsum()
             late = max(late, int((held > some.memory_limit * (end - begin)).sum()))
     return len(instance) - len(able) + late
@@ -248,9 +252,9 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 def fits_two_rounds(instance: Instance) -> bool:
     """Return whether requests of one round each, all arriving at 0, fit into two rounds.
 
-    They do iff some subset holds at most M tokens, and its complement too. One bit per possible sum
-    tells which sums occur. Returns True if the test does not apply because a request runs longer or
-    arrives later.
+    They fit iff some subset holds at most M tokens and its complement too. One bit per total of
+    tokens marks the totals of subsets. Returns True if the test does not apply, because a request
+    runs longer or arrives later.
     """
     if instance.arrival_times.any() or (instance.output_lengths > 1).any():
         return True

@@ -186,7 +186,7 @@ def test_a_record_in_seconds_has_a_certificate(
     document = hindsight.read_certificate(after.certificate)
     slower = {**document, "batch_time": [0.06, 0.00028, 1.1e-07]}
     after.certificate.write_bytes(compressed(slower))
-    assert verify_record(entry, store).reason == "the certificate is of another batch time"
+    assert verify_record(entry, store).reason == "the certificate is for another batch time"
     after.certificate.write_bytes(compressed({**document, "lower_bound": 999.0}))
     assert "proves no more than" in verify_record(entry, store).reason
 

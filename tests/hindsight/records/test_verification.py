@@ -56,7 +56,7 @@ def test_a_tampered_schedule_is_refused(tmp_path: Path) -> None:
     change(tmp_path, schedule={"start_times": [*starts[:-1], starts[-1] + 10**6]})
     assert f"upper bound is {record.upper_bound}, the schedule has" in verdict(tmp_path).reason
     change(tmp_path, schedule={"start_times": starts[:-1]})
-    assert "the schedule is none" in verdict(tmp_path).reason
+    assert "the schedule is not valid" in verdict(tmp_path).reason
     change(tmp_path, schedule={"stretches": starts})
     assert "is no schedule for total_latency" in verdict(tmp_path).reason
 
@@ -181,7 +181,7 @@ def test_a_tampered_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.M
     listed_record(RecordStore(tmp_path), "worst-n3-00")
     theirs = tmp_path / "certificates" / "worst-n3-00.json.xz"
     path.write_bytes(theirs.read_bytes())
-    assert verdict(tmp_path).reason == "the certificate is of another instance"
+    assert verdict(tmp_path).reason == "the certificate is for another instance"
     path.write_bytes(theirs.read_bytes()[:-20])
     assert "cut off" in verdict(tmp_path).reason
     path.write_bytes(b"\xfd7zXZ\x00 nothing")
@@ -213,7 +213,7 @@ def test_certificates_are_of_the_optimum_that_is_meant(tmp_path: Path) -> None:
         plain.certificate.read_bytes()
     )
     reason = verdict(tmp_path, name).reason
-    assert reason == "the certificate is of the optimum without preemption"
+    assert reason == "the certificate is for the optimum without preemption"
 
 
 @pytest.mark.parametrize(
