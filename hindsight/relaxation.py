@@ -44,7 +44,7 @@ BUILD_SECONDS_PER_ENTRY = 2e-6
 """Rough seconds per start or round to build the arrays of the linear program."""
 
 INTERIOR_POINT_FROM = 4_000
-"""Fewest epochs from which interior point without crossover is faster than simplex."""
+"""Fewest variables for which interior point without crossover is faster than simplex."""
 
 LARGEST_STRENGTHENED = 100_000_000
 """Most entries T (M + 1)^2 of the state prices of method ``"states"``: 0.8 GB."""

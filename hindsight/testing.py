@@ -174,7 +174,7 @@ def check_bound(
         for one in cases:
             if not isinstance(one, Instance):
                 raise InvalidTypeError(None, "instance", one, "is not an Instance")
-            one.require_tokens()  # which enumeration counts
+            one.require_tokens()  # as enumeration assumes
     else:
         cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
     if not cases:

@@ -24,7 +24,7 @@ Late = Literal["drop", "serve"]
 """Whether late requests are left out of the schedule, or served as well."""
 
 TailOf = Literal["latency", "first_token"]
-"""Time from arrival to the last token, or to the first."""
+"""Which quantile: of latency (arrival to last token), or of time to first token."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ FIRST_PART = 0.03
 """Share of memory and time for the first graph, because its size cannot be predicted."""
 
 AT_ONCE = 0.7
-"""The first graph goes up to the upper bound if this share of the reachable rounds covers it."""
+"""The first graph tests the upper bound directly if the bounds are closer than this share of the
+rounds that memory and time are predicted to allow."""
 
 TIME_SHARE = 0.7
 """Share of the time left that a graph is expected to use."""
@@ -60,7 +61,7 @@ SPARE_ROOM = 5.0
 the next limit is chosen with that in mind."""
 
 LEAST_STEPS = 32
-"""Most limits tried between the first lower bound and the upper bound: fixes the least step."""
+"""Each limit exceeds the lower bound by at least the first gap divided by this number."""
 
 
 class GraphSearch:
@@ -93,7 +94,7 @@ class GraphSearch:
         Parameters
         ----------
         prices : tuple[int64 array, int64 array]
-            State prices Q and capacities W of the relaxed machine in tokens.
+            State prices Q and capacities W of the single-machine relaxation in tokens.
         must_stop : Callable[[], bool]
             Polled throughout. It may also take schedules that another thread found.
         """

@@ -51,12 +51,12 @@ SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
 seconds, which HiGHS has for itself: most programs that it solves at all are solved quickly."""
 
 BELOW_SHARE = 0.15
-"""Share of the time left for beam search on the relaxed machine. Its start order guides the search
-for schedules of the problem itself."""
+"""Share of the time left for beam search on the single-machine relaxation. The order of its starts
+guides the search for schedules of the problem itself."""
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
-"""Shares of the time left for the program of the relaxed machine, and then for the program of the
-problem itself, in blocks or on replicas."""
+"""Shares of the time left for the program of the single-machine relaxation, and then for the program
+of the problem itself, in blocks or on replicas."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
 """Cycles of a first search without beams, the largest share of the time left for these cycles, and
@@ -102,7 +102,7 @@ class LargeMemory:
             interval.note_stop()
 
     def _solve_programs(self, relaxed: Relaxation) -> None:
-        """Solve the program of the relaxed machine, then the program of the problem itself."""
+        """Solve the program of the single-machine relaxation, then that of the problem itself."""
         interval, search = self._interval, self._search
         useful = starts_left(interval, relaxed.prices)
         own = None if useful is None else start_sets(interval.source, useful)
@@ -124,7 +124,7 @@ class LargeMemory:
                 self._search_beside(own, relaxed)
 
     def _place(self, program: Program, values: FloatArray) -> None:
-        """Place requests in the order of their starts in a solution for the relaxed machine."""
+        """Place requests in the order of their starts in a solution on one machine."""
         starts = program.starts(values).astype(np.float64)
         place_in_order(self._improvement, self._interval, starts)
 
@@ -182,8 +182,8 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
     """Guide the search for schedules by a relaxation.
 
-    Run beams at once. For blocks or replicas they run on the relaxed machine, and the requests are
-    placed in the order of the schedule found.
+    Run beams at once. For blocks or replicas they run on the single-machine relaxation, and the
+    requests are placed in the order of the starts found there.
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:

@@ -155,7 +155,7 @@ class _OnTime:
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
 
     def run(self) -> None:
-        """Run all phases."""
+        """Run the phases: first schedules, prices, more schedules, and the integer program."""
         interval = self._interval
         if not len(self._able):
             return
@@ -195,7 +195,7 @@ class _OnTime:
                 self._offer(found.starts, found.machines)
 
     def _place_first(self) -> None:
-        """Offer list schedules for five sort keys."""
+        """Offer list schedules in the order of five sort keys to the interval."""
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
         for key in (volumes, last, a, volumes / (last + output - a), last - output):

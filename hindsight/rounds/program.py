@@ -4,8 +4,8 @@ The variables of `hindsight.exact.program` count the requests of each class that
 round, on a machine or on every replica, in tokens or in blocks. The prices of its relaxation
 (`hindsight.rounds.token_relaxation`) exclude starts. If the priced cost of a start exceeds the
 request's cheapest start by more than the gap, then every schedule with this start is worse than the
-incumbent on the relaxed machine, and so also on the given machines. HiGHS computes its bounds in
-floating point, so they are not certified.
+incumbent, in the single-machine relaxation and so also on the given machines. HiGHS computes its
+bounds in floating point, so they are not certified.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ Take = Callable[[Program, FloatArray], object]
 
 
 def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | None:
-    """List the starts on the relaxed machine that a schedule as good as the incumbent can use.
+    """List the starts that memory prices leave for schedules as good as the incumbent.
 
     Parameters
     ----------
     interval : Interval
         The bounds and the best schedule of the solve.
     prices : MemoryPrices
-        Memory prices of the relaxed machine in tokens.
+        Memory prices of the single-machine relaxation in tokens.
 
     Returns
     -------

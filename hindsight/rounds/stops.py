@@ -4,8 +4,8 @@
 of the state search. *Lower bounds*, all in exact integers, come from output lengths and mean busy
 times (`hindsight.rounds.openings`), then from memory prices per token, from tables of prices if
 these are small enough, and from the state search within growing budgets. All lower bounds are for
-the relaxed machine, on which every schedule of the problem is feasible. With two threads, orders
-are annealed in the second one.
+the single-machine relaxation, in which every schedule of the problem is feasible. With two threads,
+orders are annealed in the second one.
 
 Orders are annealed for each replica separately, among the requests that the best schedule without
 preemption assigns to it. For memory in blocks they are annealed in a stricter instance in tokens,
@@ -232,7 +232,7 @@ class Preemptive:
         return True
 
     def _take_optimum(self, found: PreemptiveSchedule) -> None:
-        """Record the relaxed machine's optimum as lower bound; offer its schedule if feasible."""
+        """Record the optimum of the relaxation as lower bound; offer its schedule if feasible."""
         interval = self._interval
         if interval.source.replicas == 1:
             here = in_source(found, interval.source)

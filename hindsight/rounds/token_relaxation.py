@@ -231,7 +231,10 @@ class TokenRelaxation:
             self._report()
 
     def _offer(self, prices: FloatArray) -> bool:
-        """Evaluate prices of rounds 1, 2, ... exactly; keep the best. Return whether these are."""
+        """Evaluate prices of rounds 1, 2, ... exactly; return whether they are the best so far.
+
+        The best prices are kept.
+        """
         exact = round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         stop = self.clock.must_stop
         bound = price_bound(self.instance, exact, classes=self._classes, should_stop=stop)

@@ -139,7 +139,7 @@ class _Priced(NamedTuple):
 
 
 class _Search:
-    """The phases of one solve in seconds."""
+    """Solver for one problem in seconds, in phases."""
 
     def __init__(self, interval: Interval, search: Search, *, anneal: bool) -> None:
         self._interval, self._anneal = interval, anneal
