@@ -213,7 +213,10 @@ class SmallMemory:
 
     @contextmanager
     def _schedules_beside(self, *, few_requests: bool) -> Iterator[None]:
-        """Improve schedules in a second thread, if allowed and if requests are as few as stated."""
+        """Improve schedules in a second thread during the ``with`` block, if threads allow it.
+
+        No thread is started unless the instance has few requests just if ``few_requests`` is True.
+        """
         is_alone = self._options.cores == 1 or few_requests != self._has_few_requests
         if is_alone or self.interval.is_done():
             yield

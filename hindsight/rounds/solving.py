@@ -4,11 +4,11 @@ Idle gaps cost rounds but need no decisions. Total latency is minimised without 
 without preemption (`hindsight.prices.idle_gaps`). The makespan depends only on the requests after
 the last gap (`hindsight.rounds.openings`).
 
-**Bounds** are computed for a single-machine relaxation (`hindsight.outcomes.problem.Problem.below`).
+**Bounds** are computed for one machine in tokens (`hindsight.outcomes.problem.Problem.below`).
 K replicas hold at most K M tokens in a round, so every schedule of the fleet is also feasible on a
 machine with K times the memory (`instances.problem.memory_translation.pooled`). Every schedule in
 blocks is also feasible for an instance in tokens (`instances.problem.memory_translation.relaxed`).
-So every lower bound for the relaxation is a lower bound for the problem, with the same proof. This
+So every lower bound for that machine is a lower bound for the problem, with the same proof. This
 also holds with preemption, and for the makespan. No optimum needs more replicas than requests: the
 others stay empty.
 """

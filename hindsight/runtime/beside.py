@@ -1,8 +1,8 @@
 """A background search in a second thread, in parallel with the main search.
 
-Compiled loops and HiGHS release the GIL, so both searches run at once. Only the main
-thread may use the state of a solve and its callbacks. So the background search puts its results
-into a queue, and the main search takes them from there.
+Compiled loops and HiGHS release the GIL, so both searches run at once. Only the main thread may use
+the state of a solve and its callbacks. So the background search puts its results into a queue, and
+the main search takes them from there.
 """
 
 from __future__ import annotations
