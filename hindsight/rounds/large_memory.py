@@ -55,8 +55,8 @@ BELOW_SHARE = 0.15
 guides the search for schedules of the problem itself."""
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
-"""Shares of the time left for the program of the single-machine relaxation, and then for that of the
-problem itself, in blocks or on replicas."""
+"""Shares of the time left for the program of the single-machine relaxation, and then for that of
+the problem itself, in blocks or on replicas."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
 """Cycles of a first search without beams, the largest share of the time left for these cycles, and
