@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
@@ -45,5 +46,7 @@ def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> 
         else:
             schedule = on_time.with_late(interval)
         interval.offer(schedule, np.arange(len(source)))
+        if not schedule.is_feasible:
+            raise ScheduleCheckError(f"a schedule is infeasible: {schedule.violations()[0]}")
         interval.note_stop()
     return interval.result(schedule=schedule)

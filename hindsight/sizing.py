@@ -23,7 +23,7 @@ import numpy as np
 from hindsight.direct import solve_directly
 from hindsight.outcomes.goals import OnTime, Tail
 from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.result import Bound, Progress, Result
+from hindsight.outcomes.result import Bound, Progress, Result, StopReason
 from hindsight.prices.deadlines import own_times
 from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
 from hindsight.rounds.on_time import ALONE
@@ -74,6 +74,7 @@ class _Bisection:
         self.low, self.high = low, high
         # The smallest number tried that may suffice, and the largest that may be too small.
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
+        self._share = PROBE_SHARE
 
     def numbers(self) -> Iterator[Any]:
         """Yield numbers to try, alternating between the two bounds, as long as there is time.
@@ -82,11 +83,19 @@ class _Bisection:
         """
         if math.isinf(self.high):
             yield self.low
+        limited = self._search.clock.limit_left() is not None
         while not (self._tried and self._search.clock.must_stop()):
             maybe, failed = min(self._unproved, self.high), max(self._failed, self.low)
             wide = [one for one in ((self.low, maybe), (failed, self.high)) if self._is_wide(*one)]
-            if not wide:
+            if self.high - self.low - self._is_whole <= self._search.gap * self.high:
                 return
+            if not wide:
+                if not (limited and self._is_whole and self._share < 1):
+                    return
+                # A number that a probe left undecided gets all the time left.
+                self._share = 1.0
+                yield self._unproved if self._unproved < self.high else self._failed
+                continue
             low, high = wide[self._tried % len(wide)]
             middle = math.sqrt(max(low, SHORTEST) * high)
             yield min(max(math.floor(middle), low + 1), high - 1) if self._is_whole else middle
@@ -94,7 +103,7 @@ class _Bisection:
     def attempt(self, number: float, problem: Instance | Workload, goal: OnTime) -> Result:
         """Maximise the requests on time with a number, until it is known if they are enough."""
         self._tried += 1
-        limit = PROBE_SHARE * self._search.clock.seconds_left()
+        limit = self._share * self._search.clock.seconds_left()
         part = self._search.part(limit, progress=self._follow)
         found = solve_directly(Problem.checked(problem, goal), part)
         if found.upper_bound < self._needed:
@@ -147,6 +156,8 @@ def solve_tail(stated: Problem, search: Search) -> Result:
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached
     lower = bisection.low + is_whole
+    is_close = bisection.high - lower <= search.gap * bisection.high
+    ended: StopReason = "gap" if is_close else clock.stop_reason(SPARE_SECONDS)
     return Result(
         problem=problem,
         goal=goal,
@@ -154,7 +165,7 @@ def solve_tail(stated: Problem, search: Search) -> Result:
         schedule=best,
         cost=bisection.high,
         bounds={"requests on time": Bound(lower, certified)},
-        stop_reason="proof" if lower == bisection.high else clock.stop_reason(SPARE_SECONDS),
+        stop_reason="proof" if lower == bisection.high else ended,
         runtime=clock.seconds(),
     )
 
@@ -265,7 +276,8 @@ def replicas_within(
             if found.lower_bound >= needed:
                 bisection.high = replicas
             # Requests that are late even if served alone are late with every number of replicas.
-            hopeless = found.upper_bound < needed and found.best_bound in (ALONE, OWN_TIME)
+            alone = [found.bounds[one].value for one in (ALONE, OWN_TIME) if one in found.bounds]
+            hopeless = len(problem) - max(alone, default=0) < needed
             if hopeless:
                 break
     return CapacityResult(

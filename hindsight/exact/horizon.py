@@ -16,9 +16,8 @@ from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_ti
 from hindsight.runtime.clock import StoppedEarlyError, never
 from hindsight.schedules.lists import best_fleet_schedule, best_list_schedule
 from instances import FleetSchedule, Instance, Schedule
+from instances.arrays import IntArray
 from instances.problem.memory_translation import pooled
-
-from .starts import StartSets, start_sets
 
 LARGEST_ENUMERATION = 4_000_000
 """Most (request, start) pairs that are listed; with more, no model would fit in memory anyway."""
@@ -38,15 +37,15 @@ class HorizonProof(NamedTuple):
         The largest of ``price_bound``, the mean-busy-time bound and the sum of w_i o_i, exact.
     horizon : int
         Round by which every optimal schedule completes.
-    starts : StartSets or None
-        All starts that an optimal schedule can use, and the starts of the given schedule, on every
-        replica of a fleet; None if there are too many to list.
+    useful : list[int64 array] or None
+        The starts of each request on one machine that an optimal schedule can use, and those of the
+        schedule; None if there are too many to list.
     """
 
     price_bound: PriceBound
     lower_bound: int
     horizon: int
-    starts: StartSets | None
+    useful: list[IntArray] | None
 
 
 def proved_horizon(
@@ -89,5 +88,6 @@ def proved_horizon(
     lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(bound, lower, latest, None)
-    starts = start_sets(instance, useful_starts(machine, bound, best.total_latency, latest))
-    return HorizonProof(bound, lower, starts.rounds, starts)
+    useful = useful_starts(machine, bound, best.total_latency, latest)
+    ends = zip(useful, instance.output_lengths.tolist(), strict=True)
+    return HorizonProof(bound, lower, max(int(own[-1]) + output for own, output in ends), useful)

@@ -177,22 +177,23 @@ def _require_program(
     for key, count in Counter(compiled.columns).items():
         if count > 1:
             raise _refused(model, f"has two variables {_named(key)}: give yours another name")
-    for key, (_, is_whole) in built.items():
+    for key, (_, least, is_whole) in built.items():
         if key not in given:
             reason = "was built of another instance or with it fixed: add a row that says so"
             raise _refused(model, f"has no variable {_named(key)}: it {reason} instead")
-        if given[key][1] < is_whole:
+        if given[key][1] < least or given[key][2] < is_whole:
             reason = "take values that it was not built with, as relax=True does"
             raise _refused(model, f"lets {_named(key)} {reason}")
-    same = all(cost == built.get(key, (0.0, True))[0] for key, (cost, _) in given.items())
+    same = all(cost == built.get(key, (0.0,))[0] for key, (cost, *_) in given.items())
     if not same or base.linear.offset != compiled.linear.offset:
         raise _refused(model, "has another objective than build_model gave it for this instance")
 
 
-def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, bool]]:
+def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, float, bool]]:
     """Return the cost of each column, and whether it is an integer, by name."""
     linear = compiled.linear
-    columns = zip(linear.costs.tolist(), linear.integer.tolist(), strict=True)
+    parts = linear.costs, linear.column_lower, linear.integer
+    columns = zip(*(part.tolist() for part in parts), strict=True)
     return dict(zip(compiled.columns, columns, strict=True))
 
 

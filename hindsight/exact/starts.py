@@ -84,13 +84,20 @@ def _on_replicas(starts: StartSets) -> StartSets:
     count = useful_replicas(instance)
     if count == 1:
         return starts
-    needed = np.empty(len(instance), dtype=np.int64)
-    needed[by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
+    needed = _needed_replicas(instance)
     own = tuple(
         (np.arange(replicas)[:, np.newaxis] * horizon + allowed).ravel()
         for replicas, allowed in zip(needed.tolist(), starts.starts, strict=True)
     )
     return StartSets(instance, count * horizon, own, starts.optional)
+
+
+def _needed_replicas(instance: Instance) -> IntArray:
+    """Return how many replicas each request needs to choose from, shape (n,)."""
+    needed = np.empty(len(instance), dtype=np.int64)
+    count = useful_replicas(instance)
+    needed[by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
+    return needed
 
 
 def by_arrival(instance: Instance) -> IntArray:
@@ -119,7 +126,7 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 def count_starts(instance: Instance, horizon: int) -> int:
     """Count the starts that `all_starts` lists for one machine."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
-    return sum(np.maximum(latest, 0).tolist())
+    return int(np.maximum(latest, 0) @ _needed_replicas(instance))
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:

@@ -130,7 +130,7 @@ class Interval:
         """Return whether the gap is at most the requested gap."""
         if self.gap == 0 or not math.isfinite(self._cost):
             return False
-        whole = len(self.source) if self._counts_late else self._cost
+        whole = len(self.source) if self._counts_late else self._cost + self.offset
         return self._cost - float(self.lower_bound) <= self.gap * whole
 
     @property
@@ -232,7 +232,7 @@ class Interval:
         if proof is not None and (self.root_bound is None or exact > self.root_bound):
             self.root_bound, self.proof = exact, proof
         known = self.bounds.get(name)
-        if known is None or exact > known.value or certified > known.certified:
+        if known is None or (exact, certified) > (known.value, known.certified):
             self.bounds[name] = Bound(exact, certified)
         if exact > self.lower_bound:
             self.lower_bound = exact

@@ -15,8 +15,9 @@ A claim that exceeds the cost of a known schedule raises an error.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -75,7 +76,13 @@ class OwnBound:
         if given is None:
             return ()
         several = isinstance(given, Iterable) and not isinstance(given, str)
-        return tuple(map(cls.found, given if several else [given]))
+        found = list(map(cls.found, given if several else [given]))
+        names = Counter[str]()
+        for k, one in enumerate(found):
+            names[one.name] += 1
+            if names[one.name] > 1:
+                found[k] = replace(one, name=f"{one.name} ({names[one.name]})")
+        return tuple(found)
 
     @property
     def label(self) -> str:

@@ -173,7 +173,9 @@ class Problem:
         if not isinstance(start, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
             raise InvalidTypeError(None, "start", start, f"is not a {names}")
-        kinds = (self.part_kind, Schedule) if self.preemption == "keep" else (self.part_kind,)
+        kinds = (self.part_kind,)
+        if self.part_kind is PreemptiveSchedule:
+            kinds = (Schedule, PreemptiveSchedule)
         for part in parts:
             if part is not None and not isinstance(part, kinds):
                 names = " or ".join(sorted(kind.__name__ for kind in kinds)[::-1])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hindsight.exact.program import Program
-from hindsight.exact.starts import StartSets, start_sets
+from hindsight.exact.starts import StartSets, start_sets, useful_replicas
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import MemoryPrices
@@ -103,25 +103,27 @@ class LargeMemory:
 
     def _solve_programs(self, relaxed: Relaxation) -> None:
         """Solve the program of the single-machine relaxation, then that of the problem itself."""
-        interval, search = self._interval, self._search
+        interval, source = self._interval, self._interval.source
         useful = starts_left(interval, relaxed.prices)
-        own = None if useful is None else start_sets(interval.source, useful)
-        if own is None or useful is None:
+        if useful is None:
             interval.stop_reason = "size"
             return
         if self._method == "mip":
-            search_program(interval, search, own)
+            search_program(interval, self._search, start_sets(source, useful))
             return
-        if own.memory_entries > LARGEST_BESIDE:
+        counts = np.array([len(own) for own in useful])
+        if counts @ source.output_lengths > LARGEST_BESIDE:
             return
         if not interval.problem.is_plain:
             pooled = start_sets(interval.problem.below, useful)
             with interval.clock.within(POOLED_SHARE * interval.clock.seconds_left()):
                 self._search_beside(pooled, relaxed, self._place)
+            useful = starts_left(interval, relaxed.prices) or useful
         share = 1.0 if interval.problem.is_plain else OWN_SHARE
-        if interval.source.replicas == 1 or own.count <= MOST_PAIRS:
+        replicas = useful_replicas(source)
+        if replicas == 1 or sum(map(len, useful)) * replicas <= MOST_PAIRS:
             with interval.clock.within(share * interval.clock.seconds_left()):
-                self._search_beside(own, relaxed)
+                self._search_beside(start_sets(source, useful), relaxed)
 
     def _place(self, program: Program, values: FloatArray) -> None:
         """Place requests in the order of their starts in a solution on one machine."""

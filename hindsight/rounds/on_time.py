@@ -95,8 +95,9 @@ def close_on_time(interval: Interval, search: Search) -> None:
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return the best schedule, with each late request at its first start that fits.
 
-    Late requests are placed in the order of their volume. If there are too many rounds to search,
-    they are assigned to the replicas in turn and run one after another at the end.
+    Late requests are placed in the order of their volume, without idle gaps. If there are too many
+    rounds to search, or a request finds no place in its own block, they are assigned to the
+    replicas in turn and run one after another once the requests on time are complete.
     """
     problem: Instance = interval.source
     moved = compress(problem, ROOM)
@@ -105,27 +106,30 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     assignment = np.zeros(len(problem), dtype=np.int64)
     if interval.has_schedule:
         best, served = interval.schedule, interval.served
-        starts[served] = best.start_times - moved.shifts[served]
+        starts[served] = best.start_times
         if isinstance(best, FleetSchedule):
             assignment[served] = best.assignment
     order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
     late = order[len(interval.served) :]
     assignment[late] = np.arange(len(late)) % problem.replicas
+    within = np.where(starts < 0, -1, starts - moved.shifts)
     rounds = int(beside.arrival_times.max() + beside.output_lengths.sum()) + 2
-    rounds += int(starts.max())
-    requests = requests_of(beside)
+    rounds += int(within.max())
     if rounds * problem.replicas <= LONGEST_PROFILE:
-        table = timetable(requests, starts, assignment, (problem.replicas, rounds))
+        requests = requests_of(beside)
+        table = timetable(requests, within, assignment, (problem.replicas, rounds))
         place(requests, table, late)
-        return schedule_on(problem, table.machines, table.starts + moved.shifts)
+        found = schedule_on(problem, table.machines, table.starts + moved.shifts)
+        if found.is_feasible:
+            return found
+    a, o = problem.arrival_times.tolist(), problem.output_lengths
     for replica, own in enumerate(by_replica(assignment, problem.replicas)):
-        # One after another, once the requests on time are complete.
         served = own[starts[own] >= 0]
-        end = int((starts[served] + requests.output[served]).max(initial=0))
+        end = int((starts[served] + o[served]).max(initial=0))
         for i in late[assignment[late] == replica].tolist():
-            starts[i] = max(end, int(requests.arrival[i]))
-            end = int(starts[i] + requests.output[i])
-    return schedule_on(problem, assignment, starts + moved.shifts)
+            starts[i] = max(end, a[i])
+            end = int(starts[i] + o[i])
+    return schedule_on(problem, assignment, starts)
 
 
 class _OnTime:
@@ -286,7 +290,7 @@ class _OnTime:
             ascent = StateAscent(
                 instance,
                 self._rounds,
-                threads=self._search.threads or 1,
+                threads=self._search.cores,
                 last=self._last,
                 penalty=float(LATE_ROUNDS),
                 must_stop=interval.is_done,

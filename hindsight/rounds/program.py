@@ -60,8 +60,7 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
         The starts of each request; None if there are too many requests and rounds.
     """
     below = interval.problem.below
-    latest = max(int(below.arrival_times.max() + below.output_lengths.sum()), interval.horizon)
-    latest = min(latest, interval.horizon) if interval.horizon else latest
+    latest = interval.horizon or int(below.arrival_times.max() + below.output_lengths.sum())
     latest = max(latest, interval.schedule.makespan)
     if len(below) * latest > 10 * LARGEST_RELAXATION:
         return None
@@ -203,7 +202,8 @@ def close_makespan(interval: Interval, search: Search) -> None:
             interval.stop_reason = "size"
             return
         starts = all_starts(interval.source, probed)
-        if starts.memory_entries > ENTRIES_PER_SECOND * interval.clock.seconds_left():
+        most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
+        if starts.memory_entries > most:
             interval.stop_reason = "size"
             return
         if not _probe(interval, search, starts):

@@ -31,6 +31,7 @@ from hindsight.prices.stops import (
 )
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.beside import Beside
+from hindsight.runtime.clock import SLICE_SECONDS
 from hindsight.runtime.search import Search
 from hindsight.schedules.orders import PreemptiveOrders
 from instances import FleetSchedule, PreemptiveSchedule
@@ -88,6 +89,7 @@ class Preemptive:
         self._table: FloatArray | None = None
         self._search: PreemptiveSearch | None = None
         self._above: PreemptiveSearch | None = None
+        self._linear: PreemptivePrices | None = None
         self._step, self._threads, self._has_optimum_below = 1, search.cores, False
         self._must_stop: Callable[[], bool] = interval.clock.must_stop
         self._orders = _Orders(interval, search.seed)
@@ -116,6 +118,13 @@ class Preemptive:
             self._must_stop = partial(beside.take_then, interval.is_done)
             with beside.running():
                 self._close(anneals=False)
+                while self._has_optimum_below and interval.clock.limit_left() is not None:
+                    if interval.is_done() or beside.ends_within(SLICE_SECONDS):
+                        break
+                    beside.take()
+            if self._has_optimum_below and interval.clock.limit_left() is None:
+                for phase in range(1, PHASES):
+                    self._anneal(2**phase)
             interval.is_done()
 
     def _close(self, *, anneals: bool) -> None:
@@ -173,10 +182,8 @@ class Preemptive:
         column = np.zeros((max(last, len(prices)) + 1, 1))
         column[1 : len(prices) + 1, 0] = prices
         if len(column) * int(self._below.output_lengths.sum()) <= LARGEST_PRICE_WORK:
-            rounded, source = round_preemptive_prices(column), self._interval.source
-            self._prove_root(rounded)
-            if source.replicas == 1 and not self._interval.problem.is_plain:
-                self._above = PreemptiveSearch(restricted(source), rounded)
+            self._linear = round_preemptive_prices(column)
+            self._prove_root(self._linear)
 
     def _improve_prices(self, work: int) -> None:
         interval, below = self._interval, self._below
@@ -210,7 +217,7 @@ class Preemptive:
             return True
         interval.phase = "search"
         stop, most = self._must_stop, min(STATES << 2 * phase, MOST_STATES)
-        beam = self._search if interval.problem.is_plain else self._above
+        beam = self._search if interval.problem.is_plain else self._search_above()
         if beam is not None:
             width = min(BEAM << phase, MOST_STATES)
             found = beam.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
@@ -230,6 +237,13 @@ class Preemptive:
                 self._take_optimum(outcome.found)
             self._step *= 2
         return True
+
+    def _search_above(self) -> PreemptiveSearch | None:
+        """Return the search of the instance in tokens whose schedules fit the blocks."""
+        source = self._interval.source
+        if self._above is None and self._linear is not None and source.replicas == 1:
+            self._above = PreemptiveSearch(restricted(source), self._linear)
+        return self._above
 
     def _take_optimum(self, found: PreemptiveSchedule) -> None:
         """Record the optimum of the relaxation as lower bound; offer its schedule if feasible."""

@@ -41,7 +41,7 @@ from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, SecondsProof
 from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import SLICE_SECONDS, Clock, never
+from hindsight.runtime.clock import SLICE_SECONDS, Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.keys import KeySearch
 from instances import FleetSchedule, SecondsSchedule, Workload
@@ -337,7 +337,7 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
                 parts[replica] = with_late(parts[replica], there, workload.alone(own))
         return FleetSchedule(workload, assignment, parts)
     rest = np.setdiff1d(positions, served)
-    late = _opened(workload.of(rest), never) if len(rest) else None
+    late = _opened(workload.of(rest), lambda: True) if len(rest) else None
     tables, rounds = [], 0
     for part, own in ((schedule, served), (late, rest)):
         if part is not None:
