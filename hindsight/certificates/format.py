@@ -125,7 +125,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
-    """Refuse a value that is not an object with exactly these keys, or optional further ones."""
+    """Refuse a value that is not a JSON object with all keys ``names`` and no unknown key."""
     if not isinstance(part, Mapping):
         raise MalformedCertificateError(f"{where} is not a JSON object")
     for name in names:
@@ -137,14 +137,14 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str) -> list[Any]:
-    """Return a value that is a list; refuse any other value."""
+    """Return the value if it is a list; refuse any other value."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     return value
 
 
 def whole(value: Any, where: str, minimum: int = 0) -> int:
-    """Return a value that is an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
+    """Return the value if it is an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     if value < minimum:
@@ -155,7 +155,7 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 
 
 def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
-    """Return a value that is a list of ``count`` (or any number of) integers: see `whole`."""
+    """Return the value if it is a list of ``count`` (None: any number of) integers, see `whole`."""
     if len(list_of(value, where)) != count and count is not None:
         raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
     if {*map(type, value)} == {int} and min(value) >= minimum and max(value) < LIMIT:

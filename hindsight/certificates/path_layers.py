@@ -26,7 +26,7 @@ TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """A stage: start prices less min P_i (0 if not followed), and the newly named requests."""
+    """Start prices less min P_i (0 if not followed), and the requests that a stage adds."""
 
     above: Ints
     followed: list[int]

@@ -26,10 +26,11 @@ minimum over the window: the bound on schedules within the windows. Past the las
 grows, by scale a round, so windows without an end need no horizon. TEL is an integer: bounds are
 rounded up. *State prices* give Q itself, and W_tau by the dynamic program.
 
-**Replicas.** What is active on each of K replicas of memory M is a configuration of M, and all of
-it together is one of K M. So K times the heaviest of M and the heaviest of K M both limit what is
-active in a fleet, and the price bound takes the smaller. A search keeps to K M: it replaces partial
-schedules of the one machine by others, which need not be schedules of the fleet.
+**Replicas.** The active requests on each of K replicas of memory M form a configuration of M, and
+those on all replicas form one of K M. So K times the heaviest of M and the heaviest of K M are both
+upper bounds on the price of all active requests of a fleet, and the price bound takes the smaller.
+A search uses only K M: it replaces partial schedules of the one machine by others, which need not
+be schedules of the fleet.
 
 **State search.** State prices, and a budget that `hindsight.certificates.replay` exhausts under
 them: the lower bound is one more.

@@ -38,7 +38,7 @@ BOUND_TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Program: minimise costs x + offset subject to row_lower <= A x <= row_upper, column bounds.
+    """Minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
 
     Attributes
     ----------

@@ -289,7 +289,7 @@ class StateSearch:
 
 
 def _twins(requests: RequestColumns) -> IntArray:
-    """Return for each request its last twin to arrive among the twins before it, or -1."""
+    """Return for each request its latest twin of smaller index and no later arrival, or -1."""
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
     twin = []

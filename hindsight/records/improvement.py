@@ -60,7 +60,7 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Return whether a bound changed, that is improved."""
+        """Return whether at least one of the bounds has improved."""
         bounds = [one and (one.lower_bound, one.upper_bound) for one in (self.before, self.after)]
         return bounds[0] != bounds[1]
 

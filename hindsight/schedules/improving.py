@@ -117,8 +117,8 @@ class Improvement:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        # Kinds of work: cycles of each settings, annealings of the order, and tails. Each has the
-        # latency that it gained and the moves that it used; older work counts less.
+        # Kinds of work: one kind per entry of `CYCLES`, annealings of the order, and tails. Each
+        # has the latency gained and the moves used; older work counts less.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds

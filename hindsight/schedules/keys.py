@@ -90,7 +90,7 @@ _NO_TABLE: IntArray = np.empty((0, len(COLUMNS)), np.int64)
 
 
 class _Way(NamedTuple):
-    """First sort keys of the requests, and a rule."""
+    """Initial sort keys of the requests, and a rule."""
 
     key: FloatArray
     rule: Rule
@@ -104,9 +104,9 @@ class _Plan(NamedTuple):
     machine : int64 array, shape (n,)
         Machine of each request, or `NOBODY`.
     factor : float64 array, shape (n,)
-        Factor on the first key of each request; moves change it.
+        Factor on the initial key of each request; moves change it.
     ways : list of _Way, length K
-        First keys and rule of each machine.
+        Initial keys and rule of each machine.
     costs : float64 array, shape (K,)
         Cost of the requests on each machine.
     late : int64 array, shape (n,)

@@ -402,10 +402,10 @@ def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
             _sort(work)
         done = move / work.total
         weight = settings.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
-        # Ruin.
+        # Ruin: remove requests.
         count = _draw(work, reach)
         before, freed = _take_out(work, weight, count)
-        # Recreate, up to a cost drawn beforehand.
+        # Recreate: put them back while the cost is below a threshold, which is drawn first.
         _draw_order(work, reach, count)
         hot, cold = settings.hot * unit, settings.cold * unit
         most = threshold(before, hot, cold, done, next_uniform(state))
