@@ -79,7 +79,7 @@ def test_a_certificate_of_the_preemptive_optimum(ok: Ok, script: Script, tmp_pat
     assert shown["verified lower bound"] == shown["upper bound"] == "11"
     without = document_of(rows, 10, [0, 9], {"kind": "memory-prices", "scale": 1, "prices": []})
     path.write_text(json.dumps({**without, "proof": proof}), "utf-8")
-    assert "of another optimum" in rejection(script, path)
+    assert "for another optimum" in rejection(script, path)
 
 
 def test_a_certificate_in_seconds(ok: Ok, script: Script, tmp_path: Path) -> None:

@@ -99,9 +99,9 @@ def test_proofs_of_the_other_optimum_are_not_written() -> None:
     schedule = Schedule(instance, [0, 2])
     stopping = PreemptiveSchedule.from_schedule(schedule)
     rounds, states = np.zeros((3, 6), dtype=np.int64), np.zeros((2, 6, 6), dtype=np.int64)
-    with pytest.raises(InvalidValueError, match="of another optimum"):
+    with pytest.raises(InvalidValueError, match="for another optimum"):
         make_certificate(schedule, PreemptivePrices(rounds, 1))
-    with pytest.raises(InvalidValueError, match="of another optimum"):
+    with pytest.raises(InvalidValueError, match="for another optimum"):
         make_certificate(stopping, StatePrices(states))
     # Prices of a token hold for both.
     prices = MemoryPrices(np.array([1]), 4)
