@@ -34,6 +34,7 @@ from instances import Instance, InvalidTypeError, ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.problem.instance import MOST_REPLICAS
 from instances.problem.workload import as_problem
+from instances.progress import shows_progress
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
@@ -216,6 +217,7 @@ class CapacityResult:
         return f"CapacityResult({self.problem!r}, {100 * self.share:g} % on time with {told})"
 
 
+@shows_progress
 def fewest_replicas(
     problem: Workload | Instance,
     goal: OnTime,
@@ -245,7 +247,7 @@ def fewest_replicas(
         See `hindsight.solve`.
     seed : int, default 0
         Seed of every random choice.
-    progress : Callable[[Progress], object] or None, default None
+    progress : Callable[[Progress], object] or bool or None, default None
         Called at every improvement in each solve; returning True ends the search.
 
     Raises
