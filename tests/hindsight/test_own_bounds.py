@@ -37,6 +37,13 @@ def test_a_claim_that_is_reached_proves_nothing() -> None:
     assert result.known_bounds().lower_bound == PLAIN.lower_bound
 
 
+def test_bounds_of_one_name_stand_side_by_side() -> None:
+    prices = MemoryPrices(np.array([1, 1, 1]), 2 * INSTANCE.memory_limit)
+    result = solved(lambda _: prices, lambda _: 1)
+    proved, claimed = result.bounds["bound '<lambda>'"], result.bounds["bound '<lambda> (2)'"]
+    assert (proved.claimed, claimed.claimed) == (False, True)
+
+
 def test_memory_prices_are_a_proof() -> None:
     relaxed = hindsight.relax(INSTANCE)
     assert relaxed.certified_bound > PLAIN.certified_lower_bound

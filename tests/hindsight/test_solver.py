@@ -249,6 +249,15 @@ def test_a_gap_ends_the_search(rule: MemoryRule) -> None:
     assert sum(line.gap <= 0.5 for line in close.log) <= 3
 
 
+def test_a_gap_counts_the_rounds_before_the_last_block() -> None:
+    late = Instance.from_arrays([3, 1, 2] * 4, [5, 2, 4] * 4, [1000] * 12, memory_limit=20)
+    close = hindsight.solve(late, 30, goal="makespan", gap=0.02, threads=1)
+    assert close.stop_reason in ("gap", "proof")
+    tail = hindsight.solve(late, 30, goal=hindsight.Tail(0.5), gap=0.9, threads=1)
+    assert tail.stop_reason in ("gap", "proof")
+    assert tail.gap <= 0.9
+
+
 def test_a_gap_ends_a_search_in_seconds() -> None:
     requests = generate("mixed", 1, n=200)
     workload = Workload.from_instance(requests, AffineTime(0.01, 0.0, 1e-6))

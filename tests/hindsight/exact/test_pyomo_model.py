@@ -15,7 +15,7 @@ from pyomo.contrib.solver.common.factory import SolverFactory
 import hindsight
 from hindsight.exact.own_models import compile_model
 from hindsight.exact.pyomo_model import model_size
-from hindsight.exact.starts import count_starts
+from hindsight.exact.starts import all_starts, count_starts
 from instances import Instance, Request
 
 INSTANCE = Instance.from_arrays(
@@ -93,3 +93,5 @@ def test_the_size_is_known_before_anything_is_built(formulation: Any) -> None:
     if formulation == "dense":
         assert (size.rows, size.columns) == linear.matrix.shape
         assert size.columns == count_starts(INSTANCE, 20)
+        fleet = INSTANCE.with_replicas(3)
+        assert count_starts(fleet, 20) == all_starts(fleet, 20).count

@@ -123,3 +123,22 @@ def test_late_requests_run_at_the_end_where_rounds_are_too_many(
     found = hindsight.solve(instance, goal=hindsight.OnTime(levels, "serve"))
     assert found.schedule.is_feasible
     assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_late_requests_run_after_all_others_where_rounds_are_too_many(
+    replicas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond an idle gap too: those of the first block wait until the second is served."""
+    monkeypatch.setattr(rounds, "LONGEST_PROFILE", 0)
+    long = 20
+    first, later = 2 * replicas, 3 * replicas
+    arrivals = [0] * first + [4 * long * replicas + 2] * later
+    n = first + later
+    instance = Instance.from_arrays(
+        [1] * n, [long] * n, arrivals, memory_limit=long + 1, replicas=replicas
+    )
+    goal = hindsight.OnTime(ServiceLevel(latency=long), "serve")
+    found = hindsight.solve(instance, 5, goal=goal, threads=1)
+    assert found.schedule.violations() == []
+    assert found.lower_bound == 2 * replicas
