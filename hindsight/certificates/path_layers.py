@@ -98,7 +98,7 @@ class _Nodes(NamedTuple):
 
 
 class _Sets:
-    """Sets of requests that complete in one round, one row per set; the old sets come first."""
+    """Sets of requests that complete in one round, one row per set, as they were found."""
 
     def __init__(self, rows: Flags) -> None:
         self.rows = rows

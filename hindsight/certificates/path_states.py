@@ -111,7 +111,7 @@ class HeaviestBeside:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that followed requests store in their last round, under the original memory rule.
+        # Tokens that each followed request stores in its last round, by the memory rule.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # (k, S) of each entry of a table.

@@ -74,7 +74,7 @@ _Layer = dict[int, dict[int, _State]]
 
 
 class SearchProof(StateProof):
-    """Proof by state prices and a budget: a search finds no schedule within the budget."""
+    """Proof by search: pruned by state prices, no schedule costs at most the budget."""
 
     sees_replicas = False
     keys = ("states", "prices", "budget", "kept")

@@ -1,4 +1,4 @@
-"""Goals of a solve.
+"""Goals that a solve can minimise or maximise.
 
 Every goal is minimised. So the goal `OnTime` counts late requests during a solve, and `Result`
 converts their number into requests on time.

@@ -82,7 +82,7 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 
 @step
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
-    """Let request i complete as well, as the member at place ``at``."""
+    """Add request i to the set that completes, at position ``at``."""
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
     return _complete(given, i, 1, sums)

@@ -101,7 +101,7 @@ def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
             shift = arrival - block_end
             work = 0
         found.append(shift)
-        # Everything of the block completes by its latest arrival plus its work, in moved time.
+        # With idle gaps removed, the whole block completes by its last arrival plus its work.
         work += output
         block_end = arrival - shift + work
     shifts[order] = found

@@ -136,7 +136,7 @@ def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMi
 
 
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
-    """Return affine lower bounds on the length of every round of a batch time.
+    """Return affine lower bounds on the length of a round by a batch time.
 
     A round that advances or processes any request processes at least one token, and at most M: a
     request processes no more tokens than it holds, and all hold M at most. So a minorant need only

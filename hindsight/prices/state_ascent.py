@@ -241,7 +241,7 @@ def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> 
 
 
 def _epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the number of epochs with prices: up to the makespan, and past the last arrival."""
+    """Return T, the number of priced epochs: the makespan or the last arrival, plus 1."""
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 

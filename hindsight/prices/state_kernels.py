@@ -182,7 +182,7 @@ def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> N
 
 
 class SoftMaxima(NamedTuple):
-    """Soft maxima of all epochs, as `soft_capacities` writes them.
+    """Soft maxima over configurations, one per epoch; `soft_capacities` fills them in.
 
     Attributes
     ----------

@@ -296,7 +296,7 @@ class Improvement:
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            # The mean round in which the volume relaxation serves each request.
+            # The mean round of each request in the relaxation by memory volumes.
             rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
             self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

@@ -169,7 +169,7 @@ def _charge(i: int, r: int, run: Run) -> float:
 
 @step
 def _rank(i: int, r: int, t: float, run: Run) -> float:
-    """Return the rank of request i after round r at time t, infinite if it cannot be on time."""
+    """Return the sort key of request i at time t, after round r; infinite if it must be late."""
     machine, rule = run.machine, run.rule
     done, due = run.state.done[i], run.state.due[i]
     steps = machine.output[i] - done

@@ -177,7 +177,7 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
 def timetable(
     requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
 ) -> Timetable:
-    """Return a timetable with profiles of this shape; requests with start -1 are left out."""
+    """Return a timetable with memory profiles of the given shape; starts of -1 are left out."""
     table = Timetable(starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     fill(requests, table)
     return table
