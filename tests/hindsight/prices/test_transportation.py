@@ -73,3 +73,10 @@ def test_a_solve_without_time_proves_what_the_flow_does() -> None:
         first = proved_horizon(instance).lower_bound
         raised += result.certified_lower_bound == transportation_bound(instance) > first
     assert raised
+
+
+def test_a_solve_that_stays_open_takes_the_bound() -> None:
+    instance = Instance.from_arrays([3, 4, 2, 5], [4, 3, 5, 2], [0, 0, 1, 1], memory_limit=9)
+    result = hindsight.solve(instance, 0, method="beams", progress=False)
+    assert result.status == "feasible"
+    assert result.bounds["transportation"].value == transportation_bound(instance)
