@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -82,17 +82,26 @@ def _quick_schedule(interval: Interval) -> Any:
 
     Beyond the time limit, list scheduling stops after `FIRST_LIST_SECONDS`.
     """
-    source, clock = interval.source, interval.clock
+    source, must_stop = interval.source, _patient(interval)
+    above = restricted(source)
     if source.replicas > 1:
-        return in_source(round_robin(restricted(source)), source)
+        placing, dealt = RuinAndRecreate(source), round_robin(above)
+        placing.offer(dealt.start_times, dealt.assignment)
+        placing.place(first_orders(source)[0], must_stop)
+        return placing.schedule
+    found = prefix_schedule_within(above, PRIORITIES["output_length"], must_stop)
+    return in_source(found or one_after_another(above), source)
+
+
+def _patient(interval: Interval) -> Callable[[], bool]:
+    """Return a stop criterion of the first list schedule, see `FIRST_LIST_SECONDS`."""
+    clock = interval.clock
     last = clock.seconds() + FIRST_LIST_SECONDS
 
     def must_stop() -> bool:
         return clock.must_stop() and (clock.is_interrupted or clock.seconds() > last)
 
-    above = restricted(source)
-    found = prefix_schedule_within(above, PRIORITIES["output_length"], must_stop)
-    return in_source(found or one_after_another(above), source)
+    return must_stop
 
 
 def _offer_lists(interval: Interval) -> None:
@@ -112,10 +121,10 @@ def _offer_lists(interval: Interval) -> None:
     placing.offer(dealt.start_times, dealt.assignment)
     interval.offer(in_source(dealt, source))
     for order in first_orders(source):
-        if placing.place(order):
-            interval.offer(placing.schedule)
         if interval.is_done():
             return
+        if placing.place(order, stop):
+            interval.offer(placing.schedule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +238,10 @@ def _makespan_schedules(interval: Interval) -> Iterator[Any]:
     if source.replicas > 1:
         placing = RuinAndRecreate(source)
         yield in_source(round_robin(above), source)
-        keys = (source.output_lengths, source.peak_memories)
-        for order in (*[np.argsort(-key, kind="stable") for key in keys], *first_orders(source)):
-            if placing.place(order):
+        keys, patient = (source.output_lengths, source.peak_memories), _patient(interval)
+        first, *others = first_orders(source)
+        for order in (first, *[np.argsort(-key, kind="stable") for key in keys], *others):
+            if placing.place(order, patient if order is first else stop):
                 yield placing.schedule
         return
     is_first = True

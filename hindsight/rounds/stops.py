@@ -92,7 +92,7 @@ class Preemptive:
         self._linear: PreemptivePrices | None = None
         self._step, self._threads, self._has_optimum_below = 1, search.cores, False
         self._must_stop: Callable[[], bool] = interval.clock.must_stop
-        self._orders = _Orders(interval, search.seed)
+        self._seed = search.seed
 
     def run(self) -> None:
         """Run all phases until the bounds meet, the solve must stop, or no phase gains anything."""
@@ -101,6 +101,7 @@ class Preemptive:
         if max(last, tokens) > LARGEST_ORDER_WORK:
             interval.note_stop()
             return
+        self._orders = _Orders(interval, self._seed)
         self._anneal(1)
         self._linear_prices()
         has_tables = (
@@ -147,6 +148,7 @@ class Preemptive:
     def run_each_part_once(self) -> None:
         """Run a minimal amount of every kind of work, to compile the kernels."""
         below = self._below
+        self._orders = _Orders(self._interval, self._seed)
         self._anneal(1)
         self._linear_prices()
         rounds, limit = self._interval.schedule.makespan, below.memory_limit

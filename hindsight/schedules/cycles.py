@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hindsight.runtime.clock import Slices, StoppedEarlyError, timed_slices
+from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slices
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -146,7 +146,7 @@ class RuinAndRecreate:
             self.machines = np.zeros_like(starts) if machines is None else machines.copy()
         return cost == self.cost
 
-    def place(self, order: IntArray) -> bool:
+    def place(self, order: IntArray, must_stop: Callable[[], bool] = never) -> bool:
         """Place requests one by one, each at its earliest start that fits with those placed before.
 
         Offers the schedule to `offer`, and returns whether it is as good as the best one. Returns
@@ -155,7 +155,11 @@ class RuinAndRecreate:
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
             table = self._table(none, np.zeros_like(none), self._rounds)
-            place(self.requests, table, order)
+            try:
+                for part in timed_slices(len(order), must_stop):
+                    place(self.requests, table, order[part])
+            except StoppedEarlyError:
+                return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
             # Some requests find no start in these rounds: try again with twice as many rounds.
