@@ -86,9 +86,8 @@ def solve_in_rounds(
         HiGHS failed.
     """
     given: Instance = problem.source
-    used = (
-        given if given.replicas <= max(2, len(given)) else given.with_replicas(max(2, len(given)))
-    )
+    most = max(2, len(given))
+    used = given.with_replicas(most) if given.replicas > most else given
     is_makespan = problem.goal == "makespan"
     moved = LastBlock.of(used) if is_makespan else compress(used)
     offset = moved.offset if isinstance(moved, LastBlock) else 0
