@@ -48,19 +48,6 @@ class StatePrices(Proof):
         moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
-    def rounded(self, scale: int, epochs: int = 1) -> StatePrices:
-        """Return prices in units of 1 / ``scale``, averaged over groups of ``epochs`` epochs.
-
-        Any prices are valid. Equal rows compress well.
-        """
-        prices = self.prices
-        if epochs > 1:
-            firsts = np.arange(0, len(prices), epochs)
-            sizes = np.diff(firsts, append=len(prices))
-            means = np.add.reduceat(prices, firsts) // sizes[:, None, None]
-            prices = np.repeat(means, sizes, axis=0)
-        return StatePrices(rounded(prices, self.scale, scale), scale)
-
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """See `Proof`; write the smallest scale that keeps the bound."""
         m, r = _states_of(instance)
