@@ -124,7 +124,7 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """Count the starts that `all_starts` lists for one machine."""
+    """Count the starts that `all_starts` lists."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return int(np.maximum(latest, 0) @ _needed_replicas(instance))
 
