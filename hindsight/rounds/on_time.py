@@ -51,13 +51,18 @@ from hindsight.prices.tokens import PricedCosts, TokenDual, round_prices
 from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.runtime.search import Search
 from hindsight.schedules.cycles import RuinAndRecreate, improved
-from hindsight.schedules.timetables import LONGEST_PROFILE, place, requests_of, timetable
+from hindsight.schedules.timetables import (
+    LONGEST_PROFILE,
+    place,
+    requests_of,
+    schedule_on,
+    timetable,
+)
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_translation import pooled, restricted
 
-from .openings import schedule_on
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)

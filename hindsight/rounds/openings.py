@@ -24,7 +24,8 @@ from hindsight.schedules.lists import (
     prefix_schedule_within,
     round_robin,
 )
-from instances import FleetSchedule, Instance, Schedule
+from hindsight.schedules.timetables import schedule_on
+from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
@@ -197,15 +198,6 @@ class LastBlock:
 def _machines(schedule: Any) -> IntArray:
     found: IntArray = getattr(schedule, "assignment", np.zeros_like(schedule.start_times))
     return found
-
-
-def schedule_on(
-    instance: Instance, machines: IntArray, starts: IntArray
-) -> Schedule | FleetSchedule:
-    """Return the schedule with these starts: a `FleetSchedule` if there are several replicas."""
-    if instance.replicas == 1:
-        return Schedule(instance, starts)
-    return FleetSchedule.from_starts(instance, machines, starts)
 
 
 LARGE_FIRST = (

@@ -26,7 +26,7 @@ from instances.arrays import FloatArray, IntArray
 
 from .draws import first_state
 from .moves import CycleSettings, Region, Work, ruin_and_recreate, work_space
-from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, timetable
+from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, schedule_on, timetable
 
 MOVES_BETWEEN_CUTS = 4096
 """Moves per region before the rounds are cut again and the best schedule is saved."""
@@ -117,13 +117,7 @@ class RuinAndRecreate:
     @property
     def schedule(self) -> Schedule | FleetSchedule:
         """Return the best schedule of all requests, on one machine or on a fleet."""
-        return self.schedule_of(self.starts, self.machines)
-
-    def schedule_of(self, starts: IntArray, machines: IntArray) -> Schedule | FleetSchedule:
-        """Return the schedule with these starts and machines, each of shape (n,)."""
-        if self._instance.replicas == 1:
-            return Schedule(self._instance, starts)
-        return FleetSchedule.from_starts(self._instance, machines, starts)
+        return schedule_on(self._instance, self.machines, self.starts)
 
     @property
     def has_prices(self) -> bool:

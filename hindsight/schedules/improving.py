@@ -40,6 +40,7 @@ from .cycles import FIRST_MOVES, MOST_MOVES, RuinAndRecreate
 from .draws import first_state
 from .moves import CycleSettings
 from .orders import OrderAnnealing
+from .timetables import schedule_on
 
 CYCLES = (
     CycleSettings(6, 1.0, weight=1.0),
@@ -184,7 +185,7 @@ class Improvement:
         where = np.zeros_like(starts) if machines is None else machines
         starts, where = moves.shift_left(starts, where, interval.clock.must_stop)
         moves.offer(starts, where)
-        interval.offer(moves.schedule_of(starts, where))
+        interval.offer(schedule_on(interval.source, where, starts))
 
     def _take_best(self) -> None:
         """Let cycles and annealings begin from the best schedule of the solve."""

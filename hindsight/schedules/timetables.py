@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.compilation import inner, njit, step
-from instances import Instance
+from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 LONGEST_PROFILE = 50_000_000
@@ -152,6 +152,15 @@ def place(requests: Requests, table: Timetable, order: IntArray) -> None:
         at, k = fit(requests, profiles, i, requests.arrival[i], machines[i], profiles.shape[1])
         starts[i], machines[i] = at, k
         hold_start(requests, profiles, i, at, k, 1)
+
+
+def schedule_on(
+    instance: Instance, machines: IntArray, starts: IntArray
+) -> Schedule | FleetSchedule:
+    """Return the schedule with these starts: a `FleetSchedule` if there are several replicas."""
+    if instance.replicas == 1:
+        return Schedule(instance, starts)
+    return FleetSchedule.from_starts(instance, machines, starts)
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
