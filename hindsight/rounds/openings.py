@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -59,17 +59,25 @@ def open_latency(interval: Interval, start: Any) -> None:
         A feasible schedule given by the user.
     """
     source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
-    is_large = len(source) > THOROUGH_UP_TO
+    is_large, is_fleet = len(source) > THOROUGH_UP_TO, source.replicas > 1
+    placed = _fleet_schedules(interval, first_orders(source)) if is_fleet else iter(())
     if start is not None:
         interval.offer(start)
     if is_large or interval.problem.preemption == "keep":
         if start is None:
-            interval.offer(_quick_schedule(interval))
+            for schedule in islice(placed, 2) if is_fleet else [_quick_schedule(interval)]:
+                interval.offer(schedule)
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
     # If the time is up, no further list schedule is started.
     if not (is_large and stop()) and not interval.is_proved:
-        _offer_lists(interval)
+        if is_fleet:
+            for schedule in placed:
+                interval.offer(schedule)
+                if interval.is_done():
+                    break
+        else:
+            _offer_lists(interval)
     if interval.problem.preemption == "keep":
         return
     proof = proved_horizon(source, interval.schedule, stop)
@@ -79,19 +87,14 @@ def open_latency(interval: Interval, start: Any) -> None:
 
 
 def _quick_schedule(interval: Interval) -> Any:
-    """Return one schedule, in seconds even for millions of requests.
+    """Return one schedule of one machine, in seconds even for millions of requests.
 
     Beyond the time limit, list scheduling stops after `FIRST_LIST_SECONDS`.
     """
-    source, must_stop = interval.source, _patient(interval)
-    above = restricted(source)
-    if source.replicas > 1:
-        placing, dealt = RuinAndRecreate(source), round_robin(above)
-        placing.offer(dealt.start_times, dealt.assignment)
-        placing.place(first_orders(source)[0], must_stop)
-        return placing.schedule
-    found = prefix_schedule_within(above, PRIORITIES["output_length"], must_stop)
-    return in_source(found or one_after_another(above), source)
+    source = interval.source
+    order = PRIORITIES["output_length"]
+    found = prefix_schedule_within(restricted(source), order, _patient(interval))
+    return one_after_another(source) if found is None else in_source(found, source)
 
 
 def _patient(interval: Interval) -> Callable[[], bool]:
@@ -106,26 +109,29 @@ def _patient(interval: Interval) -> Callable[[], bool]:
 
 
 def _offer_lists(interval: Interval) -> None:
-    """Offer list schedules to the interval, of one machine or of a fleet."""
-    source, stop = interval.source, interval.clock.must_stop
-    above = restricted(source)
-    if source.replicas == 1:
-        best = best_list_schedule(
-            above,
-            thorough=len(source) <= THOROUGH_UP_TO,
-            should_stop=stop,
-            found=lambda found: interval.offer(in_source(found, source)),
-        )
-        interval.offer(in_source(best, source))
-        return
-    placing, dealt = RuinAndRecreate(source), round_robin(above)
-    placing.offer(dealt.start_times, dealt.assignment)
-    interval.offer(in_source(dealt, source))
-    for order in first_orders(source):
-        if interval.is_done():
-            return
-        if placing.place(order, stop):
-            interval.offer(placing.schedule)
+    """Offer list schedules of one machine to the interval."""
+    source = interval.source
+    best = best_list_schedule(
+        restricted(source),
+        thorough=len(source) <= THOROUGH_UP_TO,
+        should_stop=interval.clock.must_stop,
+        found=lambda found: interval.offer(in_source(found, source)),
+    )
+    interval.offer(in_source(best, source))
+
+
+def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
+    """Yield schedules of a fleet: requests dealt out in turn, then placed in each order.
+
+    Once the time is up, only the first order is placed, for `FIRST_LIST_SECONDS` at most.
+    """
+    source, until = interval.source, _patient(interval)
+    yield round_robin(source)
+    for order in orders:
+        placing = RuinAndRecreate(source)
+        if placing.place(order, until):
+            yield placing.schedule
+        until = interval.clock.must_stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,13 +234,10 @@ def _makespan_schedules(interval: Interval) -> Iterator[Any]:
     source, stop = interval.source, interval.clock.must_stop
     above, is_thorough = restricted(source), len(source) <= THOROUGH_UP_TO
     if source.replicas > 1:
-        placing = RuinAndRecreate(source)
-        yield in_source(round_robin(above), source)
-        keys, patient = (source.output_lengths, source.peak_memories), _patient(interval)
+        keys = (source.output_lengths, source.peak_memories)
         first, *others = first_orders(source)
-        for order in (first, *[np.argsort(-key, kind="stable") for key in keys], *others):
-            if placing.place(order, patient if order is first else stop):
-                yield placing.schedule
+        large = [np.argsort(-key, kind="stable") for key in keys]
+        yield from _fleet_schedules(interval, [first, *large, *others])
         return
     is_first = True
     for skip in (True, False) if is_thorough else (False,):
@@ -243,7 +246,7 @@ def _makespan_schedules(interval: Interval) -> Iterator[Any]:
             schedule = prefix_schedule_within(above, priority, until, skip=skip)
             if schedule is None:
                 if is_first:
-                    yield in_source(one_after_another(above), source)
+                    yield one_after_another(source)
                 return
             is_first = False
             yield in_source(schedule, source)

@@ -90,3 +90,12 @@ def test_starts_too_many_are_counted_not_listed() -> None:
     assert interval.stop_reason == "size"
     # All 3,750,000 of them would be 30 MB.
     assert peak < 3_000_000
+
+
+def test_lists_of_a_fleet_that_raise_total_latency_are_offered_too() -> None:
+    # One request fits at a time. Shortest first ends in rounds 1, 1, 2, 4, longest first in 3, 1,
+    # 2, 3.
+    fleet = Instance.from_arrays([5] * 4, [1, 1, 1, 3], memory_limit=9, replicas=2)
+    interval = Interval(Problem(fleet, goal="makespan"), Search(Clock()))
+    open_makespan(interval, None)
+    assert (interval.lower_bound, interval.upper_bound) == (3, 3)
