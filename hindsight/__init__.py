@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .outcomes.result import Bound as Bound
     from .outcomes.result import Progress as Progress
     from .outcomes.result import Result as Result
-    from .prices.transportation import transportation_bound as transportation_bound
+    from .prices.volume import transportation_bound as transportation_bound
     from .relaxation import relax as relax
     from .schedules.lists import best_list_schedule as best_list_schedule
     from .sizing import fewest_replicas as fewest_replicas
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .testing import check_bound as check_bound
 
 _NAMES = {
-    "prices.transportation": ("transportation_bound",),
+    "prices.volume": ("transportation_bound",),
     "certificates.checking": ("check_certificate",),
     "certificates.format": (
         "CertificateError",

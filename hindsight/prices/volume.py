@@ -1,21 +1,35 @@
-"""Lower bounds from volumes alone, without a solver, for instances of any size.
+"""Lower bounds from volumes, without prices, for instances of any size.
 
 Request i occupies v_i = s_i o_i + o_i (o_i + 1) / 2 token-rounds, and a round offers M. Where
 weights w_i differ, v_i / w_i takes the place of v_i in every order and price.
+
+*Mean rounds.* In a schedule that starts request i at t_i, the volume of i has the mean round
+t_i + sum_j j (s_i + j) / v_i, and the memory held serves every volume within M per round and after
+its arrival. So, with the least sum over such services of w_i times the mean round of v_i,
+
+    TEL >= (least sum) + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
+
+`mean_busy_time_bound` takes the least sum in closed form (`fill_by_volume`).
+
+*Minimum-cost flow.* `transportation_bound` takes it as a flow, solved in integers by network
+simplex. Every request i supplies its volume v_i, every round takes M units, and a unit of request i
+served in round r >= a_i + 1 costs r w_i / v_i. A request holds at most s_i + o_i tokens in a round,
+so no arc takes more. The closed form drops these capacities of the arcs, so its bound is weaker.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from fractions import Fraction
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hindsight.runtime.compilation import plain, plain_at_first, step
-from instances import Instance
-from instances.arrays import FloatArray, IntArray, read_only
+from instances import Instance, InvalidValueError
+from instances.arrays import FloatArray
+from instances.problem.request import Request
 
 from .idle_gaps import compress
 
@@ -24,6 +38,9 @@ SCALE_BITS = 40
 
 LONGEST_PRICES = 10_000_000
 """Last round that may have a price: prices are arrays, and a certificate holds at most so many."""
+
+LARGEST_NETWORK = 6_000
+"""Largest number of arcs for which the flow is computed; that takes about 0.3 s."""
 
 
 class VolumeFilling(NamedTuple):
@@ -56,55 +73,30 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     r < r', the one with the larger w / v belongs in r).
     """
     instance.require_tokens()
-    volumes, arrivals = instance.volumes, instance.arrival_times
-    keys, sizes = volumes, None
+    left, limit = instance.volumes.tolist(), instance.memory_limit
+    sizes: list[Any] = list(left)
     if instance.is_weighted:
-        # Ranks from 1 on stand for v_i / w_i in the loop: 0 marks rounds that are not full.
-        fractions = [Fraction(request.volume, request.weight) for request in instance]
-        sizes = [Fraction(0), *sorted(set(fractions))]
-        rank_of = {size: rank for rank, size in enumerate(sizes)}
-        keys = read_only([rank_of[one] for one in fractions], np.int64)
-    order = np.argsort(arrivals, kind="stable")
-    limit, last = instance.memory_limit, int(arrivals.max())
-    rounds = last + volumes.sum(dtype=object) // limit + len(order)
-    fill = _fill
-    if 4 * max(int(volumes.max()), limit) * (rounds + 1) >= 2**62:
-        # int64 could overflow: compute with Python's integers.
-        fill = plain(_fill)
-        volumes, arrivals = volumes.astype(object), arrivals.astype(object)
-        keys = keys.astype(object)
-    weighted, marginal = fill((volumes, keys), arrivals, order, limit)
-    if sizes is not None:
-        marginal = [(sizes[rank], count) for rank, count in marginal]
-    return VolumeFilling(weighted.tolist(), marginal)
-
-
-@plain_at_first
-def _fill(
-    requests: tuple[IntArray, IntArray], arrivals: IntArray, order: IntArray, limit: int
-) -> tuple[IntArray, list[tuple[Any, int]]]:
-    """Compute `fill_by_volume` for volumes and sort keys of requests; the smallest key is first.
-
-    ``now`` counts the units of capacity that have passed: unit ``now`` belongs to round
-    ``now`` // M + 1. Requests arrive between rounds, so sort keys do not decrease within a round,
-    and the largest key of a full round is that of its last unit.
-    """
-    volumes, keys = requests
-    left, weighted = volumes.copy(), np.zeros_like(volumes)
-    marginal = [(0, 0)]
-    queue = [(keys[0], order[0])][:0]
-    position = 0
-    now = arrivals[order[0]] - arrivals[order[0]]
+        sizes = [Fraction(request.volume, request.weight) for request in instance]
+    arrivals = instance.arrival_times.tolist()
+    order = sorted(range(len(left)), key=arrivals.__getitem__)
+    weighted = [0] * len(left)
+    served: list[tuple[Any, int]] = []
+    # Floats never order two sizes wrongly, and compare faster than the fractions that break ties.
+    queue: list[tuple[float, Any, int]] = []
+    # Unit ``now`` of capacity belongs to round ``now`` // M + 1. Requests arrive between rounds, so
+    # the largest size served in a full round is that of its last unit.
+    now = position = 0
     while position < len(order) or queue:
         if not queue:
-            # The queue is empty: skip the rest of this round, and rounds before the next arrival.
+            # Nothing to serve: skip the rest of this round, and rounds before the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
-            _extend(marginal, 0, first - now // limit)
+            served.append((0, first - now // limit))
             now = first * limit
         while position < len(order) and arrivals[order[position]] * limit <= now:
-            heapq.heappush(queue, (keys[order[position]], order[position]))
+            index = order[position]
+            heapq.heappush(queue, (float(sizes[index]), sizes[index], index))
             position += 1
-        key, index = queue[0]
+        _, size, index = queue[0]
         units = left[index]
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
@@ -114,35 +106,32 @@ def _fill(
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
         weighted[index] += (now - then * limit) * begun
-        _extend(marginal, key, begun)
+        served.append((size, begun))
         left[index] -= units
         if left[index] == 0:
             heapq.heappop(queue)
-    if now % limit:
-        _extend(marginal, 0, 1)
-    return weighted, marginal[1:]
+    served.append((0, int(now % limit > 0)))
+    runs = groupby((run for run in served if run[1]), key=lambda run: run[0])
+    return VolumeFilling(weighted, [(size, sum(count for _, count in run)) for size, run in runs])
 
 
-@step
-def _extend(runs: list[tuple[int, int]], key: int, count: int) -> None:
-    """Append ``count`` rounds with this sort key, if any; the first run is an empty stand-in."""
-    if count == 0:
-        return
-    if len(runs) > 1 and runs[-1][0] == key:
-        count += runs.pop()[1]
-    runs.append((key, count))
+def _moment(request: Request) -> int:
+    """Return sum_j j (s + j): the mean round of a request started at 0, times its volume."""
+    o = request.output_length
+    return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
 
 
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
     """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
-    In a schedule the volume of request i is spread so that its mean round is
-    t_i + sum_j j (s_i + j) / v_i. Any schedule serves the volumes within M per round and after
-    arrival, so the weighted sum of mean rounds is at least that of `fill_by_volume`; replacing it,
-
-        TEL >= filling + sum_i w_i [ o_i - a_i - sum_j j (s_i + j) / v_i ].
-
     Computed in integers: fractions are rounded down, and the total is rounded up.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem, counted in tokens.
+    filling : VolumeFilling or None, default None
+        The filling of the instance, if computed already.
     """
     if filling is None:
         # Idle rounds carry no volume; skip them.
@@ -150,36 +139,107 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
         filling = fill_by_volume(instance)
     scale, total = 1 << SCALE_BITS, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
-        o, unit = request.output_length, scale * request.weight
-        moment = request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
-        total += unit * (o - request.arrival_time)
-        total += unit * (weighted - moment) // request.volume
+        unit = scale * request.weight
+        total += unit * (request.output_length - request.arrival_time)
+        total += unit * (weighted - _moment(request)) // request.volume
     return -(-total // scale)
 
 
-def filling_prices(filling: VolumeFilling) -> npt.NDArray[np.float64]:
+def filling_prices(filling: VolumeFilling) -> FloatArray:
     """Return memory prices of the volume relaxation: good initial prices for an ascent.
 
     The price falls by w / v from one full round to the next, where v / w is that of the last unit
     served, and is 0 in a round that is not full. These are dual prices of the transportation of
     units to rounds. No round beyond `LONGEST_PRICES` has a price.
     """
-    rounds = filling.rounds
-    if rounds > LONGEST_PRICES:
+    if filling.rounds > LONGEST_PRICES:
         return np.zeros(0)
-    marginal, counts = np.array(filling.marginal_volumes, dtype=object).T.reshape(2, -1)
-    falling = np.array([1.0 / volume if volume else 0.0 for volume in marginal])
-    return _ahead(falling, counts.astype(np.int64), rounds)
-
-
-def _ahead(falling: FloatArray, counts: IntArray, rounds: int) -> FloatArray:
-    """Sum the decreases of prices from each round on, up to a run of rounds without a decrease."""
-    prices = np.zeros(rounds)
-    ends = np.cumsum(counts)
-    first = rounds - ends[-1] if len(ends) else rounds
-    each = np.repeat(falling, counts)
-    # Between two runs without a decrease sums begin anew, from the last round on.
-    edges = np.flatnonzero(np.diff(each > 0, prepend=False, append=False)).tolist()
+    sizes, counts = zip(*filling.marginal_volumes, strict=True)
+    falls = np.repeat([1.0 / size if size else 0.0 for size in sizes], counts)
+    prices = np.zeros(len(falls))
+    # The sums restart after each run of rounds that are not full, from the last round backwards.
+    edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
-        prices[first + begin : first + end] = np.cumsum(each[begin:end][::-1])[::-1]
+        prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]
     return prices
+
+
+def makespan_lower_bound(instance: Instance) -> int:
+    """Return the larger of two exact lower bounds on the last completion round.
+
+    A request completes at a + o or later. For every arrival time a, the requests that arrive at a
+    or later occupy their volumes s o + o (o + 1) / 2 in rounds after a, at most M per round. So the
+    makespan is at least a + ceil(total volume / M).
+    """
+    instance.require_tokens()
+    bound = volume = 0
+    for request in sorted(instance, key=lambda request: -request.arrival_time):
+        volume += request.volume
+        filled = request.arrival_time - (-volume // instance.memory_limit)
+        bound = max(bound, request.arrival_time + request.output_length, filled)
+    return bound
+
+
+def transportation_bound(instance: Instance) -> int:
+    """Return the lower bound on total latency that the cheapest flow of volumes proves, exactly.
+
+    Raises
+    ------
+    InvalidValueError
+        The network would have more than `LARGEST_NETWORK` arcs.
+    """
+    instance.require_tokens()
+    moved = compress(instance).instance
+    rounds = _rounds(moved)
+    arcs = len(moved) * rounds - sum(moved.arrival_times.tolist()) + rounds
+    if arcs > LARGEST_NETWORK:
+        reason = (
+            f"exceed the {LARGEST_NETWORK} of network simplex: use mean_busy_time_bound instead"
+        )
+        raise InvalidValueError(None, "arcs", arcs, reason)
+    total = cheapest_flow(moved)
+    for request in moved:
+        mean = Fraction(_moment(request), request.volume)
+        total += request.weight * (request.output_length - request.arrival_time - mean)
+    return math.ceil(total)
+
+
+def small_transportation_bound(instance: Instance) -> int | None:
+    """Return `transportation_bound`, or None if the network is too large or memory is in blocks."""
+    try:
+        return transportation_bound(instance)
+    except InvalidValueError:
+        return None
+
+
+def cheapest_flow(instance: Instance) -> Fraction:
+    """Return the least weighted sum of the mean rounds in which requests' volumes are served."""
+    # Imported here: it takes 0.2 s to load, and most solves do not need it.
+    import networkx as nx
+
+    volumes = instance.volumes.tolist()
+    # Network simplex is exact for integers only: scale by a common multiple of the volumes.
+    common = math.lcm(*volumes)
+    rounds = _rounds(instance)
+    graph: Any = nx.DiGraph()
+    graph.add_node("sink", demand=sum(volumes))
+    for index, (request, volume) in enumerate(zip(instance, volumes, strict=True)):
+        most = request.prompt_length + request.output_length
+        cost = request.weight * (common // volume)
+        graph.add_node(index, demand=-volume)
+        for r in range(request.arrival_time + 1, rounds + 1):
+            graph.add_edge(index, ("round", r), weight=r * cost, capacity=most)
+    for r in range(1, rounds + 1):
+        graph.add_edge(("round", r), "sink", capacity=instance.memory_limit, weight=0)
+    cost, _ = nx.network_simplex(graph)
+    return Fraction(int(cost), common)
+
+
+def _rounds(instance: Instance) -> int:
+    """Return a number of rounds that suffices for the cheapest flow.
+
+    Let a request be served in round r. In each round from the last arrival to r, either it is
+    served up to its limit, in at most o rounds, or the round is full: else it could move there.
+    """
+    served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
+    return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

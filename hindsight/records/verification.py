@@ -18,8 +18,8 @@ from hindsight.outcomes.goals import exact_total_latency
 from hindsight.outcomes.result import rounded_down
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.machines import machine_bounds
-from hindsight.prices.makespan import makespan_lower_bound
 from hindsight.prices.minorants import affine_minorants
+from hindsight.prices.volume import makespan_lower_bound
 from instances import Instance, LibraryEntry, Record, RecordStore, SecondsSchedule
 from instances.catalogue.records import LATE, Bound
 from instances.errors import FileFormatError
@@ -195,7 +195,7 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """Compute a lower bound that needs no certificate; return the bound and its name.
 
     For total latency in rounds, it is the sum of output lengths. For the makespan, it is the volume
-    bound (`hindsight.prices.makespan.makespan_lower_bound`). If that bound is 2 rounds, it is
+    bound (`hindsight.prices.volume.makespan_lower_bound`). If that bound is 2 rounds, it is
     raised to 3 unless the requests can be split between two rounds (`fits_two_rounds`). For total
     latency in seconds, it is the best bound of `hindsight.prices.machines`, rounded down. For late
     requests, it is the number of requests that are late even alone on the machine; in rounds,

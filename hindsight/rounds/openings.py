@@ -13,8 +13,7 @@ from hindsight.exact.horizon import THOROUGH_UP_TO, proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.prices.idle_gaps import compress
-from hindsight.prices.makespan import makespan_lower_bound
-from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
+from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import (
     PRIORITIES,

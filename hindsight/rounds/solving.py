@@ -27,7 +27,7 @@ from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
 from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.transportation import small_transportation_bound
+from hindsight.prices.volume import small_transportation_bound
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidValueError, UnknownNameError
 from instances.validation import as_name

@@ -75,7 +75,7 @@ def relax(
 def _found(
     instance: Instance, relaxed: Relaxation, memory: int, ended: str | None
 ) -> dict[str, Any]:
-    from hindsight.prices.transportation import small_transportation_bound
+    from hindsight.prices.volume import small_transportation_bound
     from instances.problem.memory_translation import pooled
 
     return {

@@ -11,7 +11,7 @@ from tiny_problems import check_in_rounds, in_rounds
 import hindsight
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
-from hindsight.prices.makespan import makespan_lower_bound
+from hindsight.prices.volume import makespan_lower_bound
 from hindsight.rounds import program
 from hindsight.rounds.openings import open_makespan
 from hindsight.rounds.program import close_makespan

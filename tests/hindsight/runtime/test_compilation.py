@@ -13,7 +13,7 @@ from empty_cache import printed_without_cache
 
 from hindsight import Progress, best_list_schedule
 from hindsight.exact.horizon import proved_horizon
-from hindsight.prices import starts, volume
+from hindsight.prices import starts
 from hindsight.runtime import compilation
 from hindsight.schedules import lists as list_scheduling
 from instances import generate
@@ -63,11 +63,7 @@ def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch)
     with compilation.nothing_plain():
         compiled = [proved_horizon(instance) for instance in instances]
         schedules = [best_list_schedule(instance) for instance in instances]
-    for module, name in (
-        (list_scheduling, "_place"),
-        (volume, "_fill"),
-        (starts, "cheapest_starts"),
-    ):
+    for module, name in ((list_scheduling, "_place"), (starts, "cheapest_starts")):
         monkeypatch.setattr(module, name, compilation.plain(getattr(module, name)))
     for instance, result, listed in zip(instances, compiled, schedules, strict=True):
         plain = proved_horizon(instance)
