@@ -54,23 +54,24 @@ class PreemptiveSearch:
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
         self._instance = instance
-        unit, table = prices.denominator, prices.numerators
+        unit = prices.denominator
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
-        self._last = table.shape[0] - 1
+        self._last = len(prices.numerators) - 1
         # Costs to go after each round, o + 1 entries per request; 0 for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
         twin = []
-        for i, (request, first) in enumerate(zip(rows, offset.tolist(), strict=True)):
-            costs = np.zeros((request[1], self._last + 1), dtype=np.int64)
-            costs_to_go(table, np.int64(unit), request, costs)
-            self._to_go[:, first : first + len(costs)] = costs.T
+        for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
+            # The costs after o - 1, o - 2, ..., 0 tokens come in this order.
+            for back, costs in enumerate(costs_to_go(prices, request), start=1):
+                # Before its arrival the request waits.
+                self._to_go[:, end - back] = costs[0]
+                self._to_go[request[2] :, end - back] = costs
             twin.append(seen.get(request, -1))
             seen[request] = i
-        heaviest = np.zeros(self._last + 1, dtype=np.int64)
-        heaviest_sets(table, instance.columns, heaviest)
+        heaviest = heaviest_sets(prices, instance.columns)
         self._tails = np.concatenate([np.cumsum(heaviest[::-1])[::-1][1:], [0]])
         marks = np.random.default_rng(7).integers(0, 2**63, self._to_go.shape[1]).astype(np.uint64)
         fixed = instance.columns, np.array(twin, dtype=np.int64), offset, marks, unit

@@ -30,7 +30,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hindsight.runtime.clock import StoppedEarlyError, never
-from hindsight.runtime.compilation import njit
 from instances.arrays import FloatArray
 
 REMEMBERED = 20
@@ -115,48 +114,34 @@ ADAM = Settings()
 """Default parameters of `Adam`."""
 
 
-@njit
-def _step(
-    x: FloatArray,
-    gradient: FloatArray,
-    mean: FloatArray,
-    square: FloatArray,
-    settings: Settings,
-    corrections: tuple[float, float],
-    rate: float,
-) -> None:
-    gains, damping, lowest, highest = settings
-    for k in range(x.size):
-        g = gradient[k]
-        mean[k] = (1.0 - gains[0]) * mean[k] + gains[0] * g
-        square[k] = (1.0 - gains[1]) * square[k] + gains[1] * g * g
-        scale = np.sqrt(square[k] / corrections[1]) + damping
-        x[k] = min(max(x[k] + rate * (mean[k] / corrections[0]) / scale, lowest), highest)
-
-
 class Adam:
     """Adam with a lower and an upper bound on every variable.
 
     Parameters
     ----------
     x : float64 array
-        Initial point, a contiguous array of any shape; steps change it in place.
+        Initial point, of any shape; steps change it in place.
     settings : Settings, optional
         Parameters of Adam.
     """
 
     def __init__(self, x: FloatArray, settings: Settings = ADAM) -> None:
-        self._x, self._settings, self._steps = x.reshape(-1), settings, 0
-        self._mean, self._square = np.zeros_like(self._x), np.zeros_like(self._x)
+        self.x, self._settings, self._steps = x, settings, 0
+        self._mean, self._square = np.zeros_like(x), np.zeros_like(x)
 
     def step(self, gradient: FloatArray, rate: float) -> None:
         """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
+        (gain, square_gain), damping, lowest, highest = self._settings
         self._steps += 1
-        # The means begin at 0; correct that bias.
-        gain, square_gain = self._settings.gains
-        corrections = (1.0 - (1.0 - gain) ** self._steps, 1.0 - (1.0 - square_gain) ** self._steps)
-        flat = gradient.reshape(-1)
-        _step(self._x, flat, self._mean, self._square, self._settings, corrections, rate)
+        self._mean *= 1.0 - gain
+        self._mean += gain * gradient
+        self._square *= 1.0 - square_gain
+        self._square += square_gain * gradient * gradient
+        # Both means begin at 0; divide by their weights so far to correct that bias.
+        mean = self._mean / (1.0 - (1.0 - gain) ** self._steps)
+        square = self._square / (1.0 - (1.0 - square_gain) ** self._steps)
+        self.x += rate * mean / (np.sqrt(square) + damping)
+        np.clip(self.x, lowest, highest, out=self.x)
 
 
 class Best:
@@ -196,7 +181,7 @@ def ascend(
     must_stop : Callable[[], bool], default never
         Polled after ``stepped``; returning True ends the ascent.
     settings : Settings, optional
-        Parameters of Adam.
+        Parameters of `Adam`.
 
     Returns
     -------
@@ -205,47 +190,39 @@ def ascend(
     """
     last = [x.copy()]
 
-    def is_over(x: FloatArray, found: Evaluation) -> bool:
-        return stepped(x, found) is True or must_stop()
+    def report(x: FloatArray, found: Evaluation) -> None:
+        if stepped(x, found) is True or must_stop():
+            raise StoppedEarlyError
 
     try:
         # Idle BLAS threads would spin, which takes most of the time on a busy machine.
         with threadpool_limits(1, "blas"):
             for stage in stages:
                 if stage.rates is None:
-                    _climb_by_curvature(dual, last, stage, is_over)
+                    _climb_by_curvature(dual, last, stage, report)
                 else:
-                    _climb_by_adam(dual, last[0], stage, stage.rates, settings, is_over)
+                    _climb_by_adam(dual, Adam(last[0], settings), stage, report)
     except StoppedEarlyError:
         pass
     return last[0]
 
 
-def _climb_by_adam(
-    dual: Dual,
-    x: FloatArray,
-    stage: Stage,
-    rates: tuple[float, float],
-    settings: Settings,
-    is_over: Callable[[FloatArray, Evaluation], bool],
-) -> None:
-    adam = Adam(x, settings)
+Report = Callable[[FloatArray, Evaluation], None]
+"""Callback with the variables of a step and their evaluation; it may raise StoppedEarlyError."""
+
+
+def _climb_by_adam(dual: Dual, adam: Adam, stage: Stage, report: Report) -> None:
+    assert stage.rates is not None
     for k in range(stage.steps):
         share = k / max(1, stage.steps - 1)
-        heat, rate = (one[0] * (one[1] / one[0]) ** share for one in (stage.heats, rates))
-        found = dual.evaluate(x, heat)
-        if is_over(x, found):
-            raise StoppedEarlyError
+        heat, rate = (one[0] * (one[1] / one[0]) ** share for one in (stage.heats, stage.rates))
+        found = dual.evaluate(adam.x, heat)
+        report(adam.x, found)
         if k < stage.steps - 1:
             adam.step(found.gradient, rate)
 
 
-def _climb_by_curvature(
-    dual: Dual,
-    last: list[FloatArray],
-    stage: Stage,
-    is_over: Callable[[FloatArray, Evaluation], bool],
-) -> None:
+def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:
     # Imported here: it takes 0.2 s to load, and most solves do not need it.
     from scipy.optimize import minimize
 
@@ -255,23 +232,24 @@ def _climb_by_curvature(
         x = np.maximum(x, 0.0)
         is_first, found = not tried, dual.evaluate(x, stage.heats[0])
         tried[:] = x, found
-        if is_first and is_over(x, found):
-            raise StoppedEarlyError
+        if is_first:
+            report(x, found)
         return -found.smooth, -found.gradient
 
     def accept(_: FloatArray) -> None:
         # L-BFGS-B accepts a step right after evaluating it: the last point tried is the new one.
         last[0] = tried[0]
-        if is_over(*tried):
-            raise StoppedEarlyError
+        report(*tried)
 
+    options = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": REMEMBERED}
+    options |= {"ftol": stage.tolerance, "gtol": 0.0}
+    bounds = [(0.0, None)] * last[0].size
     minimize(
         descent,
         last[0],
         jac=True,
         method="L-BFGS-B",
-        bounds=[(0.0, None)] * last[0].size,
+        bounds=bounds,
         callback=accept,
-        options={"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": REMEMBERED}
-        | {"ftol": stage.tolerance, "gtol": 0.0},
+        options=options,
     )

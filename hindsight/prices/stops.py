@@ -32,6 +32,7 @@ exactly. Whatever the floats did, the bound is evaluated again in integers.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -50,7 +51,7 @@ from hindsight.outcomes.proofs import (
     rounded,
     shortest_scale,
 )
-from hindsight.runtime.compilation import largest, njit, overwrite, step
+from hindsight.runtime.compilation import largest, njit, overwrite
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -119,88 +120,56 @@ class PreemptivePrices(Proof):
         return {"kind": "preemptive-prices", "scale": scale, **part}
 
 
-@step
-def _costs_with(
-    k: int,
-    table: npt.NDArray[Any],
-    unit: Any,
-    request: tuple[int, int, int],
-    ahead: npt.NDArray[Any],
-    costs: npt.NDArray[Any],
-) -> None:
-    """Fill row k of `costs_to_go`, ``costs``, from the row of k + 1 tokens, ``ahead``."""
-    s, o, a = request
-    last, tokens, is_linear = table.shape[0] - 1, s + k + 1, table.shape[1] == 1
-    costs[last] = unit * (last + o - k - a)
-    for t in range(last - 1, a - 1, -1):
-        then = unit * (t + 1 - a) if k + 1 == o else ahead[t + 1]
-        price = table[t + 1, 0] * tokens if is_linear else table[t + 1, tokens]
-        costs[t] = min(costs[t + 1], price + then)
-
-
-@njit
 def costs_to_go(
-    table: npt.NDArray[Any], unit: Any, request: tuple[int, int, int], costs: npt.NDArray[Any]
-) -> None:
-    """Fill ``costs[k, t]``, the least remaining cost of a request with k tokens after round t.
+    prices: PreemptivePrices, request: tuple[int, int, int]
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield the least remaining costs of a request, for k = o - 1, ..., 0 tokens produced.
 
-    The latency, times ``unit``, is paid in the round of the last token. Prices are paid in rounds
-    after t. Before its arrival the request waits.
+    The latency, times the denominator, is paid in the round of the last token. Prices are paid in
+    the rounds that run the request.
 
     Parameters
     ----------
-    table : int64 or float64 array, shape (T + 1, M + 1) or (T + 1, 1)
-        Prices of rounds 1 .. T >= a; row 0 is not read.
-    unit : Any
-        Cost of one round of latency, in the units of the prices.
+    prices : PreemptivePrices
+        Prices of rounds up to T >= a.
     request : tuple[int, int, int]
-        Prompt length, output length and arrival.
-    costs : int64 or float64 array, shape (o, T + 1)
-        Written.
+        Prompt length s, output length o and arrival a.
+
+    Yields
+    ------
+    int64 array, shape (T + 1 - a,)
+        Remaining cost after each of the rounds a .. T, in units of 1 / denominator.
     """
-    _, o, a = request
+    (s, o, a), table, unit = request, prices.numerators, prices.denominator
+    last = len(table) - 1
+    # Cost after the round of the next token; after that of the last token, it is the latency.
+    then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
-        _costs_with(k, table, unit, request, costs[min(k + 1, o - 1)], costs[k])
-        for t in range(min(a, table.shape[0] - 1) - 1, -1, -1):
-            costs[k, t] = costs[k, a]
+        tokens = s + k + 1
+        price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
+        # From round T on there are no prices, so nothing is gained by waiting.
+        costs = np.append(price + then, unit * (last + o - k - a))
+        costs = np.minimum.accumulate(costs[::-1])[::-1]
+        yield costs
+        then = costs[1:]
 
 
-@partial(njit, makes_arrays=True)
-def _path_values(
-    table: npt.NDArray[Any], unit: Any, requests: RequestColumns, values: npt.NDArray[Any]
-) -> None:
-    """Fill ``values[i]`` with V_i, keeping only two rows of `costs_to_go` at a time."""
-    prompt, output, arrival, _ = requests
-    rows = np.empty((2, table.shape[0]), dtype=values.dtype)
-    for i in range(len(arrival)):
-        request = (prompt[i], output[i], arrival[i])
-        for k in range(output[i] - 1, -1, -1):
-            _costs_with(k, table, unit, request, rows[(k + 1) % 2], rows[k % 2])
-        values[i] = rows[0, arrival[i]]
-
-
-@partial(njit, makes_arrays=True)
-def heaviest_sets(
-    table: npt.NDArray[Any], requests: RequestColumns, heaviest: npt.NDArray[Any]
-) -> None:
-    """Fill ``heaviest[r]`` with K_r for a table of prices; entry 0 is 0."""
-    prompt, output, arrival, limit = requests
-    best = np.zeros(limit + 1, dtype=heaviest.dtype)
-    heaviest[0] = 0
-    for r in range(1, table.shape[0]):
-        best.fill(0)
-        for i in range(len(arrival)):
-            most = min(output[i], r - arrival[i], limit - prompt[i])
-            if most < 1:
-                continue
-            # Downwards: the smaller capacities that are read do not contain request i yet.
-            for capacity in range(limit, prompt[i], -1):
-                value = best[capacity]
-                for k in range(1, min(most, capacity - prompt[i]) + 1):
-                    tokens = prompt[i] + k
-                    value = max(value, best[capacity - tokens] + table[r, tokens])
-                best[capacity] = value
-        heaviest[r] = best[limit]
+def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArray:
+    """Return K_r for each round r = 0 .. T, with K_0 = 0; M lambda_r for linear prices."""
+    table, limit = prices.numerators, requests.memory_limit
+    if prices.is_linear:
+        return limit * table[:, 0]
+    # The heaviest sets of the requests so far, by round and by the most tokens that they hold.
+    best = np.zeros((len(table), limit + 1), dtype=np.int64)
+    for s, o, a in zip(*(column.tolist() for column in requests[:3]), strict=True):
+        without = best.copy()
+        for m in range(s + 1, s + o + 1):
+            # The request holds m tokens in round a + m - s or later.
+            r = a + m - s
+            held = without[r:, : limit + 1 - m] + table[r:, m, None]
+            np.maximum(best[r:, m:], held, out=best[r:, m:])
+    heaviest: IntArray = best[:, limit]
+    return heaviest
 
 
 def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:
@@ -226,15 +195,12 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     most = max(longest + last, instance.memory_limit)
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
-    values = np.zeros(len(instance), dtype=np.int64)
-    _path_values(table, np.int64(prices.denominator), instance.columns, values)
-    if prices.is_linear:
-        capacity = instance.memory_limit * sum(table[:, 0].tolist())
-    else:
-        heaviest = np.zeros(last + 1, dtype=np.int64)
-        heaviest_sets(table, instance.columns, heaviest)
-        capacity = sum(heaviest.tolist())
-    surplus = sum(values.tolist()) - capacity
+    rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
+    # V_i, once for requests alike: the cost of 0 tokens, yielded last, after the arrival.
+    values = {row: int([costs[0] for costs in costs_to_go(prices, row)][-1]) for row in set(rows)}
+    surplus = sum(values[row] for row in rows) - sum(
+        heaviest_sets(prices, instance.columns).tolist()
+    )
     return int(-(-surplus // prices.denominator))
 
 
