@@ -29,8 +29,7 @@ from instances.validation import as_number
 
 from .prices.idle_gaps import compress
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
-from .prices.state_proofs import StatePrices
-from .prices.states import exact_bound
+from .prices.states import StatePrices, exact_bound
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
 

@@ -30,7 +30,7 @@ import numpy as np
 from hindsight.outcomes.proofs import NO_PRICES, Proof, Wanted
 from hindsight.outcomes.result import Result
 from hindsight.prices.round_lengths import SecondsProof
-from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import StatePrices
 from hindsight.prices.tokens import round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.clock import Clock

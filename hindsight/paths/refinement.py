@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.prices.state_proofs import PathStage
+from hindsight.prices.states import PathStage
 from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import IntArray
 

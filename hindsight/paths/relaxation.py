@@ -41,8 +41,7 @@ import numpy as np
 
 from hindsight.exact.state_arrays import Flags
 from hindsight.prices.ascent import Adam, Settings
-from hindsight.prices.state_proofs import PathStage
-from hindsight.prices.states import SCALE
+from hindsight.prices.states import SCALE, PathStage
 from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import FloatArray, IntArray
 

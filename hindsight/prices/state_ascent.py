@@ -11,7 +11,7 @@ at most W_tau on each of the K replicas; and TEL = sum_i P_i(t_i) - (prices of a
 Prices that differ between replicas prove no more: the mean of such prices over all ways to number
 the replicas proves at least as much, because L is concave, and it is the same on all of them.
 
-L is concave, and its maximum is the bound of the *full* configuration relaxation (`StateDual`).
+L is concave, and its maximum is the bound of the *full* configuration relaxation (`StateAscent`).
 Prices y_k of state tables rho_k, scaled to capacity 1, are the special case Q = sum_k y_k rho_k
 with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are quick to price
 (`TableDual`), and their prices bring the ascent on all states most of the way.
@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,14 +55,11 @@ from .state_kernels import (
     SoftMaxima,
     capacities,
     gibbs_starts,
-    gibbs_states,
     priced_starts,
-    scatter_starts,
     soft_capacities,
 )
-from .state_proofs import StatePrices
 from .state_tables import first_tables, ordered_states, state_copies
-from .states import SCALE, integer_capacities
+from .states import SCALE, StatePrices, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
 """Largest M for prices of states: they have (M + 1)^2 entries per epoch, and their dynamic programs
@@ -83,22 +80,44 @@ HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Heat of configurations as a multiple of the heat of starts, and its limits in rounds."""
 
-Number = TypeVar("Number", bound=np.generic)
+
+def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
+    """Return whether M, and the number of prices of states up to a makespan, are small enough."""
+    limit = instance.memory_limit
+    entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
+    return limit <= LARGEST_MEMORY_LIMIT and entries <= most
 
 
-class _Starts:
-    """Gibbs weights of starts under prices of states."""
+def _epochs(instance: Instance, makespan: int) -> int:
+    """Return T, the number of priced epochs: the makespan or the last arrival, plus 1."""
+    return max(makespan, int(instance.arrival_times.max())) + 1
 
-    def __init__(self, requests: PricedStarts, states: int) -> None:
-        self._requests, shape = requests, (len(requests.output_lengths), requests.epochs + 1)
-        self._costs, self.weights = np.zeros((2, *shape))
-        self._mass = np.zeros((states, requests.epochs))
+
+class GibbsStarts:
+    """Gibbs weights of starts under prices of states.
+
+    Parameters
+    ----------
+    states : int
+        Number of states.
+    requests : PricedStarts
+        The requests.
+
+    Attributes
+    ----------
+    weights : float64 array, shape (n, T + 1)
+        Weights of the starts of each request under the latest prices; their sum is at most 1.
+    """
+
+    def __init__(self, states: int, requests: PricedStarts) -> None:
+        self._requests, T = requests, requests.epochs
+        self.weights, self._costs = np.zeros((len(requests.output_lengths), T + 1)), np.zeros(T + 1)
+        self._mass = np.zeros((states, T))
 
     def of(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
         """Return the sum of least costs, and the expected requests by state and epoch."""
-        least = gibbs_starts(by_state, self._requests, heat, self._costs, self.weights)
-        scatter_starts(self.weights, self._requests, self._mass)
-        return least, self._mass
+        arrays = self._costs, self.weights, self._mass
+        return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
 
 
 class TableDual:
@@ -108,79 +127,131 @@ class TableDual:
     ----------
     tables : float64 array, shape (tables, states)
         Valid tables, each divided by its capacity.
-    requests : PricedStarts
-        The requests.
+    starts : GibbsStarts
+        Gibbs weights of the starts of all requests.
     replicas : int
         Number of replicas K.
     """
 
-    def __init__(self, tables: FloatArray, requests: PricedStarts, replicas: int) -> None:
-        self._tables, self._replicas = tables, replicas
-        self._starts = _Starts(requests, tables.shape[1])
-
-    def state_prices(self, x: FloatArray) -> FloatArray:
-        """Return the prices summed over tables, shape (states, T)."""
-        by_state: FloatArray = self._tables.T @ x
-        return by_state
+    def __init__(self, tables: FloatArray, starts: GibbsStarts, replicas: int) -> None:
+        self._tables, self._starts, self._replicas = tables, starts, replicas
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """See `hindsight.prices.ascent.Dual`."""
-        least, mass = self._starts.of(self.state_prices(x), heat)
+        least, mass = self._starts.of(self._tables.T @ x, heat)
         value = least - self._replicas * float(x.sum())
         return Evaluation(value, math.nan, self._tables @ mass - float(self._replicas))
 
 
-class StateDual:
-    """Dual function of prices of all states that some request can be in.
+class StateAscent:
+    """Dual function of prices of all states, and the best prices found so far.
+
+    The first prices are those of tables, or known prices. `improve` raises them in stages. A row of
+    prices holds for `width` consecutive epochs.
 
     Parameters
     ----------
-    copies : int64 array
-        See `hindsight.prices.state_tables.state_copies`, shape (M + 1, M + 1).
-    requests : PricedStarts
-        The requests.
-    replicas : int
-        Number of replicas K.
+    instance : Instance
+        The problem.
+    makespan : int
+        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
     threads : int, default 1
         Number of threads that share the epochs; the prices do not depend on it.
+    known : StatePrices or None, default None
+        Good prices to begin from; None begins from prices of tables.
+    last : int64 array or None, default None
+        Last start of each request that is on time. If given, late requests are counted instead of
+        latency.
+    penalty : float, default inf
+        Cost of a late request.
+    must_stop : Callable[[], bool], default never
+        Polled at every step; returning True ends the ascent on tables.
 
     Attributes
     ----------
+    prices : float64 array, shape (rows, states)
+        The best prices so far, in rounds of latency.
     width : int
-        Number of consecutive epochs that share prices, as one row of the variables.
+        Number of consecutive epochs that share a row of prices; 1 at first.
     """
 
     def __init__(
-        self, copies: IntArray, requests: PricedStarts, replicas: int, threads: int = 1
+        self,
+        instance: Instance,
+        makespan: int,
+        *,
+        threads: int = 1,
+        known: StatePrices | None = None,
+        last: IntArray | None = None,
+        penalty: float = math.inf,
+        must_stop: Callable[[], bool] = never,
     ) -> None:
-        self._states, self._epochs = gibbs_states(copies), requests.epochs
-        self._starts = _Starts(requests, len(self._states.held))
-        self._replicas, self._threads = replicas, threads
-        self._pool: ThreadPoolExecutor | None = None
-        self.width = 1
-        self.begin()
+        s, o, _, limit = columns = instance.alone().columns
+        self._copies, n = state_copies(s, o, limit), len(instance)
+        states = self._states = ordered_states(self._copies)
+        epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
+        requests = priced_starts(states, columns, epochs, last, penalty)
+        self._starts = GibbsStarts(len(states.held), requests)
+        self._epochs, self._replicas, self.width = epochs, instance.replicas, 1
+        self._threads = threads
+        self._map: Any = map if threads == 1 else ThreadPoolExecutor(threads).map
+        if known is not None:
+            self.prices = np.zeros((epochs, len(states.held)))
+            given = known.prices[:, states.held, states.rounds]
+            self.prices[: len(given)] = given / known.scale
+            return
+        tables = first_tables(states, s)
+        best = Best(np.zeros((len(tables), epochs)))
+        stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
+        dual = TableDual(tables, self._starts, instance.replicas)
+        ascend(dual, best.x, (stage,), stepped=best, must_stop=must_stop)
+        self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
-    def begin(self) -> None:
-        """Reset before an ascent from other prices: the next evaluation computes the value."""
+    def share(self, width: int) -> None:
+        """Let ``width`` consecutive epochs share prices from now on, at first their mean."""
+        if width != self.width:
+            prices = self._by_epoch(self.prices)
+            self.width = width
+            self.prices = self._mean(prices)
+
+    def improve(self, steps: int, heat: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
+        """Run a stage of Adam from the best prices, and keep the best prices it evaluates.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps.
+        heat : float, default 1.0
+            Factor on `HEATS` and `RATES`.
+        must_stop : Callable[[], bool], default never
+            Polled at every step, which takes some milliseconds.
+        """
+        best = Best(self.prices)
+        heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
+        # Prices have changed since the last stage: compute the value at the first evaluation.
         self._count = 0
+        stage = Stage(steps + 1, heats, rates)
+        ascend(self, self.prices, (stage,), stepped=best, must_stop=must_stop)
+        self.prices = best.x
 
-    def by_epoch(self, shared: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Repeat each row for all consecutive epochs that share it, along the first axis."""
-        return np.repeat(shared, self.width, axis=0)[: self._epochs]
-
-    def mean(self, values: FloatArray) -> FloatArray:
-        """Average over the epochs that share prices, along the first axis."""
-        sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
-        return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
-
-    def weights(self, x: FloatArray, heat: float) -> FloatArray:
-        """Return the Gibbs weight of each start, shape (n, T + 1); each row sums to 1."""
-        self._starts.of(np.ascontiguousarray(self.by_epoch(x).T), heat)
+    def start_weights(self) -> FloatArray:
+        """Return the Gibbs weight of each start at the lowest heat, shape (n, T + 1)."""
+        self._starts.of(self._by_state(self.prices), HEATS[1])
         return self._starts.weights
+
+    def integer_prices(self) -> tuple[IntArray, IntArray]:
+        """Return the best prices rounded down to integers, and their exact capacities W.
+
+        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
+        """
+        Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
+        Q[:, self._states.held, self._states.rounds] = np.floor(self.prices * SCALE)
+        W = integer_capacities(Q, self._copies)
+        return self._by_epoch(Q), self._by_epoch(W)
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """See `hindsight.prices.ascent.Dual`."""
-        least, mass = self._starts.of(np.ascontiguousarray(self.by_epoch(x).T), heat)
+        least, mass = self._starts.of(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
         value = -math.inf
         if has_value:
@@ -191,7 +262,7 @@ class StateDual:
                 self._maxima = SoftMaxima(hard, np.zeros(len(x)), np.zeros_like(x), unused)
         self._count += 1
         # Average per epoch: then steps have the same size, whatever the width.
-        shared = np.ascontiguousarray(self.mean(mass.T))
+        shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
         return Evaluation(value, math.nan, shared - self._replicas * z)
@@ -216,133 +287,25 @@ class StateDual:
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
         return W / SCALE
 
+    def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
+        """Run a kernel over all rows; thread k of n takes rows k, k + n, k + 2 n, ..."""
+        threads = self._threads
+        list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))
+
+    def _by_epoch(self, shared: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Repeat each row for all consecutive epochs that share it, along the first axis."""
+        return np.repeat(shared, self.width, axis=0)[: self._epochs]
+
+    def _by_state(self, x: FloatArray) -> FloatArray:
+        """Return the prices of each epoch, shape (states, T)."""
+        return np.ascontiguousarray(self._by_epoch(x).T)
+
+    def _mean(self, values: FloatArray) -> FloatArray:
+        """Average over the epochs that share prices, along the first axis."""
+        sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
+        return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
+
     def _lengths(self) -> FloatArray:
         """Return how many epochs share each row of prices; the last row may have fewer."""
         firsts = np.arange(0, self._epochs, self.width)
         return np.diff(firsts, append=self._epochs).astype(np.float64)
-
-    def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
-        """Run a kernel over all epochs; thread k of n takes epochs k, k + n, k + 2 n, ..."""
-        if self._threads == 1:
-            kernel(*arguments, 0, 1)
-            return
-        self._pool = self._pool or ThreadPoolExecutor(self._threads)
-        submit, threads = self._pool.submit, self._threads
-        shares = [submit(kernel, *arguments, first, threads) for first in range(threads)]
-        for share in shares:
-            share.result()
-
-
-def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
-    """Return whether M, and the number of prices of states up to a makespan, are small enough."""
-    limit = instance.memory_limit
-    entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
-    return limit <= LARGEST_MEMORY_LIMIT and entries <= most
-
-
-def _epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the number of priced epochs: the makespan or the last arrival, plus 1."""
-    return max(makespan, int(instance.arrival_times.max())) + 1
-
-
-class StateAscent:
-    """Prices of states, improved in stages from prices of tables or from known prices.
-
-    Parameters
-    ----------
-    instance : Instance
-        The problem.
-    makespan : int
-        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
-    threads : int, default 1
-        Threads of the ascent on all states; the prices do not depend on it.
-    known : StatePrices or None, default None
-        Good prices to begin from; None begins from prices of tables.
-    last : int64 array or None, default None
-        Last start of each request that is on time. If given, late requests are counted instead of
-        latency.
-    penalty : float, default inf
-        Cost of a late request.
-    must_stop : Callable[[], bool], default never
-        Polled at every step; returning True ends the ascent on tables.
-
-    Attributes
-    ----------
-    prices : float64 array
-        The best prices so far, one row for every `width` epochs, shape (rows, states).
-    """
-
-    def __init__(
-        self,
-        instance: Instance,
-        makespan: int,
-        *,
-        threads: int = 1,
-        known: StatePrices | None = None,
-        last: IntArray | None = None,
-        penalty: float = math.inf,
-        must_stop: Callable[[], bool] = never,
-    ) -> None:
-        s, o, _, limit = columns = instance.alone().columns
-        self._copies, n = state_copies(s, o, limit), len(instance)
-        states = ordered_states(self._copies)
-        epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        requests = priced_starts(gibbs_states(self._copies), columns, epochs, last, penalty)
-        self._dual = StateDual(self._copies, requests, instance.replicas, threads)
-        if known is not None:
-            self.prices = np.zeros((epochs, len(states)))
-            given = known.prices[:, states[:, 0], states[:, 1]]
-            self.prices[: len(given)] = given / known.scale
-            return
-        rows = first_tables(states, s, limit)
-        tables = TableDual(rows, requests, instance.replicas)
-        best = Best(np.zeros((len(rows), epochs)))
-        stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
-        ascend(tables, best.x, (stage,), stepped=best, must_stop=must_stop)
-        self.prices = np.ascontiguousarray(tables.state_prices(best.x).T)
-
-    @property
-    def width(self) -> int:
-        """Return the number of consecutive epochs that share prices; 1 at first."""
-        return self._dual.width
-
-    def share(self, width: int) -> None:
-        """Let ``width`` consecutive epochs share prices from now on, at first their mean."""
-        if width != self.width:
-            prices = self._dual.by_epoch(self.prices)
-            self._dual.width = width
-            self.prices = self._dual.mean(prices)
-
-    def improve(self, steps: int, heat: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
-        """Run a stage of Adam from the best prices, and keep the best prices it evaluates.
-
-        Parameters
-        ----------
-        steps : int
-            Number of steps.
-        heat : float, default 1.0
-            Factor on `HEATS` and `RATES`.
-        must_stop : Callable[[], bool], default never
-            Polled at every step, which takes some milliseconds.
-        """
-        best = Best(self.prices)
-        heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        stage = Stage(steps + 1, heats, rates)
-        self._dual.begin()
-        ascend(self._dual, self.prices, (stage,), stepped=best, must_stop=must_stop)
-        self.prices = best.x
-
-    def start_weights(self) -> FloatArray:
-        """Return the Gibbs weight of each start at the lowest heat, shape (n, T + 1)."""
-        return self._dual.weights(self.prices, HEATS[1])
-
-    def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """Return the best prices rounded down to integers, and their exact capacities W.
-
-        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
-        """
-        states = gibbs_states(self._copies)
-        Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
-        Q[:, states.held, states.rounds] = np.floor(self.prices * SCALE).astype(np.int64)
-        W = integer_capacities(Q, self._copies)
-        return self._dual.by_epoch(Q), self._dual.by_epoch(W)

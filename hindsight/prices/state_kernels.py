@@ -36,7 +36,7 @@ import numpy.typing as npt
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
-from .state_tables import ordered_states
+from .state_tables import States
 
 MAX_EXPONENT = 1200.0
 """Largest level / h: exp(600) and exp(-600) fit into a double, even if the level has changed."""
@@ -48,36 +48,13 @@ NEGLIGIBLE_PRICE = 1e-7
 """Prices up to this value, in rounds, count as 0."""
 
 
-class GibbsStates(NamedTuple):
-    """States that requests can be in, in the order of `state_tables.ordered_states`.
-
-    Attributes
-    ----------
-    held, rounds, copies : int64 array, shape (states,)
-        m, r, and the number of requests that may be in the state together.
-    memory_limit : int
-        M, tokens.
-    """
-
-    held: IntArray
-    rounds: IntArray
-    copies: IntArray
-    memory_limit: int
-
-
-def gibbs_states(copies: IntArray) -> GibbsStates:
-    """Return the states with at least one copy, from ``copies`` of shape (M + 1, M + 1)."""
-    m, r, c = (column.copy() for column in ordered_states(copies).T)
-    return GibbsStates(m, r, c, len(copies) - 1)
-
-
 class PricedStarts(NamedTuple):
     """Requests and the states that they pass through.
 
     Attributes
     ----------
     state_of : int64 array, shape (n, largest o)
-        Index in `GibbsStates` of the state of request i at each age; 0 from its output length on.
+        Index in `States` of the state of request i at each age; 0 from its output length on.
     output_lengths, arrival_times : int64 array, shape (n,)
         Rounds.
     last_starts : int64 array, shape (n,)
@@ -100,17 +77,17 @@ class PricedStarts(NamedTuple):
 
 
 def priced_starts(
-    states: GibbsStates,
+    states: States,
     requests: RequestColumns,
     epochs: int,
     last: IntArray | None = None,
     penalty: float = np.inf,
 ) -> PricedStarts:
-    """Create the columns of requests for the kernels below.
+    """Create the columns of requests for `gibbs_starts`.
 
     Parameters
     ----------
-    states : GibbsStates
+    states : States
         The states that requests can be in.
     requests : RequestColumns
         Lengths and arrivals.
@@ -122,63 +99,77 @@ def priced_starts(
     penalty : float, default inf
         Cost of a late request.
     """
-    s, o, a, _ = requests
-    pairs = zip(states.held.tolist(), states.rounds.tolist(), strict=True)
-    number = {pair: position for position, pair in enumerate(pairs)}
+    s, o, a, limit = requests
+    number = np.zeros((limit + 1, limit + 1), dtype=np.int64)
+    number[states.held, states.rounds] = np.arange(len(states.held))
     positions = np.zeros((len(s), int(o.max())), dtype=np.int64)
-    for i, (prompt, output) in enumerate(zip(s.tolist(), o.tolist(), strict=True)):
-        positions[i, :output] = [number[prompt + age, output - age] for age in range(output)]
-    if last is None:
-        return PricedStarts(positions, o, a, np.full_like(a, epochs), epochs, 1.0, np.inf)
-    return PricedStarts(positions, o, a, np.minimum(last, epochs), epochs, 0.0, penalty)
+    for own, prompt, output in zip(positions, s.tolist(), o.tolist(), strict=True):
+        ages = np.arange(output)
+        own[:output] = number[prompt + ages, output - ages]
+    final = np.full_like(a, epochs) if last is None else np.minimum(last, epochs)
+    return PricedStarts(positions, o, a, final, epochs, float(last is None), penalty)
 
 
 @njit
 def gibbs_starts(
-    Q: FloatArray, requests: PricedStarts, heat: float, costs: FloatArray, x: FloatArray
+    Q: FloatArray,
+    requests: PricedStarts,
+    heat: float,
+    costs: FloatArray,
+    x: FloatArray,
+    mass: FloatArray,
 ) -> float:
-    """Write costs and Gibbs weights of all starts; return the sum of the (hard) minima."""
+    """Write Gibbs weights of starts and the states they use; return the sum of the hard minima.
+
+    Parameters
+    ----------
+    Q : float64 array, shape (states, T)
+        Prices, in rounds of latency.
+    requests : PricedStarts
+        The requests.
+    heat : float
+        Temperature of the weights, in rounds of latency.
+    costs : float64 array, shape (T + 1,)
+        Work space for the costs of the starts of one request.
+    x : float64 array, shape (n, T + 1)
+        Receives the weight of each start.
+    mass : float64 array, shape (states, T)
+        Receives the expected number of requests in each state at each epoch.
+    """
     state_of, o, a, last, T, unit, penalty = requests
     total = 0.0
+    mass.fill(0.0)
     for i in range(len(o)):
         x[i].fill(0.0)
         lo, hi = a[i], last[i]
         # P_i(t): latency, and the price of each state that the request passes through.
         for t in range(lo, hi + 1):
-            costs[i, t] = unit * (t + o[i] - a[i])
+            costs[t] = unit * (t + o[i] - a[i])
         for age in range(o[i]):
             row = Q[state_of[i, age]]
             for t in range(lo, min(hi + 1, T - age)):
-                costs[i, t] += row[t + age]
+                costs[t] += row[t + age]
         # The hard minimum, and Gibbs weights relative to it.
-        best = min(penalty, costs[i, lo])
+        best = min(penalty, costs[lo])
         for t in range(lo, hi + 1):
-            best = min(best, costs[i, t])
+            best = min(best, costs[t])
         total += best
-        mass = np.exp((best - penalty) / heat)
+        weight = np.exp((best - penalty) / heat)
         for t in range(lo, hi + 1):
-            d = (costs[i, t] - best) / heat
+            d = (costs[t] - best) / heat
             x[i, t] = np.exp(-d) if d < 16.0 else 0.0
-            mass += x[i, t]
+            weight += x[i, t]
+        begin, end = T, 0
         for t in range(lo, hi + 1):
-            x[i, t] *= 1.0 / mass
-    return total
-
-
-@njit
-def scatter_starts(x: FloatArray, requests: PricedStarts, mass: FloatArray) -> None:
-    """Write mass[state, tau], the expected number of requests in each state at each epoch."""
-    state_of, o, a, _, T, _, _ = requests
-    mass.fill(0.0)
-    for i in range(len(o)):
-        first, last = T, -1
-        for t in range(a[i], T):
+            x[i, t] *= 1.0 / weight
             if x[i, t] > 0.0:
-                first, last = min(first, t), t
+                begin, end = min(begin, t), t + 1
+        # A request started at t is in the state of each age at epoch t + age.
         for age in range(o[i]):
             row = mass[state_of[i, age]]
-            for t in range(first, min(last + 1, T - age)):
+            for t in range(begin, min(end, T - age)):
                 row[t + age] += x[i, t]
+    return total
 
 
 class SoftMaxima(NamedTuple):
@@ -230,7 +221,7 @@ def _listed_items(
     mass: FloatArray,
     seldom: npt.NDArray[np.bool_],
     refresh: bool,
-    states: GibbsStates,
+    states: States,
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
@@ -250,7 +241,7 @@ def _listed_items(
 
 
 @step
-def _append_items(items: _Items, count: int, states: GibbsStates, store: FloatArray) -> int:
+def _append_items(items: _Items, count: int, states: States, store: FloatArray) -> int:
     """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
 
     ``store`` keeps the weights before each item was appended. Returns the largest k.
@@ -276,7 +267,7 @@ def _append_items(items: _Items, count: int, states: GibbsStates, store: FloatAr
 
 @step
 def _add_marginals(
-    items: _Items, count: int, states: GibbsStates, store: FloatArray, z: FloatArray, total: float
+    items: _Items, count: int, states: States, store: FloatArray, z: FloatArray, total: float
 ) -> None:
     """Run the backward recursion: value[k, S] becomes the weight of all completions of (k, S)."""
     item_states, roots, offsets, depths, value = items
@@ -299,7 +290,7 @@ def _add_marginals(
 def soft_capacities(
     Q: FloatArray,
     mass: FloatArray,
-    states: GibbsStates,
+    states: States,
     heat: float,
     maxima: SoftMaxima,
     refresh: bool,
@@ -364,7 +355,7 @@ def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: 
 
 
 @partial(njit, makes_arrays=True)
-def capacities(Q: IntArray, states: GibbsStates, W: IntArray, first: int, stride: int) -> None:
+def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int) -> None:
     """Write W[tau], the total price of the heaviest configuration at each epoch, exactly.
 
     Only epochs first, first + stride, ... are written, as in `soft_capacities`. Prices below 1

@@ -50,10 +50,12 @@ round than the one looked at.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray
 
 MOST_CORES = 12
 """Largest number of core tables that are priced first. More tables take longer and prove less in as
@@ -91,34 +93,46 @@ def state_copies(
     return most
 
 
-def ordered_states(copies: IntArray) -> IntArray:
-    """Return the states that some request can be in, in the order in which members are listed.
+class States(NamedTuple):
+    """States that requests can be in, in the order in which members are listed.
 
-    Returns
-    -------
-    int64 array, shape (number of states, 3)
-        Rows (m, r, copies), sorted by decreasing r, then by increasing m.
+    Attributes
+    ----------
+    held, rounds, copies : int64 array, shape (states,)
+        m, r, and the number of requests that may be in the state together.
+    memory_limit : int
+        M, tokens.
+    """
+
+    held: IntArray
+    rounds: IntArray
+    copies: IntArray
+    memory_limit: int
+
+
+def ordered_states(copies: IntArray) -> States:
+    """Return the states with at least one copy, from ``copies`` of shape (M + 1, M + 1).
+
+    They are sorted by decreasing r, then by increasing m.
     """
     m, r = np.nonzero(copies)
     order = np.lexsort((m, -r))
-    return np.column_stack([m, r, copies[m, r]])[order]
+    return States(m[order], r[order], copies[m, r][order], len(copies) - 1)
 
 
-def memory_table(states: IntArray) -> IntArray:
+def memory_table(states: States) -> IntArray:
     """Return rho = m + 1 per state: the memory constraint of round tau + 1, with capacity D = M."""
-    return states[:, 0] + 1
+    return states.held + 1
 
 
-def core_table(states: IntArray, sigma: int, memory_limit: int) -> IntArray:
+def core_table(states: States, sigma: int) -> IntArray:
     """Return rho = 1 for states in the core of ``sigma`` >= 1, else 0; its capacity D is 1."""
-    m, r = states[:, 0], states[:, 1]
-    core = (m >= sigma) & (2 * r >= 1 + memory_limit - m - sigma)
+    m, r, _, limit = states
+    core = (m >= sigma) & (2 * r >= 1 + limit - m - sigma)
     return core.astype(np.int64)
 
 
-def first_tables(
-    states: IntArray, prompt_lengths: IntArray, memory_limit: int
-) -> npt.NDArray[np.float64]:
+def first_tables(states: States, prompt_lengths: IntArray) -> FloatArray:
     """Return the memory table and some core tables, each divided by its capacity D.
 
     Returns
@@ -128,5 +142,5 @@ def first_tables(
     lengths = sorted({*prompt_lengths.tolist(), 1} - {0})
     places = np.linspace(0, len(lengths) - 1, min(len(lengths), MOST_CORES))
     sigmas = [lengths[round(place)] for place in places.tolist()]
-    cores = [core_table(states, sigma, memory_limit) for sigma in sigmas]
-    return np.array([memory_table(states) / memory_limit, *cores])
+    cores = [core_table(states, sigma) for sigma in sigmas]
+    return np.array([memory_table(states) / states.memory_limit, *cores])

@@ -1,4 +1,4 @@
-"""Integer prices of states per epoch, and the exact lower bound that they prove, without floats.
+"""Integer prices of states per epoch, the lower bound that they prove, and these proofs as data.
 
 *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
 state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.prices.state_tables`). From prices y[k,
@@ -27,13 +27,26 @@ place of W_tau.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 
+from hindsight.outcomes.proofs import (
+    NO_PRICES,
+    PLAIN,
+    Proof,
+    Wanted,
+    moved_rows,
+    rounded,
+    row_shifts,
+    shortest_scale,
+)
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
-from .state_kernels import capacities, gibbs_states
-from .state_tables import state_copies
+from .state_kernels import capacities
+from .state_tables import ordered_states, state_copies
 
 SCALE = 1 << 20
 """Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
@@ -65,7 +78,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     total = sum(prices.max(axis=(1, 2), initial=0).tolist())
     if total * (len(copies) - 1) >= HEADROOM:
         raise InvalidValueError("epoch prices", "sum of maxima", total, "is too large")
-    states, W = gibbs_states(copies), np.zeros(len(prices), dtype=np.int64)
+    states, W = ordered_states(copies), np.zeros(len(prices), dtype=np.int64)
     capacities(np.ascontiguousarray(prices[:, states.held, states.rounds]), states, W, 0, 1)
     return W
 
@@ -89,14 +102,10 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     """
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))
-    T = len(prices)
-    P, _ = start_values(np.ascontiguousarray(prices), s, o, a)
-    total: int = -instance.replicas * sum(W.tolist())
-    for row, output, arrival in zip(P, o.tolist(), a.tolist(), strict=True):
-        # Among starts at or after the last price, the earliest is the cheapest.
-        later = (max(arrival, T) + output - arrival) * SCALE
-        total += min([later, *row[arrival:].tolist()])
-    return -(-total // SCALE)
+    _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
+    # A request that arrives after the last price pays its output length, and no request pays less.
+    values = np.maximum(cheapest[:, 0], o * SCALE)
+    return -(-(sum(values.tolist()) - instance.replicas * sum(W.tolist())) // SCALE)
 
 
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
@@ -114,3 +123,149 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
     allowed = np.where((starts < a[:, None]) & (starts < T), np.iinfo(np.int64).max, P)
     u = np.minimum.accumulate(allowed[:, ::-1], axis=1)[:, ::-1]
     return P, np.ascontiguousarray(u)
+
+
+@dataclass(frozen=True, eq=False)
+class StatePrices(Proof):
+    """Integer prices of states per epoch, which prove a lower bound (`hindsight.prices.states`).
+
+    Attributes
+    ----------
+    prices : int64 array, shape (T, M + 1, M + 1)
+        Prices Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
+    scale : int
+        Denominator of the prices.
+    """
+
+    prices: IntArray
+    scale: int = SCALE
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        moved = moved_rows(self.prices, arrival_times, shifts)
+        return NO_PRICES if moved is None else StatePrices(moved, self.scale)
+
+    def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
+        """Return the prices for the instance without its idle gaps; this inverts `moved`."""
+        moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
+        return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
+
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """See `Proof`; write the smallest scale that keeps the bound."""
+        m, r = _states_of(instance)
+        Q = _up_to_the_last(self.prices[:, m, r])
+
+        def bound(scale: int) -> int:
+            """Evaluate the prices rounded to multiples of 1 / scale."""
+            full = np.zeros((len(Q), *self.prices.shape[1:]), dtype=np.int64)
+            full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
+            return exact_bound(full, instance)
+
+        scale = shortest_scale(SCALE, bound, wanted.must_stop)
+        states, prices = np.column_stack([m, r]).tolist(), rounded(Q, self.scale, scale).tolist()
+        return {"kind": "state-prices", "scale": scale, "states": states, "prices": prices}
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        states = (instance.memory_limit + 1, instance.memory_limit + 1)
+        if self.prices.ndim != 3 or self.prices.shape[1:] != states:
+            raise InvalidValueError("prices", "shape", self.prices.shape, "does not match limit M")
+        if self.prices.size and int(self.prices.min()) < 0:
+            raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
+
+
+@dataclass(frozen=True, eq=False)
+class PathStage:
+    """Stage of `PathPrices`: drop nodes, then distinguish the other nodes by more requests.
+
+    Attributes
+    ----------
+    start_prices : int64 array, shape (n,)
+        Prices u at which nodes are dropped; least start costs for requests not followed yet.
+    followed, tracked : tuple[int, ...]
+        Requests by which nodes are distinguished from now on: whether (and since when) a followed
+        request is active, and whether a tracked request has been started.
+    """
+
+    start_prices: IntArray
+    followed: tuple[int, ...] = ()
+    tracked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PathPrices(Proof):
+    """Proof by path graphs that every schedule's total latency exceeds a limit (`hindsight.paths`).
+
+    Attributes
+    ----------
+    prices : StatePrices
+        Prices of states.
+    limit : int
+        Total latency that every schedule exceeds.
+    stages : tuple[PathStage, ...]
+        Stages of the proof; after the last one no path is left.
+    """
+
+    prices: StatePrices
+    limit: int
+    stages: tuple[PathStage, ...]
+
+    scales: ClassVar[tuple[int | None, ...]] = (1 << 12, SCALE)
+
+    @property
+    def steps(self) -> tuple[Proof, ...]:
+        """Return the proof by prices alone, then the proof by paths."""
+        return (self.prices, self)
+
+    @property
+    def largest_bound(self) -> int:
+        """Return the lower bound that holds if no path is within the limit."""
+        return self.limit + 1
+
+    def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
+        # Start prices need no move: they include latencies, which idle gaps do not change.
+        moved = self.prices.moved(arrival_times, shifts)
+        if not isinstance(moved, StatePrices):
+            return moved
+        return PathPrices(moved, self.limit, self.stages)
+
+    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+        """See `Proof`; write prices at the wanted scale, or at their own scale."""
+        full, table = self.prices.scale, self.prices.prices
+        units = full if wanted.scale is None else wanted.scale
+        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
+        m, r = _states_of(instance)
+        least = start_values(table, *lengths)[1][:, 0]
+
+        stages: list[dict[str, Any]] = []
+        followed = np.zeros(len(instance), dtype=np.bool_)
+        for stage in self.stages:
+            regrets = (stage.start_prices - least)[followed]
+            prices = {"start_prices": rounded(regrets, full, units).tolist()}
+            if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
+                stages.pop()
+            told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
+            stages.append({**prices, **told_apart})
+            followed[list(stage.followed)] = True
+        return {
+            "kind": "path-search",
+            "scale": units,
+            "states": np.column_stack([m, r]).tolist(),
+            "prices": rounded(_up_to_the_last(table[:, m, r]), full, units).tolist(),
+            "limit": self.limit,
+            "stages": stages,
+        }
+
+    def check_shape(self, instance: Instance) -> None:
+        """See `Proof`."""
+        self.prices.check_shape(instance)
+
+
+def _states_of(instance: Instance) -> tuple[IntArray, ...]:
+    """Return m and r of the states that some request can be in."""
+    s, o, _, limit = instance.alone().columns
+    return np.nonzero(state_copies(s, o, limit))
+
+
+def _up_to_the_last(prices: IntArray) -> IntArray:
+    """Return the rows up to the last one with a nonzero price."""
+    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -12,7 +12,7 @@ from hindsight.certificates.format import CertificateError, read_certificate
 from hindsight.certificates.writing import make_certificate, state_prices_of
 from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.result import Result
-from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import StatePrices
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore, Workload
 from instances.catalogue.records import LATE, rounds_of

@@ -24,7 +24,7 @@ from hindsight.paths.graph import (
 from hindsight.paths.growth import LARGE, GraphGrowth
 from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
-from hindsight.prices.state_proofs import PathPrices, StatePrices
+from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.runtime.clock import Clock, never
 from hindsight.runtime.memory_use import available_bytes
 from instances import Instance, Schedule

@@ -39,8 +39,7 @@ from hindsight.outcomes.relaxation import Relaxation
 from hindsight.outcomes.result import STATE_PRICES
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
-from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.states import exact_bound
+from hindsight.prices.states import StatePrices, exact_bound
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import never
 from hindsight.runtime.search import Search

@@ -26,7 +26,7 @@ from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
 from hindsight.prices.idle_gaps import CompressedInstance, compress
-from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import StatePrices
 from hindsight.prices.volume import small_transportation_bound
 from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidValueError, UnknownNameError

@@ -13,7 +13,7 @@ import hindsight
 from hindsight.paths.graph import PricedInstance, Room
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb
-from hindsight.prices.state_proofs import PathPrices, StatePrices
+from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.runtime.clock import never
 from instances import Instance, MemoryRule, Schedule
 from instances.problem.memory_translation import relaxed

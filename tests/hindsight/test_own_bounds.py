@@ -13,7 +13,7 @@ from brute_force import optimal_total_latency
 
 import hindsight
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import StatePrices
 from instances import Instance, InvalidTypeError, InvalidValueError
 
 # Idle gaps and all: the last request comes long after the others are done.

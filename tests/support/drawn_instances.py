@@ -82,8 +82,8 @@ def drawn_prices(
     drawn = rng.uniform(0.0, 1.0, (3, epochs)) * rng.integers(0, 2, (3, 1))
     prices = np.zeros((epochs, *copies.shape), dtype=np.int64)
     states = ordered_states(copies)
-    tables = memory_table(states), *(core_table(states, sigma, limit) for sigma in (1, 2))
+    tables = memory_table(states), *(core_table(states, sigma) for sigma in (1, 2))
     for table, capacity, row in zip(tables, (limit, 1, 1), drawn, strict=True):
         units = np.floor(row * SCALE / capacity).astype(np.int64)
-        prices[:, states[:, 0], states[:, 1]] += np.multiply.outer(units, table)
+        prices[:, states.held, states.rounds] += np.multiply.outer(units, table)
     return prices, integer_capacities(prices, copies)

@@ -13,7 +13,7 @@ def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) 
     of their m are remembered.
     """
     best = {(0, 0): 0}
-    for m, r, count in ordered_states(copies).tolist():
+    for m, r, count in zip(*ordered_states(copies)[:3], strict=True):
         weight = int(coefficients[m, r])
         for _ in range(count):
             for (k, total), value in [*best.items()]:

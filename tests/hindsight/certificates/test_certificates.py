@@ -20,7 +20,7 @@ from hindsight import (
 from hindsight.certificates import limits, proofs
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
-from hindsight.prices.state_proofs import PathPrices, StatePrices
+from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
 from instances import (

@@ -13,39 +13,36 @@ import hindsight
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.state_ascent import StateAscent
 from hindsight.prices.state_kernels import (
-    GibbsStates,
     SoftMaxima,
     capacities,
-    gibbs_states,
     soft_capacities,
 )
-from hindsight.prices.state_proofs import StatePrices
-from hindsight.prices.state_tables import state_copies
-from hindsight.prices.states import SCALE, exact_bound, integer_capacities
+from hindsight.prices.state_tables import States, ordered_states, state_copies
+from hindsight.prices.states import SCALE, StatePrices, exact_bound, integer_capacities
 from instances import Instance, generate
 from instances.arrays import FloatArray, IntArray
 
 LIMIT = 12
 
 
-def random_states(seed: int, scale: float = 2.0) -> tuple[IntArray, GibbsStates, FloatArray]:
+def random_states(seed: int, scale: float = 2.0) -> tuple[IntArray, States, FloatArray]:
     """States of six random requests at M = 12, and prices for three epochs."""
     rng = np.random.default_rng(seed)
     prompts = rng.integers(1, 4, 6)
     outputs = np.array([int(rng.integers(1, LIMIT - s + 1)) for s in prompts])
     copies = state_copies(prompts, outputs, LIMIT)
-    states = gibbs_states(copies)
+    states = ordered_states(copies)
     return copies, states, rng.random((3, len(states.held))) * scale
 
 
-def hard(Q: FloatArray, states: GibbsStates) -> FloatArray:
+def hard(Q: FloatArray, states: States) -> FloatArray:
     """The heaviest configuration at each epoch."""
     W = np.zeros(len(Q), dtype=np.int64)
     capacities(np.rint(Q * SCALE).astype(np.int64), states, W, 0, 1)
     return W / SCALE
 
 
-def soft(Q: FloatArray, states: GibbsStates, heat: float) -> SoftMaxima:
+def soft(Q: FloatArray, states: States, heat: float) -> SoftMaxima:
     """From the hard maxima on, every priced state looked at."""
     level, found = np.zeros((2, len(Q)))
     maxima = SoftMaxima(level, found, np.zeros_like(Q), np.zeros(Q.shape, np.bool_))
@@ -121,7 +118,7 @@ def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
     ascent = ascent_of(generate("arrival-model-1", 0, n=6), 40, price=0.5)
     ascent.improve(12)
     assert np.isfinite(ascent.prices).all()
-    ascend(ascent._dual, ascent.prices, (Stage(12, (0.3, 0.1), (0.2, 0.02)),), stepped=stepped)
+    ascend(ascent, ascent.prices, (Stage(12, (0.3, 0.1), (0.2, 0.02)),), stepped=stepped)
     assert all(lost)
 
 

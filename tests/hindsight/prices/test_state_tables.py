@@ -36,10 +36,10 @@ class Table(NamedTuple):
 def table_of(limit: int, sigma: int | None) -> Table:
     """The memory table, or the core of sigma, for all states that fit into the memory."""
     m, r = np.indices((limit + 1, limit + 1))
-    inside = np.argwhere((r >= 1) & (m + r <= limit))
+    inside = ordered_states(((r >= 1) & (m + r <= limit)).astype(np.int64))
     coefficients = np.zeros_like(m)
-    rows = memory_table(inside) if sigma is None else core_table(inside, sigma, limit)
-    coefficients[tuple(inside.T)] = rows
+    rows = memory_table(inside) if sigma is None else core_table(inside, sigma)
+    coefficients[inside.held, inside.rounds] = rows
     return Table(coefficients, limit if sigma is None else 1)
 
 
@@ -141,10 +141,10 @@ def test_first_tables_are_of_lengths_evenly_spaced() -> None:
     instance = generate("arrival-model-1", seed=1, n=30)
     limit, copies = instance.memory_limit, copies_of(instance)
     states = ordered_states(copies)
-    tables = first_tables(states, instance.prompt_lengths, limit)
+    tables = first_tables(states, instance.prompt_lengths)
     assert len(tables) <= MOST_CORES + 1
-    assert tables.shape[1] == len(states)
+    assert tables.shape[1] == len(states.held)
     for row in tables:
         coefficients = np.zeros(copies.shape, dtype=np.int64)
-        coefficients[states[:, 0], states[:, 1]] = np.rint(row * limit)
+        coefficients[states.held, states.rounds] = np.rint(row * limit)
         assert maximum_weight(coefficients, copies, limit) <= limit

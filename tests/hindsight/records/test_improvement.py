@@ -17,7 +17,7 @@ from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.certificates.writing import bound_of_prices
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof
-from hindsight.prices.state_proofs import StatePrices
+from hindsight.prices.states import StatePrices
 from hindsight.records import improvement
 from hindsight.records.improvement import attempt, compressed, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
