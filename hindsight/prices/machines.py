@@ -168,17 +168,11 @@ def _jobs(
     return jobs, unit * K
 
 
-class _Piece(NamedTuple):
-    """An uninterrupted piece of a job on the machine; ``last`` marks the one that completes it."""
+def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int, int]]:
+    """Simulate one preemptive machine that serves the job of least (remaining) p_i first.
 
-    job: int
-    start: int
-    length: int
-    last: bool
-
-
-def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
-    """Simulate one preemptive machine that serves the job of least (remaining) p_i first."""
+    Yields the uninterrupted pieces of service in order, as (job, start, length).
+    """
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].release)
@@ -195,7 +189,7 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[_Piece]:
         if position < len(order):
             length = min(length, jobs[order[position]].release - now)
         left[i] -= length
-        yield _Piece(i, now, length, not left[i])
+        yield i, now, length
         now += length
         if not left[i]:
             heapq.heappop(waiting)
@@ -208,14 +202,14 @@ def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
 
 
 def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
-    pieces = _serve(jobs, remaining=True)
-    completed = sum(one.start + one.length for one in pieces if one.last)
-    return Fraction(completed - sum(job.release for job in jobs), unit)
+    # The last piece of a job ends with its completion.
+    completed = {job: start + length for job, start, length in _serve(jobs, remaining=True)}
+    return Fraction(sum(completed.values()) - sum(job.release for job in jobs), unit)
 
 
 def _mean_busy_times(jobs: Sequence[_Job], unit: int) -> Fraction:
     twice = [job.moment - 2 * job.release * job.seconds for job in jobs]
-    for job, start, length, _ in _serve(jobs, remaining=False):
+    for job, start, length in _serve(jobs, remaining=False):
         twice[job] += length * (2 * start + length)
     pairs = zip(jobs, twice, strict=True)
     total = sum(moment * MEAN_UNIT // (2 * job.seconds * unit) for job, moment in pairs)
@@ -238,15 +232,14 @@ def mean_busy_prices(
     times: list[float] = []
     prices: list[float] = []
     price, resumed = 0.0, -1
-    for piece in reversed(list(_serve(jobs, remaining=False))):
-        end = piece.start + piece.length
-        if end != resumed:
+    for job, start, length in reversed(list(_serve(jobs, remaining=False))):
+        if start + length != resumed:
             price = 0.0
-            times.append(end / unit)
+            times.append((start + length) / unit)
             prices.append(price)
-        price += piece.length / (workload.replicas * jobs[piece.job].seconds)
-        resumed = piece.start
-        times.append(piece.start / unit)
+        price += length / (workload.replicas * jobs[job].seconds)
+        resumed = start
+        times.append(start / unit)
         prices.append(price)
     return times[::-1], prices[::-1]
 
@@ -258,10 +251,9 @@ def _bounds(
     for minorant in affine_minorants(batch_time, workload.memory_limit):
         jobs, unit = _jobs(workload, minorant, output_lengths)
         for name, compute in _BOUNDS.items():
-            total, known = compute(jobs, unit), is_known(batch_time)
-            found = SecondsBound(total, name, minorant, len(jobs), known)
-            if name not in best or found.total > best[name].total:
-                best[name] = found
+            rest = name, minorant, len(jobs), is_known(batch_time)
+            found = SecondsBound(compute(jobs, unit), *rest)
+            best[name] = max(best.get(name, found), found, key=lambda one: one.total)
     return best
 
 

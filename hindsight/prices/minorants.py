@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
+from instances.batch_time import TiledTime
 from instances.batch_time.exact import coefficients, interpolation
 from instances.validation import as_fraction, decimal
 
@@ -96,23 +96,9 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
     return _below(points, decimal(time.kv_token))
 
 
-def _affine(time: object, memory_limit: int) -> list[AffineMinorant]:
-    known = coefficients(time)
-    assert known is not None
-    return [AffineMinorant(*known)]
-
-
-_KNOWN: dict[type, Callable[[Any, int], list[AffineMinorant]]] = {
-    AffineTime: _affine,
-    IterationTime: _affine,
-    TiledTime: _tiled,
-    UnitTime: _affine,
-}
-
-
 def is_known(batch_time: object) -> bool:
     """Return whether minorants follow from the batch time's exact class; a subclass may differ."""
-    return type(batch_time) in _KNOWN
+    return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 
 
 def has_minorants(batch_time: object) -> bool:
@@ -171,12 +157,12 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     InvalidValueError
         Declared coefficients are out of range.
     """
-    find = _KNOWN.get(type(batch_time))
-    if find is None and isinstance(batch_time, DeclaresMinorants):
+    if (known := coefficients(batch_time)) is not None:
+        return (AffineMinorant(*known),)
+    if type(batch_time) is TiledTime:
+        return tuple(_tiled(batch_time, memory_limit))
+    if isinstance(batch_time, DeclaresMinorants):
         return tuple(_declared(batch_time, memory_limit))
-    if find is None:
-        names = ", ".join(one.__name__ for one in _KNOWN)
-        raise InvalidTypeError(
-            None, "batch_time", batch_time, f"has no known affine minorant; those that do: {names}"
-        )
-    return tuple(find(batch_time, memory_limit))
+    names = "AffineTime, IterationTime, TiledTime, UnitTime"
+    reason = f"has no known affine minorant; those that do: {names}"
+    raise InvalidTypeError(None, "batch_time", batch_time, reason)
