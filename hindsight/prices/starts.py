@@ -45,15 +45,12 @@ class PricedRounds(NamedTuple):
         Running sums of the prices lambda_r of memory in round r, and of r lambda_r, from r = 0 to
         the last possible completion.
     minima : array
-        The smallest price of each block of rounds.
-    unit : Any
-        Cost of one round of latency of weight 1, in the units of the prices.
+        The smallest price of each block of `BLOCK` rounds.
     """
 
     sums: npt.NDArray[Any]
     weighted_sums: npt.NDArray[Any]
     minima: npt.NDArray[Any]
-    unit: Any
 
 
 class RequestClasses(NamedTuple):
@@ -96,7 +93,7 @@ def without_latency(instance: Instance) -> RequestClasses:
     return RequestClasses(a, s, o, np.zeros(n, np.int64), np.ones(n), np.arange(n))
 
 
-def priced_rounds(prices: npt.NDArray[Any], unit: Any) -> PricedRounds:
+def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
     """Compute running sums of prices, where ``prices[r]`` is the price of round r >= 0.
 
     Round 0 has no price. In the minimum of its block it takes the price of round 1.
@@ -107,7 +104,7 @@ def priced_rounds(prices: npt.NDArray[Any], unit: Any) -> PricedRounds:
     if len(prices) > 1:
         padded[0] = prices[1]
     minima = padded.reshape(-1, BLOCK).min(axis=1)
-    return PricedRounds(np.cumsum(prices), weighted_sums, minima, unit)
+    return PricedRounds(np.cumsum(prices), weighted_sums, minima)
 
 
 @step
@@ -148,13 +145,13 @@ def cheapest_starts(
 ) -> None:
     """Write the exact minimum of `start_cost` over the starts a[i] .. final[i] of each class i.
 
-    ``requests`` holds a, s, o, the weights and ``final``; prices must reach at least to round
-    final[i] + o[i].
+    ``requests`` holds a, s, o, the cost of a round of latency and ``final`` of each class. Prices
+    must reach at least to round final[i] + o[i].
     """
-    a, s, o, w, final = requests
+    a, s, o, units, final = requests
     where = 0
     for i in range(len(o)):
-        unit, volume = prices.unit * w[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
+        unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
         # The cheapest start of the previous class is a first guess.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
@@ -173,40 +170,14 @@ def cheapest_starts(
         cheapest[i] = best
 
 
-class StartWindows(NamedTuple):
-    """Sums and means of the Gibbs weights of each class, all of shape (classes,).
-
-    Attributes
-    ----------
-    hints : int64 array
-        A cheapest start, or a guess of one before it is computed.
-    cheapest : float64 array
-        Least priced cost.
-    mass : float64 array
-        Sum of the weights, scaled so that the largest is 1.
-    mean_starts : float64 array
-        Mean start under the weights.
-    """
-
-    hints: IntArray
-    cheapest: FloatArray
-    mass: FloatArray
-    mean_starts: FloatArray
-
-
 @vectorised
 def _price(
-    prices: PricedRounds,
-    request: tuple[int, int, int, int],
-    begin: int,
-    end: int,
-    costs: FloatArray,
+    prices: PricedRounds, request: tuple[int, int, int, float], begin: int, costs: FloatArray
 ) -> float:
-    """Write the priced costs of starts begin .. end - 1 to ``costs``; return the least."""
-    a, s, o, w = request
-    unit = prices.unit * w
+    """Write the priced costs of starts ``begin``, ``begin`` + 1, ...; return the least."""
+    a, s, o, unit = request
     least = np.inf
-    for k in range(end - begin):
+    for k in range(len(costs)):
         costs[k] = start_cost(prices, unit, a, s, o, begin + k)
         least = min(least, costs[k])
     return least
@@ -223,12 +194,8 @@ def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, floa
         root = 1 + x * (
             1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7)))))
         )
-        root *= root
-        root *= root
-        root *= root
-        root *= root
-        root *= root
-        root *= root
+        for _ in range(6):
+            root *= root
         weight = root if x >= -SPREAD / 64 else 0.0
         costs[k] = weight
         total += weight
@@ -254,58 +221,6 @@ def _hold(
         end[k] -= weights[k]
 
 
-class _Blocks(NamedTuple):
-    """Blocks of a class's starts that may have positive weights.
-
-    Attributes
-    ----------
-    costs : float64 array
-        Priced costs, later overwritten by weights; `BLOCK` entries per block.
-    begins : int64 array
-        First start in each block.
-    leasts : float64 array
-        Least cost in each block.
-    """
-
-    costs: FloatArray
-    begins: IntArray
-    leasts: FloatArray
-
-
-@njit
-def _price_blocks(
-    prices: PricedRounds,
-    request: tuple[int, int, int, int],
-    end: int,
-    where: int,
-    reach: float,
-    blocks: _Blocks,
-    penalty: float,
-) -> tuple[int, float, int]:
-    """Price the blocks of starts before ``end`` that may have positive weights.
-
-    Returns the number of blocks, the least cost or ``penalty``, and a start that attains it.
-    """
-    a, s, o, w = request
-    unit, minima = prices.unit * w, prices.minima
-    volume = s * o + o * (o + 1) // 2
-    best = min(penalty, start_cost(prices, unit, a, s, o, where))
-    count, at = 0, a
-    while at < end and unit * (at + o - a) <= best + reach:
-        stop = min(end, (at // BLOCK + 1) * BLOCK)
-        if unit * (at + o - a) + volume * block_floor(minima, at, stop, o) <= best + reach:
-            costs = blocks.costs[count * BLOCK : count * BLOCK + stop - at]
-            least = _price(prices, request, at, stop, costs)
-            if least <= best + reach:
-                blocks.begins[count], blocks.leasts[count] = at, least
-                count += 1
-                if least < best:
-                    best = least
-                    where = at + int(costs.argmin())
-        at = stop
-    return count, best, where
-
-
 @partial(njit, makes_arrays=True)
 def soft_starts(
     prices: PricedRounds,
@@ -313,43 +228,69 @@ def soft_starts(
     part: tuple[int, int],
     final: IntArray,
     heat: float,
+    penalty: float,
     memory: tuple[FloatArray, FloatArray],
-    windows: StartWindows,
-    penalty: FloatArray,
+    found: tuple[IntArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and their memory.
+    """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and the memory they hold.
 
-    A request may also never start: it then pays the ``penalty`` of its class and holds no memory.
+    A request may also never start: it then pays ``penalty`` and holds no memory.
 
-    ``memory`` is (entering, running), and this function adds to both. The memory in round r is
-    entry r of cumsum(entering + cumsum(running)). The hints of ``windows`` are read, too.
+    Parameters
+    ----------
+    prices : PricedRounds
+        Prices of memory in all rounds up to the last completion.
+    classes : RequestClasses
+        Classes of the requests.
+    part : tuple[int, int]
+        First class to compute, and the one after the last.
+    final : int64 array, shape (classes,)
+        Last start of each class.
+    heat : float
+        Temperature of the weights, in rounds of latency.
+    penalty : float
+        Cost of a request that never starts.
+    memory : tuple[float64 array, float64 array]
+        Two arrays, ``entering`` and ``running``, to which this function adds. The memory in round r
+        is entry r of cumsum(entering + cumsum(running)), in tokens.
+    found : tuple of arrays, shape (classes,) each
+        Written: a cheapest start, the least priced cost, the sum of the weights if the largest is
+        1, and the mean start under the weights. The starts are also read, as first guesses.
     """
     a, s, o, w, counts, _ = classes
-    hints, cheapest, mass, mean_starts = windows
-    reach = SPREAD * heat
+    hints, cheapest, mass, mean_starts = found
+    minima, reach = prices.minima, SPREAD * heat
+    # Blocks of starts that may have positive weights: their costs, later their weights, `BLOCK`
+    # entries per block, and the first start and the end of each block.
     most = len(prices.sums) // BLOCK + 2
-    blocks = _Blocks(np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most))
-    kept, begins, leasts = blocks
+    kept, begins, ends = np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most, np.int64)
     for i in range(part[0], part[1]):
-        end = final[i] + 1
-        where = min(max(hints[i], a[i]), end - 1)
-        request = a[i], s[i], o[i], w[i]
-        count, best, where = _price_blocks(prices, request, end, where, reach, blocks, penalty[i])
+        unit, volume, end = float(w[i]), s[i] * o[i] + o[i] * (o[i] + 1) // 2, final[i] + 1
+        where, at, count = min(max(hints[i], a[i]), end - 1), a[i], 0
+        best = min(penalty, start_cost(prices, unit, a[i], s[i], o[i], where))
+        while at < end and unit * (at + o[i] - a[i]) <= best + reach:
+            stop = min(end, (at // BLOCK + 1) * BLOCK)
+            floor = unit * (at + o[i] - a[i]) + volume * block_floor(minima, at, stop, o[i])
+            if floor <= best + reach:
+                costs = kept[count * BLOCK : count * BLOCK + stop - at]
+                least = _price(prices, (a[i], s[i], o[i], unit), at, costs)
+                if least <= best + reach:
+                    begins[count], ends[count] = at, stop
+                    count += 1
+                    if least < best:
+                        best, where = least, at + int(costs.argmin())
+            at = stop
         # Blocks priced before the least cost was known may have no weights after all.
         total, moment = 0.0, 0.0
         for j in range(count):
-            if leasts[j] <= best + reach:
-                width = min(end, (begins[j] // BLOCK + 1) * BLOCK) - begins[j]
-                of_block, shift = _weigh(kept[j * BLOCK : j * BLOCK + width], best, heat)
-                total += of_block
-                moment += shift + of_block * begins[j]
-        if penalty[i] <= best + reach:
-            total += np.exp((best - penalty[i]) / heat)
+            weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]
+            of_block, shift = _weigh(weights, best, heat)
+            total += of_block
+            moment += shift + of_block * begins[j]
+        if penalty <= best + reach:
+            total += np.exp((best - penalty) / heat)
         for j in range(count):
-            if leasts[j] <= best + reach:
-                begin = begins[j]
-                width = min(end, (begin // BLOCK + 1) * BLOCK) - begin
-                weights = kept[j * BLOCK : j * BLOCK + width]
-                weights *= counts[i] / total
-                _hold(weights, begin, s[i], o[i], memory[0], memory[1])
+            weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]
+            weights *= counts[i] / total
+            _hold(weights, begins[j], s[i], o[i], memory[0], memory[1])
         hints[i], cheapest[i], mass[i], mean_starts[i] = where, best, total, moment / total

@@ -30,7 +30,6 @@ from instances.arrays import FloatArray, IntArray
 from .ascent import Evaluation
 from .starts import (
     RequestClasses,
-    StartWindows,
     cheapest_starts,
     priced_rounds,
     request_classes,
@@ -125,7 +124,7 @@ class PricedCosts:
         self._beyond = self._units * (outputs - self._lengths)
         padded = np.zeros(horizon + int(self._lengths.max()) + 1, dtype=np.int64)
         padded[1 : horizon + 1] = prices.numerators
-        self._rounds = priced_rounds(padded, prices.denominator)
+        self._rounds = priced_rounds(padded)
 
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
@@ -149,11 +148,11 @@ class PricedCosts:
         if final is not None:
             last = np.clip(final, self._arrivals, horizon)
         costs = np.zeros(len(last), dtype=np.int64)
-        s, w = self.classes.prompt_lengths, self.classes.weights
-        columns = self._arrivals, s, self._lengths, w, last, costs
+        requests = self._arrivals, self.classes.prompt_lengths, self._lengths
+        columns = *requests, self._units, last, costs
         for part in timed_slices(len(last), should_stop):
-            *requests, cheapest = (column[part] for column in columns)
-            cheapest_starts(self._rounds, tuple(requests), cheapest)
+            *own, cheapest = (column[part] for column in columns)
+            cheapest_starts(self._rounds, tuple(own), cheapest)
         costs += self._beyond
         return costs
 
@@ -283,8 +282,7 @@ class TokenDual:
         must_stop: Callable[[], bool] = never,
     ) -> None:
         self.classes, self.capacity, self.rounds = classes, capacity, rounds
-        self._must_stop = must_stop
-        self._penalty = np.full(len(classes.counts), penalty)
+        self._must_stop, self._penalty = must_stop, penalty
         self._final = np.maximum(classes.arrival_times, rounds) if final is None else final
         longest = int(classes.output_lengths.max())
         self._length = max(int(self._final.max()), rounds) + longest + 2
@@ -313,21 +311,20 @@ class TokenDual:
         classes = self.classes
         prices = np.zeros(self._length)
         prices[1 : self.rounds + 1] = self.prices(x)
-        rounds = priced_rounds(prices, 1.0)
+        rounds = priced_rounds(prices)
         entering, running = np.zeros((2, self._length + 1))
-        count = len(classes.counts)
-        windows = StartWindows(self._hints, *np.zeros((3, count)))
-        for part in timed_slices(count, self._must_stop):
-            bounds, memory = (part.start, part.stop), (entering, running)
-            soft_starts(rounds, classes, bounds, self._final, heat, memory, windows, self._penalty)
+        cheapest, mass, means = found = np.zeros((3, len(classes.counts)))
+        given = self._final, heat, self._penalty, (entering, running)
+        for part in timed_slices(len(classes.counts), self._must_stop):
+            soft_starts(rounds, classes, (part.start, part.stop), *given, (self._hints, *found))
         own = classes.output_lengths - classes.arrival_times
         paid = self.capacity * float(rounds.sums[-1])
         usage = np.cumsum(entering + np.cumsum(running))[: self._length]
         used = np.add.reduceat(usage[1 : self.rounds + 1], self._firsts)
-        cost = float((classes.counts * classes.weights) @ (windows.mean_starts + own))
+        cost = float((classes.counts * classes.weights) @ (means + own))
         return Evaluation(
-            value=float(classes.counts @ windows.cheapest) - paid,
-            smooth=float(classes.counts @ (windows.cheapest - heat * np.log(windows.mass))) - paid,
+            value=float(classes.counts @ cheapest) - paid,
+            smooth=float(classes.counts @ (cheapest - heat * np.log(mass))) - paid,
             gradient=(used - self.capacity * self._sizes) * self._unit,
-            solution=FractionalStarts(windows.mean_starts, cost, usage),
+            solution=FractionalStarts(means, cost, usage),
         )
