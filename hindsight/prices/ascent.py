@@ -32,9 +32,6 @@ from threadpoolctl import threadpool_limits
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances.arrays import FloatArray
 
-REMEMBERED = 20
-"""Number of previous steps from which L-BFGS-B estimates curvature."""
-
 
 class Evaluation(NamedTuple):
     """Value and gradient of a dual function at a point.
@@ -241,7 +238,8 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
         last[0] = tried[0]
         report(*tried)
 
-    options = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": REMEMBERED}
+    # L-BFGS-B estimates curvature from the 20 previous steps.
+    options = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": 20}
     options |= {"ftol": stage.tolerance, "gtol": 0.0}
     bounds = [(0.0, None)] * last[0].size
     minimize(

@@ -80,32 +80,23 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
         Rounds kept after a block's latest arrival, as a multiple of its sum of output lengths.
         Values above 1 keep part of the gap.
     """
-    arrivals, work = instance.arrival_times, kept * instance.output_lengths
-    shifts = _shifts(arrivals, work, np.argsort(arrivals, kind="stable"))
+    order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
+    columns = instance.arrival_times[order], kept * instance.output_lengths[order]
+    block_end = shift = work = 0
+    rows = zip(order.tolist(), *(column.tolist() for column in columns), strict=True)
+    for index, arrival, output in rows:
+        if arrival - shift >= block_end:
+            shift = arrival - block_end
+            work = 0
+        shifts[index] = shift
+        # With idle gaps removed, the whole block completes by its last arrival plus its work.
+        work += output
+        block_end = arrival - shift + work
     if not shifts.any():
         return CompressedInstance(instance, instance, shifts)
     pairs = zip(instance, (instance.arrival_times - shifts).tolist(), strict=True)
     requests = [replace(request, arrival_time=arrival) for request, arrival in pairs]
-    given = instance.memory_limit, instance.name, instance.metadata
-    rule, replicas = instance.memory_rule, instance.replicas
-    compressed = Instance(requests, *given, memory_rule=rule, replicas=replicas)
-    return CompressedInstance(instance, compressed, shifts)
-
-
-def _shifts(arrivals: IntArray, outputs: IntArray, order: IntArray) -> IntArray:
-    """Return the rounds by which each request is moved."""
-    shifts, found = np.zeros(len(order), dtype=np.int64), []
-    block_end = shift = work = 0
-    for arrival, output in zip(arrivals[order].tolist(), outputs[order].tolist(), strict=True):
-        if arrival - shift >= block_end:
-            shift = arrival - block_end
-            work = 0
-        found.append(shift)
-        # With idle gaps removed, the whole block completes by its last arrival plus its work.
-        work += output
-        block_end = arrival - shift + work
-    shifts[order] = found
-    return shifts
+    return CompressedInstance(instance, instance.replaced(requests=requests), shifts)
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:

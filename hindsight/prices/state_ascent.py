@@ -51,7 +51,6 @@ from instances.arrays import FloatArray, IntArray
 
 from .ascent import Best, Evaluation, Stage, ascend
 from .state_kernels import (
-    PricedStarts,
     SoftMaxima,
     capacities,
     gibbs_starts,
@@ -93,31 +92,7 @@ def _epochs(instance: Instance, makespan: int) -> int:
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
-class GibbsStarts:
-    """Gibbs weights of starts under prices of states.
-
-    Parameters
-    ----------
-    states : int
-        Number of states.
-    requests : PricedStarts
-        The requests.
-
-    Attributes
-    ----------
-    weights : float64 array, shape (n, T + 1)
-        Weights of the starts of each request under the latest prices; their sum is at most 1.
-    """
-
-    def __init__(self, states: int, requests: PricedStarts) -> None:
-        self._requests, T = requests, requests.epochs
-        self.weights, self._costs = np.zeros((len(requests.output_lengths), T + 1)), np.zeros(T + 1)
-        self._mass = np.zeros((states, T))
-
-    def of(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
-        """Return the sum of least costs, and the expected requests by state and epoch."""
-        arrays = self._costs, self.weights, self._mass
-        return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
+Gibbs = Callable[[FloatArray, float], tuple[float, FloatArray]]
 
 
 class TableDual:
@@ -127,18 +102,19 @@ class TableDual:
     ----------
     tables : float64 array, shape (tables, states)
         Valid tables, each divided by its capacity.
-    starts : GibbsStarts
-        Gibbs weights of the starts of all requests.
+    gibbs : Gibbs
+        Function of prices, shape (states, T), and a heat: the sum of the requests' least costs, and
+        the expected number of requests in each state at each epoch under Gibbs weights of starts.
     replicas : int
         Number of replicas K.
     """
 
-    def __init__(self, tables: FloatArray, starts: GibbsStarts, replicas: int) -> None:
-        self._tables, self._starts, self._replicas = tables, starts, replicas
+    def __init__(self, tables: FloatArray, gibbs: Gibbs, replicas: int) -> None:
+        self._tables, self._gibbs, self._replicas = tables, gibbs, replicas
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """See `hindsight.prices.ascent.Dual`."""
-        least, mass = self._starts.of(self._tables.T @ x, heat)
+        least, mass = self._gibbs(self._tables.T @ x, heat)
         value = least - self._replicas * float(x.sum())
         return Evaluation(value, math.nan, self._tables @ mass - float(self._replicas))
 
@@ -190,8 +166,9 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        requests = priced_starts(states, columns, epochs, last, penalty)
-        self._starts = GibbsStarts(len(states.held), requests)
+        self._requests = priced_starts(states, columns, epochs, last, penalty)
+        self._weights, self._costs = np.zeros((n, epochs + 1)), np.zeros(epochs + 1)
+        self._mass = np.zeros((len(states.held), epochs))
         self._epochs, self._replicas, self.width = epochs, instance.replicas, 1
         self._threads = threads
         self._map: Any = map if threads == 1 else ThreadPoolExecutor(threads).map
@@ -203,7 +180,7 @@ class StateAscent:
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
-        dual = TableDual(tables, self._starts, instance.replicas)
+        dual = TableDual(tables, self._gibbs, instance.replicas)
         ascend(dual, best.x, (stage,), stepped=best, must_stop=must_stop)
         self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
@@ -236,8 +213,8 @@ class StateAscent:
 
     def start_weights(self) -> FloatArray:
         """Return the Gibbs weight of each start at the lowest heat, shape (n, T + 1)."""
-        self._starts.of(self._by_state(self.prices), HEATS[1])
-        return self._starts.weights
+        self._gibbs(self._by_state(self.prices), HEATS[1])
+        return self._weights
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices rounded down to integers, and their exact capacities W.
@@ -251,7 +228,7 @@ class StateAscent:
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """See `hindsight.prices.ascent.Dual`."""
-        least, mass = self._starts.of(self._by_state(x), heat)
+        least, mass = self._gibbs(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
         value = -math.inf
         if has_value:
@@ -259,7 +236,7 @@ class StateAscent:
             value = least - self._replicas * float(hard @ self._lengths())
             if self._count == 0:
                 unused = np.zeros(x.shape, dtype=np.bool_)
-                self._maxima = SoftMaxima(hard, np.zeros(len(x)), np.zeros_like(x), unused)
+                self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
         # Average per epoch: then steps have the same size, whatever the width.
         shared = np.ascontiguousarray(self._mean(mass.T))
@@ -267,18 +244,23 @@ class StateAscent:
         z = self._marginals(x, shared, colder, refresh=has_value)
         return Evaluation(value, math.nan, shared - self._replicas * z)
 
+    def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
+        """Return the sum of least costs, and the expected requests by state and epoch."""
+        arrays = self._costs, self._weights, self._mass
+        return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
+
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
         """Return the expected number of members of a configuration in each state at each epoch."""
-        level, soft, z, _ = maxima = self._maxima
+        level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
-        if not np.isfinite(soft + z.sum(axis=1)).all():
+        if not np.isfinite(level + z.sum(axis=1)).all():
             # After a long step the level may be far off: fall back to the hard maximum.
-            level[:] = self._hard(x)
+            hard = self._hard(x)
+            level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
-            lost = ~np.isfinite(soft + z.sum(axis=1))
+            lost = ~np.isfinite(level + z.sum(axis=1))
             # Floats cannot count the configurations of these epochs: their prices stay the same.
-            z[lost], soft[lost] = mass[lost] / self._replicas, level[lost]
-        level[:] = soft
+            z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 
     def _hard(self, x: FloatArray) -> FloatArray:

@@ -173,14 +173,13 @@ def gibbs_starts(
 
 
 class SoftMaxima(NamedTuple):
-    """Soft maxima over configurations, one per epoch; `soft_capacities` fills them in.
+    """Soft maxima over configurations, one per epoch; `soft_capacities` updates them.
 
     Attributes
     ----------
     level : float64 array, shape (T,)
-        The previous soft (or hard) maximum.
-    soft : float64 array, shape (T,)
-        h log Z_tau; NaN where ``level`` is so far off that floats cannot hold the sum.
+        The latest soft (or hard) maximum h log Z_tau, near which the next one is expected. NaN
+        where it was so far off that floats cannot hold the sum.
     marginals : float64 array, shape (T, states)
         Gibbs marginals z.
     seldom : bool array, shape (T, states)
@@ -188,7 +187,6 @@ class SoftMaxima(NamedTuple):
     """
 
     level: FloatArray
-    soft: FloatArray
     marginals: FloatArray
     seldom: npt.NDArray[np.bool_]
 
@@ -303,7 +301,7 @@ def soft_capacities(
     ``refresh`` examines every priced state and marks those ``seldom`` used; later passes skip them
     (their share counts as 0), which makes a pass several times faster.
     """
-    level, soft, marginals, seldom = maxima
+    level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
     places = np.zeros((3, most), np.int64)
     value = np.zeros((width + 1, width))
@@ -315,7 +313,7 @@ def soft_capacities(
         warmth = max(heat, level[tau] / MAX_EXPONENT)
         count, size = _listed_items(Q[tau], mass[tau], seldom[tau], refresh, states, warmth, items)
         if count == 0:
-            soft[tau] = 0.0
+            level[tau] = 0.0
             continue
         if size > len(store):
             store = np.zeros(2 * size)
@@ -330,9 +328,9 @@ def soft_capacities(
                 total += start * value[k, S]
                 value[k, S] = start
         if not 0.0 < total < np.inf:
-            soft[tau] = np.nan
+            level[tau] = np.nan
             continue
-        soft[tau] = level[tau] + warmth * np.log(total)
+        level[tau] += warmth * np.log(total)
         _add_marginals(items, count, states, store, z, total)
         if refresh:
             for p in range(len(z)):

@@ -255,8 +255,7 @@ def set_shares(
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
-    ahead = np.zeros((n + 1, limit + 1))
-    behind = np.zeros((n + 1, limit + 1))
+    ahead, behind = np.zeros((2, n + 1, limit + 1))
     weight = np.zeros(limit + 1)
     total = 0.0
     for r in range(1, table.shape[0]):
@@ -270,14 +269,12 @@ def set_shares(
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
-        for m in range(limit + 1):
             behind[n, m] = np.exp(slope * (m - limit) / warm)
         # Weight of the sets of requests i and later that fit if m tokens are already held.
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
-            most = min(output[i], r - arrival[i])
-            for k in range(1, most + 1):
-                tokens = prompt[i] + k
+            most = prompt[i] + min(output[i], r - arrival[i])
+            for tokens in range(prompt[i] + 1, most + 1):
                 for m in range(limit - tokens + 1):
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
@@ -287,9 +284,8 @@ def set_shares(
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
             overwrite(ahead[i + 1], ahead[i])
-            most = min(output[i], r - arrival[i])
-            for k in range(1, most + 1):
-                tokens = prompt[i] + k
+            most = prompt[i] + min(output[i], r - arrival[i])
+            for tokens in range(prompt[i] + 1, most + 1):
                 share = 0.0
                 for m in range(limit - tokens + 1):
                     part = ahead[i, m] * weight[tokens]

@@ -33,9 +33,6 @@ from instances.problem.request import Request
 
 from .idle_gaps import compress
 
-SCALE_BITS = 40
-"""Fractions are rounded down to multiples of 2^-40 before they are added; the bound stays valid."""
-
 LONGEST_PRICES = 10_000_000
 """Last round that may have a price: prices are arrays, and a certificate holds at most so many."""
 
@@ -137,7 +134,8 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
         # Idle rounds carry no volume; skip them.
         instance = compress(instance).instance
         filling = fill_by_volume(instance)
-    scale, total = 1 << SCALE_BITS, 0
+    # Fractions are rounded down to multiples of 2^-40 before they are added.
+    scale, total = 1 << 40, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
         unit = scale * request.weight
         total += unit * (request.output_length - request.arrival_time)
