@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -54,17 +54,8 @@ class Evaluation(NamedTuple):
     solution: Any = None
 
 
-class Dual(Protocol):
-    """Dual function to maximise; its variables are usually prices."""
-
-    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """Evaluate the function, and its smooth minorant at a heat (temperature).
-
-        Raises
-        ------
-        StoppedEarlyError
-            The evaluation was stopped.
-        """
+Dual = Callable[[FloatArray, float], Evaluation]
+"""Evaluate a dual function at variables, and its smooth minorant at a heat."""
 
 
 class Settings(NamedTuple):
@@ -167,7 +158,8 @@ def ascend(
     Parameters
     ----------
     dual : Dual
-        The dual function.
+        The dual function of variables (usually prices) and a heat, the temperature of its smooth
+        minorant. It may raise StoppedEarlyError, which ends the ascent.
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]
@@ -197,8 +189,16 @@ def ascend(
             for stage in stages:
                 if stage.rates is None:
                     _climb_by_curvature(dual, last, stage, report)
-                else:
-                    _climb_by_adam(dual, Adam(last[0], settings), stage, report)
+                    continue
+                adam = Adam(last[0], settings)
+                for k in range(stage.steps):
+                    share = k / max(1, stage.steps - 1)
+                    falling = stage.heats, stage.rates
+                    heat, rate = (one[0] * (one[1] / one[0]) ** share for one in falling)
+                    found = dual(adam.x, heat)
+                    report(adam.x, found)
+                    if k < stage.steps - 1:
+                        adam.step(found.gradient, rate)
     except StoppedEarlyError:
         pass
     return last[0]
@@ -206,17 +206,6 @@ def ascend(
 
 Report = Callable[[FloatArray, Evaluation], None]
 """Callback with the variables of a step and their evaluation; it may raise StoppedEarlyError."""
-
-
-def _climb_by_adam(dual: Dual, adam: Adam, stage: Stage, report: Report) -> None:
-    assert stage.rates is not None
-    for k in range(stage.steps):
-        share = k / max(1, stage.steps - 1)
-        heat, rate = (one[0] * (one[1] / one[0]) ** share for one in (stage.heats, stage.rates))
-        found = dual.evaluate(adam.x, heat)
-        report(adam.x, found)
-        if k < stage.steps - 1:
-            adam.step(found.gradient, rate)
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:
@@ -227,7 +216,7 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
 
     def descent(x: FloatArray) -> tuple[float, FloatArray]:
         x = np.maximum(x, 0.0)
-        is_first, found = not tried, dual.evaluate(x, stage.heats[0])
+        is_first, found = not tried, dual(x, stage.heats[0])
         tried[:] = x, found
         if is_first:
             report(x, found)
@@ -239,7 +228,7 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
         report(*tried)
 
     # L-BFGS-B estimates curvature from the 20 previous steps.
-    options = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": 20}
+    options: dict[str, float] = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": 20}
     options |= {"ftol": stage.tolerance, "gtol": 0.0}
     bounds = [(0.0, None)] * last[0].size
     minimize(

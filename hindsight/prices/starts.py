@@ -88,9 +88,8 @@ def without_latency(instance: Instance) -> RequestClasses:
     """Return one class per request, with weight 0, so that starts cost no latency."""
     # Copies, as numba would compile its loops again for read-only columns.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
-    a, s, o = (column.copy() for column in columns)
-    n = len(instance)
-    return RequestClasses(a, s, o, np.zeros(n, np.int64), np.ones(n), np.arange(n))
+    n, alone = len(instance), (column.copy() for column in columns)
+    return RequestClasses(*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n))
 
 
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:

@@ -14,7 +14,7 @@ the replicas proves at least as much, because L is concave, and it is the same o
 L is concave, and its maximum is the bound of the *full* configuration relaxation (`StateAscent`).
 Prices y_k of state tables rho_k, scaled to capacity 1, are the special case Q = sum_k y_k rho_k
 with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are quick to price
-(`TableDual`), and their prices bring the ascent on all states most of the way.
+by themselves, and their prices bring the ascent on all states most of the way.
 
 Where late requests are counted instead of latency, a request pays only prices if it starts in time,
 and a penalty if not (`hindsight.rounds.on_time`).
@@ -92,33 +92,6 @@ def _epochs(instance: Instance, makespan: int) -> int:
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
-Gibbs = Callable[[FloatArray, float], tuple[float, FloatArray]]
-
-
-class TableDual:
-    """Dual function of prices of some tables, shape (tables, T).
-
-    Parameters
-    ----------
-    tables : float64 array, shape (tables, states)
-        Valid tables, each divided by its capacity.
-    gibbs : Gibbs
-        Function of prices, shape (states, T), and a heat: the sum of the requests' least costs, and
-        the expected number of requests in each state at each epoch under Gibbs weights of starts.
-    replicas : int
-        Number of replicas K.
-    """
-
-    def __init__(self, tables: FloatArray, gibbs: Gibbs, replicas: int) -> None:
-        self._tables, self._gibbs, self._replicas = tables, gibbs, replicas
-
-    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """See `hindsight.prices.ascent.Dual`."""
-        least, mass = self._gibbs(self._tables.T @ x, heat)
-        value = least - self._replicas * float(x.sum())
-        return Evaluation(value, math.nan, self._tables @ mass - float(self._replicas))
-
-
 class StateAscent:
     """Dual function of prices of all states, and the best prices found so far.
 
@@ -180,8 +153,14 @@ class StateAscent:
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
-        dual = TableDual(tables, self._gibbs, instance.replicas)
-        ascend(dual, best.x, (stage,), stepped=best, must_stop=must_stop)
+
+        def evaluate(x: FloatArray, heat: float) -> Evaluation:
+            """Evaluate prices of tables, shape (tables, T)."""
+            least, mass = self._gibbs(tables.T @ x, heat)
+            value = least - self._replicas * float(x.sum())
+            return Evaluation(value, math.nan, tables @ mass - float(self._replicas))
+
+        ascend(evaluate, best.x, (stage,), stepped=best, must_stop=must_stop)
         self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
     def share(self, width: int) -> None:
@@ -208,7 +187,7 @@ class StateAscent:
         # Prices have changed since the last stage: compute the value at the first evaluation.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
-        ascend(self, self.prices, (stage,), stepped=best, must_stop=must_stop)
+        ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x
 
     def start_weights(self) -> FloatArray:

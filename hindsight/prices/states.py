@@ -105,7 +105,8 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
     # A request that arrives after the last price pays its output length, and no request pays less.
     values = np.maximum(cheapest[:, 0], o * SCALE)
-    return -(-(sum(values.tolist()) - instance.replicas * sum(W.tolist())) // SCALE)
+    total: int = sum(values.tolist()) - instance.replicas * sum(W.tolist())
+    return -(-total // SCALE)
 
 
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:

@@ -20,8 +20,8 @@ tables of prices, one number for each (r, m), also see that memory cannot always
 V_i is a dynamic program over (tokens produced, round), O(o_i T). K_r is a knapsack with one choice
 per request, O(M sum_i o_i) per round.
 
-**Ascent.** `StopDual` makes the minimum over the rounds of a request and the maximum over the sets
-of a round soft at a heat, by the same dynamic programs with sums of exponentials in place of
+**Ascent.** `smooth_bound` makes the minimum over the rounds of a request and the maximum over the
+sets of a round soft at a heat, by the same dynamic programs with sums of exponentials in place of
 minima; the gradient of the smooth minorant is then
 
     (share of Gibbs paths that hold m in round r)  -  (share of Gibbs sets that hold m in round r),
@@ -295,18 +295,23 @@ def set_shares(
     return total
 
 
-class StopDual:
-    """Dual function of a table of prices, shape (T + 1, M + 1); computes smooth values only."""
+SETTINGS = Settings(damping=1e-9)
+"""Parameters of Adam for tables of prices, whose gradients are small."""
 
-    settings = Settings(damping=1e-9)
-    """Parameters of Adam; the damping is small as gradients of single prices are."""
 
-    def __init__(self, instance: Instance) -> None:
-        self._requests = instance.columns
+def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
+    """Evaluate only the smooth minorant of the bound that a table of prices proves.
 
-    def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """See `hindsight.prices.ascent.Dual`."""
-        gradient = np.zeros_like(x)
-        paths = path_shares(x, heat, self._requests, gradient)
-        sets = set_shares(x, heat, self._requests, gradient)
-        return Evaluation(-math.inf, paths - sets, gradient)
+    Parameters
+    ----------
+    requests : RequestColumns
+        The requests, and the memory limit M.
+    x : float64 array, shape (T + 1, M + 1)
+        The table, in rounds of latency.
+    heat : float
+        Temperature of the minorant, in rounds of latency.
+    """
+    gradient = np.zeros_like(x)
+    paths = path_shares(x, heat, requests, gradient)
+    sets = set_shares(x, heat, requests, gradient)
+    return Evaluation(-math.inf, paths - sets, gradient)

@@ -269,7 +269,7 @@ class _OnTime:
 
         first = dual.variables(np.full(rounds, flat))
         stages = tuple(Stage(STEPS, (heat, heat), tolerance=1e-7) for heat in HEATS)
-        ascend(dual, first, stages, stepped=stepped, must_stop=interval.is_done)
+        ascend(dual.evaluate, first, stages, stepped=stepped, must_stop=interval.is_done)
         return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:

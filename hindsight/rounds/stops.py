@@ -24,10 +24,11 @@ from hindsight.exact.stops import PreemptiveSearch
 from hindsight.outcomes.interval import Interval
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.stops import (
+    SETTINGS,
     PreemptivePrices,
-    StopDual,
     preemptive_price_bound,
     round_preemptive_prices,
+    smooth_bound,
 )
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.beside import Beside
@@ -153,7 +154,8 @@ class Preemptive:
         self._linear_prices()
         rounds, limit = self._interval.schedule.makespan, below.memory_limit
         stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
-        table = ascend(StopDual(below), np.zeros((rounds + 1, limit + 1)), (stage,))
+        dual = partial(smooth_bound, below.columns)
+        table = ascend(dual, np.zeros((rounds + 1, limit + 1)), (stage,))
         prices = round_preemptive_prices(table)
         preemptive_price_bound(below, prices)
         search = PreemptiveSearch(below, prices)
@@ -199,9 +201,8 @@ class Preemptive:
             self._table[1 : len(prices) + 1] = prices[:, None] * np.arange(states)
         heat = HEAT / work
         stage = Stage(ASCENT * work, (heat, 0.2 * heat), (heat, 0.05 * heat))
-        dual = StopDual(below)
-        stop, settings = self._must_stop, StopDual.settings
-        self._table = ascend(dual, self._table, (stage,), must_stop=stop, settings=settings)
+        dual, stop = partial(smooth_bound, below.columns), self._must_stop
+        self._table = ascend(dual, self._table, (stage,), must_stop=stop, settings=SETTINGS)
         rounded = round_preemptive_prices(self._table)
         before = interval.lower_bound
         self._prove_root(rounded)

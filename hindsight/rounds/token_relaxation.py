@@ -208,7 +208,7 @@ class TokenRelaxation:
                 self._offer_variables(latest)
 
         stage = Stage(most, (self._heat, self._heat), tolerance=tolerance)
-        ascend(dual, self._x, (stage,), stepped=stepped, must_stop=self.clock.must_stop)
+        ascend(dual.evaluate, self._x, (stage,), stepped=stepped, must_stop=self.clock.must_stop)
         self._offer_variables(latest)
 
     def _lengthen(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from brute_force import rows_of
@@ -12,7 +14,12 @@ import hindsight
 from hindsight.exact.states import SearchOutcome
 from hindsight.exact.stops import PreemptiveSearch
 from hindsight.prices.ascent import Stage, ascend
-from hindsight.prices.stops import PreemptivePrices, StopDual, round_preemptive_prices
+from hindsight.prices.stops import (
+    SETTINGS,
+    PreemptivePrices,
+    round_preemptive_prices,
+    smooth_bound,
+)
 from hindsight.runtime.clock import never
 from instances import Instance, PreemptiveSchedule
 
@@ -38,8 +45,8 @@ def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
     table = rng.exponential(0.3, shape) * rng.integers(0, 2, shape) * (kind != FREE)
     if kind == ASCENDED:
         stage = Stage(30, (1.0, 0.05), (0.02, 0.001))
-        dual = StopDual(instance)
-        table = ascend(dual, table, (stage,), settings=dual.settings)
+        dual = partial(smooth_bound, instance.columns)
+        table = ascend(dual, table, (stage,), settings=SETTINGS)
     return round_preemptive_prices(table)
 
 

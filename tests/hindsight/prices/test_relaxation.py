@@ -271,7 +271,9 @@ def climbed(steps: int, looks: Looks | None = None) -> tuple[FloatArray, list[Ev
     def stepped(_: FloatArray, one: Evaluation) -> None:
         found.append(one)
 
-    x = ascend(dual, x, (Stage(steps, (1.0, 1.0)),), stepped=stepped, must_stop=looks or never)
+    x = ascend(
+        dual.evaluate, x, (Stage(steps, (1.0, 1.0)),), stepped=stepped, must_stop=looks or never
+    )
     return x, found
 
 

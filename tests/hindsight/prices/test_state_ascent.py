@@ -116,7 +116,8 @@ def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
     ascent = ascent_of(generate("arrival-model-1", 0, n=6), 40, price=0.5)
     ascent.improve(12)
     assert np.isfinite(ascent.prices).all()
-    ascend(ascent, ascent.prices, (Stage(12, (0.3, 0.1), (0.2, 0.02)),), stepped=stepped)
+    stage = Stage(12, (0.3, 0.1), (0.2, 0.02))
+    ascend(ascent.evaluate, ascent.prices, (stage,), stepped=stepped)
     assert all(lost)
 
 
