@@ -130,10 +130,7 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
     filling : VolumeFilling or None, default None
         The filling of the instance, if computed already.
     """
-    if filling is None:
-        # Idle rounds carry no volume; skip them.
-        instance = compress(instance).instance
-        filling = fill_by_volume(instance)
+    filling = filling or fill_by_volume(instance)
     # Fractions are rounded down to multiples of 2^-40 before they are added.
     scale, total = 1 << 40, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):

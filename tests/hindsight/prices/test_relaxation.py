@@ -271,9 +271,8 @@ def climbed(steps: int, looks: Looks | None = None) -> tuple[FloatArray, list[Ev
     def stepped(_: FloatArray, one: Evaluation) -> None:
         found.append(one)
 
-    x = ascend(
-        dual.evaluate, x, (Stage(steps, (1.0, 1.0)),), stepped=stepped, must_stop=looks or never
-    )
+    stage, stop = Stage(steps, (1.0, 1.0)), looks or never
+    x = ascend(dual.evaluate, x, (stage,), stepped=stepped, must_stop=stop)
     return x, found
 
 
