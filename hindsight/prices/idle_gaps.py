@@ -49,8 +49,6 @@ class CompressedInstance(NamedTuple):
 
     def restore(self, schedule: AnySchedule) -> AnySchedule:
         """Turn a schedule of `instance` into one of `original` with the same latencies."""
-        if self.instance is self.original:
-            return schedule
         return schedule.moved(self.original, self.shifts)
 
     def moved(self, schedule: AnySchedule) -> AnySchedule | None:

@@ -93,16 +93,13 @@ def without_latency(instance: Instance) -> RequestClasses:
 
 
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
-    """Compute running sums of prices, where ``prices[r]`` is the price of round r >= 0.
+    """Compute running sums of prices, where ``prices[r]`` is the price of round r = 0, 1, ...
 
     Round 0 has no price. In the minimum of its block it takes the price of round 1.
     """
     weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
-    padded = np.zeros(-(-len(prices) // BLOCK) * BLOCK, dtype=prices.dtype)
-    padded[: len(prices)] = prices
-    if len(prices) > 1:
-        padded[0] = prices[1]
-    minima = padded.reshape(-1, BLOCK).min(axis=1)
+    without_zero = np.append(prices[1], prices[1:])
+    minima = np.minimum.reduceat(without_zero, np.arange(0, len(prices), BLOCK))
     return PricedRounds(np.cumsum(prices), weighted_sums, minima)
 
 
@@ -110,8 +107,6 @@ def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     """Return a lower bound on the price of each of the rounds begin + 1 .. end - 1 + o."""
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
-    if last >= len(minima):
-        return minima[0] - minima[0]
     least = minima[first]
     for b in range(first + 1, last + 1):
         least = min(least, minima[b])

@@ -51,10 +51,10 @@ from instances.arrays import FloatArray, IntArray
 
 from .ascent import Best, Evaluation, Stage, ascend
 from .state_kernels import (
+    PricedStarts,
     SoftMaxima,
     capacities,
     gibbs_starts,
-    priced_starts,
     soft_capacities,
 )
 from .state_tables import first_tables, ordered_states, state_copies
@@ -135,11 +135,19 @@ class StateAscent:
         penalty: float = math.inf,
         must_stop: Callable[[], bool] = never,
     ) -> None:
-        s, o, _, limit = columns = instance.alone().columns
+        s, o, a, limit = instance.alone().columns
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        self._requests = priced_starts(states, columns, epochs, last, penalty)
+        number = np.zeros_like(self._copies)
+        number[states.held, states.rounds] = np.arange(len(states.held))
+        state_of = np.zeros((n, int(o.max())), dtype=np.int64)
+        for own, prompt, output in zip(state_of, s.tolist(), o.tolist(), strict=True):
+            ages = np.arange(output)
+            own[:output] = number[prompt + ages, output - ages]
+        final = np.full_like(a, epochs) if last is None else np.minimum(last, epochs)
+        unit = float(last is None)
+        self._requests = PricedStarts(state_of, o, a, final, epochs, unit, penalty)
         self._weights, self._costs = np.zeros((n, epochs + 1)), np.zeros(epochs + 1)
         self._mass = np.zeros((len(states.held), epochs))
         self._epochs, self._replicas, self.width = epochs, instance.replicas, 1

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import njit, step
-from instances.arrays import FloatArray, IntArray, RequestColumns
+from instances.arrays import FloatArray, IntArray
 
 from .state_tables import States
 
@@ -74,40 +74,6 @@ class PricedStarts(NamedTuple):
     epochs: int
     unit: float
     penalty: float
-
-
-def priced_starts(
-    states: States,
-    requests: RequestColumns,
-    epochs: int,
-    last: IntArray | None = None,
-    penalty: float = np.inf,
-) -> PricedStarts:
-    """Create the columns of requests for `gibbs_starts`.
-
-    Parameters
-    ----------
-    states : States
-        The states that requests can be in.
-    requests : RequestColumns
-        Lengths and arrivals.
-    epochs : int
-        Number of epochs T.
-    last : int64 array or None, default None
-        Last start of each request that is on time. If given, late requests are counted instead of
-        latency.
-    penalty : float, default inf
-        Cost of a late request.
-    """
-    s, o, a, limit = requests
-    number = np.zeros((limit + 1, limit + 1), dtype=np.int64)
-    number[states.held, states.rounds] = np.arange(len(states.held))
-    positions = np.zeros((len(s), int(o.max())), dtype=np.int64)
-    for own, prompt, output in zip(positions, s.tolist(), o.tolist(), strict=True):
-        ages = np.arange(output)
-        own[:output] = number[prompt + ages, output - ages]
-    final = np.full_like(a, epochs) if last is None else np.minimum(last, epochs)
-    return PricedStarts(positions, o, a, final, epochs, float(last is None), penalty)
 
 
 @njit
