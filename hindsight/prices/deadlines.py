@@ -14,8 +14,8 @@ from instances.service_level import Limits
 from .minorants import AffineMinorant, own_seconds
 
 LATER = 1e-8
-"""Share by which deadlines are postponed, to cover rounding: of the schedule's clock (at most 10^7
-rounds, with each end rounded within 2^-53), and of the bound's clock."""
+"""Share of its time by which a deadline is postponed. This covers the rounding of the times in
+schedules, which have at most 10^7 rounds with a relative error of 2^-53 each, and in bounds."""
 
 
 def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
@@ -36,7 +36,8 @@ class Deadlines(NamedTuple):
     end, first_token : float64 array
         Deadlines of the last and of the first token, in seconds on the clock.
     known : float64 array
-        1 for requests that are always late, 0 for those that can be on time for free, else NaN.
+        Least payment of a request if known without prices: 1 for requests that are always late, 0
+        for those that can be on time after the last price, else NaN.
     """
 
     output: IntArray
@@ -76,6 +77,6 @@ class Deadlines(NamedTuple):
         known = np.where(late, 1.0, paid_late)
         short = waits | late
         end = np.where(short, first_token, end)
-        # A request of known value is not evaluated: its arrival is a finite stand-in.
+        # Requests whose payment is known are not evaluated; any finite deadline will do.
         end = np.where(np.isnan(known), end, a)
         return cls(np.where(short, 1, o), end, first_token, known)

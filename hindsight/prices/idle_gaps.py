@@ -31,7 +31,7 @@ from instances.problem.preemptive_schedule import AnySchedule
 
 
 class CompressedInstance(NamedTuple):
-    """An instance without idle gaps, and the shifts that relate it to the original instance.
+    """Instance without idle gaps, and the shifts that relate it to the original instance.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
-    """Return, for each request, the round in moved time in which the next block begins.
+    """Return the round in which the next block begins, for each request without the gaps.
 
     Shape (n,); 2^62 for requests of the last block.
     """

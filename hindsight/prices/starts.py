@@ -33,7 +33,7 @@ SPREAD = 18.0
 """Weights below exp(-SPREAD) times the largest are dropped."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""Compile with reordered sums and minima: weights prove nothing, and stay reproducible."""
+"""Compile with sums and minima in any order. The weights prove nothing, so rounding may differ."""
 
 
 class PricedRounds(NamedTuple):
@@ -149,7 +149,7 @@ def cheapest_starts(
         # The cheapest start of the previous class is a first guess.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
-        # Later starts cost more even if all prices are 0.
+        # Stop at starts that cost more even if all prices are 0.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
             floor = unit * (begin + o[i] - a[i]) + volume * block_floor(
@@ -179,8 +179,12 @@ def _price(
 
 @vectorised
 def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, float]:
-    """Turn costs into weights; return their sum, and the sum of weight times position."""
-    # Compilers can vectorise (1 + x / 64 + ...)^64 but not exp.
+    """Replace each cost by its weight exp((cheapest - cost) / heat).
+
+    Returns the sum of the weights, and the sum of weight times position.
+    """
+    # exp(64 x) is the 64th power of the Taylor polynomial of exp(x): unlike calls of exp, compilers
+    # can vectorise this.
     unit = -1 / (64 * heat)
     total, moment = 0.0, 0.0
     for k in range(len(costs)):
@@ -201,7 +205,10 @@ def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, floa
 def _hold(
     weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
 ) -> None:
-    """Add the memory of requests whose starts ``begin``, ``begin`` + 1, ... have weights."""
+    """Add the memory of requests that start at ``begin``, ``begin`` + 1, ... with these weights.
+
+    ``entering`` and ``running`` are the differences described in `soft_starts`.
+    """
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
     start, end = running[begin + 1 :], running[begin + 1 + o :]

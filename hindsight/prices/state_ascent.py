@@ -71,7 +71,7 @@ TABLE_STEPS = 301
 """Number of evaluations in the ascent on prices of tables."""
 
 VALUED_EVERY = 10
-"""Number of evaluations per computed value; that evaluation also examines seldom used states."""
+"""The value is computed at one of so many evaluations, which also examines seldom used states."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
 """First and last heat of starts, and first and last step of prices, in rounds of latency."""

@@ -39,7 +39,7 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest level / h: exp(600) and exp(-600) fit into a double, even if the level has changed."""
+"""Largest ratio of a level to the heat h: exp(+-600) fits into a double with a wide margin."""
 
 SELDOM = 3e-4
 """Expected number of members below which a state is skipped until the next refresh."""

@@ -53,7 +53,7 @@ SCALE = 1 << 20
 
 
 HEADROOM = 2**61
-"""Totals of prices are kept below this, so that sums of a few of them still fit in int64."""
+"""Upper limit of total prices in integer units, so that sums of a few of them fit into int64."""
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:

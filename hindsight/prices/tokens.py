@@ -38,10 +38,10 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Bits kept of a price of 1 / M, the usual order of prices; with fewer they would prove little."""
+"""Binary digits kept of a price of 1 / M, the usual size of prices. Fewer would prove little."""
 
 INT64_HEADROOM = 2**61
-"""Scaled costs are kept below this, so that sums of a few of them still fit in int64."""
+"""Upper limit of costs in integer units, so that sums of a few of them fit into int64."""
 
 MOST_PRICES = 300_000
 """Largest number of different prices: L-BFGS-B stores some fifty numbers per price."""
@@ -60,7 +60,7 @@ def round_prices(
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # Bound on all values in `start_cost`: latency, (s - t) sum lambda and sum r lambda.
+    # Upper bound on all terms in `start_cost`: latency, (s - t) sum lambda and sum r lambda.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -144,9 +144,7 @@ class PricedCosts:
     ) -> IntArray:
         """Return the least scaled cost of each class over its starts, or those to ``final[k]``."""
         horizon = self.prices.horizon
-        last = np.full_like(self._arrivals, horizon)
-        if final is not None:
-            last = np.clip(final, self._arrivals, horizon)
+        last = np.clip(horizon if final is None else final, self._arrivals, horizon)
         costs = np.zeros(len(last), dtype=np.int64)
         requests = self._arrivals, self.classes.prompt_lengths, self._lengths
         columns = *requests, self._units, last, costs

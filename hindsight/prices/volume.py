@@ -34,7 +34,7 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Last round that may have a price: prices are arrays, and a certificate holds at most so many."""
+"""Largest number of rounds with prices: a certificate holds no more, and prices are arrays."""
 
 LARGEST_NETWORK = 6_000
 """Largest number of arcs for which the flow is computed; that takes about 0.3 s."""
@@ -78,10 +78,11 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     order = sorted(range(len(left)), key=arrivals.__getitem__)
     weighted = [0] * len(left)
     served: list[tuple[Any, int]] = []
-    # Floats never order two sizes wrongly, and compare faster than the fractions that break ties.
+    # Sizes as floats are compared first, as they never order two sizes wrongly and fractions take
+    # longer to compare. Fractions break ties.
     queue: list[tuple[float, Any, int]] = []
-    # Unit ``now`` of capacity belongs to round ``now`` // M + 1. Requests arrive between rounds, so
-    # the largest size served in a full round is that of its last unit.
+    # Number of units of capacity that have passed; the next one belongs to round ``now`` // M + 1.
+    # Requests arrive between rounds, so the last unit served in a full round has the largest size.
     now = position = 0
     while position < len(order) or queue:
         if not queue:
@@ -231,7 +232,7 @@ def cheapest_flow(instance: Instance) -> Fraction:
 
 
 def _rounds(instance: Instance) -> int:
-    """Return a number of rounds that suffices for the cheapest flow.
+    """Return a number of rounds after which the cheapest flow serves nothing.
 
     Let a request be served in round r. In each round from the last arrival to r, either it is
     served up to its limit, in at most o rounds, or the round is full: else it could move there.
