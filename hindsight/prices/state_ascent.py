@@ -50,13 +50,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 from .ascent import Best, Evaluation, Stage, ascend
-from .state_kernels import (
-    PricedStarts,
-    SoftMaxima,
-    capacities,
-    gibbs_starts,
-    soft_capacities,
-)
+from .state_kernels import PricedStarts, SoftMaxima, capacities, gibbs_starts, soft_capacities
 from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, StatePrices, integer_capacities
 

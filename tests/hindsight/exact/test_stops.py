@@ -14,12 +14,7 @@ import hindsight
 from hindsight.exact.states import SearchOutcome
 from hindsight.exact.stops import PreemptiveSearch
 from hindsight.prices.ascent import Stage, ascend
-from hindsight.prices.stops import (
-    SETTINGS,
-    PreemptivePrices,
-    round_preemptive_prices,
-    smooth_bound,
-)
+from hindsight.prices.stops import SETTINGS, PreemptivePrices, round_preemptive_prices, smooth_bound
 from hindsight.runtime.clock import never
 from instances import Instance, PreemptiveSchedule
 

@@ -12,11 +12,7 @@ from heaviest_configuration import maximum_weight
 import hindsight
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.state_ascent import StateAscent
-from hindsight.prices.state_kernels import (
-    SoftMaxima,
-    capacities,
-    soft_capacities,
-)
+from hindsight.prices.state_kernels import SoftMaxima, capacities, soft_capacities
 from hindsight.prices.state_tables import States, ordered_states, state_copies
 from hindsight.prices.states import SCALE, StatePrices, exact_bound, integer_capacities
 from instances import Instance, generate

@@ -13,12 +13,7 @@ from effort import sweep
 from heaviest_configuration import maximum_weight
 
 from hindsight.prices.state_tables import state_copies
-from hindsight.prices.states import (
-    HEADROOM,
-    SCALE,
-    exact_bound,
-    integer_capacities,
-)
+from hindsight.prices.states import HEADROOM, SCALE, exact_bound, integer_capacities
 from instances import Instance
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 

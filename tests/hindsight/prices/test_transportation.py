@@ -11,11 +11,7 @@ from scipy.optimize import linprog
 import hindsight
 from hindsight import transportation_bound
 from hindsight.exact.horizon import proved_horizon
-from hindsight.prices.volume import (
-    cheapest_flow,
-    mean_busy_time_bound,
-    small_transportation_bound,
-)
+from hindsight.prices.volume import cheapest_flow, mean_busy_time_bound, small_transportation_bound
 from instances import Instance
 
 
