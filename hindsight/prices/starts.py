@@ -89,7 +89,7 @@ def without_latency(instance: Instance) -> RequestClasses:
     # Copies, as numba would compile its loops again for read-only columns.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     n, alone = len(instance), (column.copy() for column in columns)
-    return RequestClasses(*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n))
+    return RequestClasses._make([*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n)])
 
 
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
