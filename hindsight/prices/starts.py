@@ -152,10 +152,8 @@ def cheapest_starts(
         # Stop at starts that cost more even if all prices are 0.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
-            floor = unit * (begin + o[i] - a[i]) + volume * block_floor(
-                prices.minima, begin, end, o[i]
-            )
-            if floor <= best:
+            least = block_floor(prices.minima, begin, end, o[i])
+            if unit * (begin + o[i] - a[i]) + volume * least <= best:
                 for t in range(begin, end):
                     cost = start_cost(prices, unit, a[i], s[i], o[i], t)
                     if cost < best:

@@ -142,12 +142,12 @@ def costs_to_go(
     """
     (s, o, a), table, unit = request, prices.numerators, prices.denominator
     last = len(table) - 1
-    # Cost after the round of the next token; after that of the last token, it is the latency.
+    # Remaining costs after the round of the next token. After the last token it is the latency.
     then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
         price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
-        # From round T on there are no prices, so nothing is gained by waiting.
+        # After round T there are no prices, so the request runs without a break.
         costs = np.append(price + then, unit * (last + o - k - a))
         costs = np.minimum.accumulate(costs[::-1])[::-1]
         yield costs
@@ -196,11 +196,11 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
     rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
-    # V_i, once for requests alike: the cost of 0 tokens, yielded last, after the arrival.
+    # V_i is the cost yielded last, with 0 tokens, after the arrival. It is the same for requests
+    # with equal lengths and arrival.
     values = {row: int([costs[0] for costs in costs_to_go(prices, row)][-1]) for row in set(rows)}
-    surplus = sum(values[row] for row in rows) - sum(
-        heaviest_sets(prices, instance.columns).tolist()
-    )
+    capacity = sum(heaviest_sets(prices, instance.columns).tolist())
+    surplus = sum(values[row] for row in rows) - capacity
     return int(-(-surplus // prices.denominator))
 
 
@@ -249,9 +249,9 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract the expected members with m tokens from ``shares[r, m]``; return the soft K_r's sum.
+    """Subtract from ``shares[r, m]`` the expected number of members of a set that hold m tokens.
 
-    The expectation is under the Gibbs sets of round r.
+    The expectation is under the Gibbs sets of round r. Returns the sum of soft K_r.
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
