@@ -133,6 +133,7 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
+        # The index of each state by m and r, then that of each request's state by its age.
         number = np.zeros_like(self._copies)
         number[states.held, states.rounds] = np.arange(len(states.held))
         state_of = np.zeros((n, int(o.max())), dtype=np.int64)
@@ -152,6 +153,7 @@ class StateAscent:
             given = known.prices[:, states.held, states.rounds]
             self.prices[: len(given)] = given / known.scale
             return
+        # Prices of tables, from 0.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))

@@ -108,6 +108,10 @@ class PricedCosts:
 
     Parameters
     ----------
+    instance : Instance
+        The problem.
+    prices : MemoryPrices
+        Prices of memory in each round.
     classes : RequestClasses or None, default None
         Classes of the instance's requests, if computed already.
     """
