@@ -1,10 +1,8 @@
-"""Compilation of loops by numba: options, cache on disk, and progress reports."""
+"""Compilation of loops by numba: options, machine code on disk, and progress reports."""
 
 from __future__ import annotations
 
 import gc
-import math
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,8 +21,9 @@ from .clock import Clock
 Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
-Heard = Callable[[str, float], object]
-"""Callback with the full name of a compiled loop and the seconds its compilation took."""
+PLAIN_SECONDS = 1.0
+"""Seconds that a loop marked `plain_at_first` runs as plain Python before it is compiled: about as
+long as its compilation takes."""
 
 
 def njit(
@@ -36,9 +35,9 @@ def njit(
 ) -> Function:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    Compiled code releases the GIL, so threads can run it in parallel. If no directory
-    for the machine code is writable (a read-only installation without a home directory), every
-    process compiles the function again.
+    Compiled code releases the GIL, so threads can run it in parallel. If no directory for the
+    machine code is writable (a read-only installation without a home directory), every process
+    compiles the function again.
 
     Parameters
     ----------
@@ -56,12 +55,10 @@ def njit(
     options: dict[str, Any] = {
         "nogil": True,
         "no_cfunc_wrapper": True,
-        "fastmath": set(fastmath) if fastmath else False,
+        "fastmath": set(fastmath),
+        "inline": "always" if is_step else "never",
+        "_nrt": makes_arrays,
     }
-    if not makes_arrays:
-        options["_nrt"] = False
-    if is_step:
-        options["inline"] = "always"
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # "cannot cache function ...: no locator available"
@@ -104,28 +101,19 @@ def inner(function: Function) -> Function:
     return compiles(function)
 
 
-COMPILING_SECONDS = [1.0]
-"""Approximate seconds to compile one loop. Only the last entry is used."""
-
-
 def plain_at_first(function: Function) -> Function:
-    """Compile ``function``, but only after it has run uncompiled for `COMPILING_SECONDS`.
+    """Compile ``function``, but only after it has run as plain Python for `PLAIN_SECONDS`.
 
-    Until then it runs as plain Python, so that the first bounds do not wait for the compiler. If
-    machine code is on disk, it is used at once. The total time is at most twice that of the better
-    choice. Use this only for loops with the same result in both ways: loops over integers, or with
-    sums in a fixed order.
+    So the first bounds do not wait for the compiler. If there is machine code in the process or on
+    disk, it is used at once. Use this only for loops with the same result in both ways: loops over
+    integers, or with sums in a fixed order.
     """
-    compiled = njit(function, makes_arrays=True)
-    spent: float | None = None
+    compiled, spent = njit(function, makes_arrays=True), 0.0
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         nonlocal spent
-        if spent is None:
-            spent = math.inf if is_compiled(compiled) else 0.0
-        if spent >= COMPILING_SECONDS[-1]:
-            spent = math.inf
+        if spent >= PLAIN_SECONDS or is_compiled(compiled):
             return compiled(*arguments)
         clock = Clock()
         try:
@@ -135,16 +123,6 @@ def plain_at_first(function: Function) -> Function:
 
     run.py_func = function  # type: ignore[attr-defined]
     return cast(Function, run)
-
-
-@contextmanager
-def nothing_plain() -> Iterator[None]:
-    """Make `plain_at_first` compile every loop on its first call within the ``with`` block."""
-    COMPILING_SECONDS.append(0.0)
-    try:
-        yield
-    finally:
-        COMPILING_SECONDS.pop()
 
 
 @cache
@@ -172,69 +150,60 @@ def is_compiled(loop: Any) -> bool:
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
-class _WithoutCollection(event.Listener):
-    """Pause the garbage collector during compilation.
+class _Compilations(event.Listener):
+    """Report each compilation, and pause the garbage collector meanwhile.
 
-    It would take an eighth of the time and free almost nothing, as nearly all objects are in use.
+    The collector would take an eighth of the time and free almost nothing, as nearly all objects
+    are in use. A loop that is compiled for another loop counts as a part of that one. numba holds a
+    lock while it compiles, so only one thread at a time is here.
+
+    Attributes
+    ----------
+    callbacks : list[Callable[[str, float or None], object]]
+        Called with the name of the loop and None at the start of its compilation, and with its name
+        and the seconds taken at the end.
     """
 
     def __init__(self) -> None:
-        self._lock, self._depth, self._was_enabled = threading.Lock(), 0, False
-
-    def on_start(self, event: Any) -> None:
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-
-    def on_end(self, event: Any) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._was_enabled:
-                gc.enable()
-
-
-event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped-call]
-
-
-class _Listener(event.Listener):
-    """Call ``begin`` and ``end`` with the name of each loop that a call from Python compiles."""
-
-    def __init__(self, begin: Callable[[str], object], end: Heard) -> None:
-        self._begin, self._end = begin, end
-        self._depth, self._clock = 0, Clock()
+        self.callbacks: list[Callable[[str, float | None], object]] = []
+        self._depth, self._collects, self._clock = 0, False, Clock()
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._clock = Clock()
-            self._begin(self._name(event))
+            self._collects, self._clock = gc.isenabled(), Clock()
+            gc.disable()
+            self._report(event, None)
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self._end(self._name(event), self._clock.seconds())
+            if self._collects:
+                gc.enable()
+            self._report(event, self._clock.seconds())
 
-    @staticmethod
-    def _name(event: Any) -> str:
+    def _report(self, event: Any, seconds: float | None) -> None:
         function = event.data["dispatcher"].py_func
-        return f"{function.__module__}.{function.__name__}"
+        for callback in self.callbacks:
+            callback(f"{function.__module__}.{function.__name__}", seconds)
+
+
+_compilations = _Compilations()
+event.register("numba:compile", _compilations)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def heard_compiling(
-    begin: Callable[[str], object] = lambda name: None,
-    end: Heard = lambda name, seconds: None,
-) -> Iterator[None]:
-    """Call ``begin`` before and ``end`` after each compilation of a loop in the ``with`` block.
+def reported_compilations(callback: Callable[[str, float | None], object]) -> Iterator[None]:
+    """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
-    Both get the full name of the loop, and ``end`` also the seconds of the compilation. A loop
+    It gets the full name of the loop, and at the end the seconds taken, at the start None. A loop
     whose machine code is on disk is not compiled.
     """
-    listener = _Listener(begin, end)
-    with event.install_listener("numba:compile", listener):
+    _compilations.callbacks.append(callback)
+    try:
         yield
+    finally:
+        _compilations.callbacks.remove(callback)
 
 
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -245,31 +214,28 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
     """
 
     @wraps(function)
-    def told(*arguments: Any, progress: Any = None, **options: Any) -> Result:
+    def reporting(*arguments: Any, progress: Any = None, **options: Any) -> Result:
         if progress is None:
             return function(*arguments, **options)
         latest: Any = None
         count = 0
 
-        def tell(news: Any) -> Any:
+        def follow(news: Any) -> Any:
             nonlocal latest
             latest = news
             return progress(news)
 
-        def begin(name: str) -> None:
+        def report(name: str, seconds: float | None) -> None:
             nonlocal count
-            count += 1
+            count += seconds is None
             if latest is not None:
-                progress(replace(latest, phase=f"compiling loop {count} (once)"))
+                phase = f"compiling loop {count} (once)" if seconds is None else latest.phase
+                progress(replace(latest, phase=phase))
 
-        def end(name: str, seconds: float) -> None:
-            if latest is not None:
-                progress(latest)
+        with reported_compilations(report):
+            return function(*arguments, progress=follow, **options)
 
-        with heard_compiling(begin, end):
-            return function(*arguments, progress=tell, **options)
-
-    return told
+    return reporting
 
 
 @step

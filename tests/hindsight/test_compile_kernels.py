@@ -20,12 +20,12 @@ from hindsight.schedules import improving
 PROGRAM = """
 import hindsight
 from hindsight.compile_kernels import compile_kernels
-from hindsight.runtime.compilation import heard_compiling
+from hindsight.runtime.compilation import reported_compilations
 from instances import generate
 
 compile_kernels()
 compiled = []
-with heard_compiling(compiled.append):
+with reported_compilations(lambda *loop: compiled.append(loop)):
     for model, n in ((1, 5), (2, 5), (1, 30)):
         hindsight.solve(generate(f"arrival-model-{model}", seed=1, n=n), time_limit=2, threads=1)
 print(compiled)
