@@ -1,29 +1,33 @@
-"""Ctrl-C as something to ask for."""
+"""Ctrl-C handling that ends a computation early and keeps its result."""
 
 from __future__ import annotations
 
 import math
 import signal
+import threading
 import time
 from typing import Any
 
 FLURRY_SECONDS = 1.0
-"""What is pressed within this time of a press that counted belongs to it: a key held down, a shell
-that passes on what the terminal has sent already."""
+"""Seconds after a counted Ctrl-C in which further ones are not counted: a key may be held down, and
+a shell may pass on a Ctrl-C that the terminal has sent already."""
 
 
 class Interruption:
-    """Counts Ctrl-C; called, it tells whether there was any.
+    """Count the Ctrl-C in a ``with`` block; calling the object returns whether there was one.
+
+    By default the first Ctrl-C is only counted, and a later one raises KeyboardInterrupt as usual.
+    Outside the main thread signals cannot be caught, and nothing is counted.
 
     Parameters
     ----------
     raises_from : float, default 2
-        The press from which on each raises KeyboardInterrupt, for what does not ask.
+        Number of the first Ctrl-C that raises KeyboardInterrupt; with infinity none does.
 
     Attributes
     ----------
     presses : int
-        Those that counted.
+        Number of counted Ctrl-C.
     raised : bool
         Whether one raised KeyboardInterrupt.
     """
@@ -35,18 +39,29 @@ class Interruption:
         self._last = -math.inf
         self._outer: Interruption | None = None
         self._unheard = 0
+        self._previous: Any = None
 
     def __call__(self) -> bool:
-        """Tell whether Ctrl-C was pressed."""
+        """Return whether Ctrl-C was pressed."""
         return self.presses > 0
 
-    def listen(self) -> None:
-        """Take the place of the present handler of SIGINT, in the main thread.
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self.listen()
+        return self
 
-        What was pressed while a computation around this one listened and none inside it counts as
-        pressed here: it was meant for what begins now.
+    def __exit__(self, *error: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def listen(self) -> None:
+        """Replace the present handler of SIGINT, in the main thread.
+
+        A Ctrl-C that was pressed in an enclosing block, but in none inside it, counts here too: it
+        was meant for the computation that begins now.
         """
-        present = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+        self._previous = signal.getsignal(signal.SIGINT)
+        present = getattr(self._previous, "__self__", None)
         if isinstance(present, Interruption):
             self._outer = present
             self.presses = self._unheard = present._unheard
@@ -61,7 +76,7 @@ class Interruption:
                 raise KeyboardInterrupt
 
     def _counts(self) -> bool:
-        # A computation inside another one that listens: both are to end.
+        # If computations are nested, Ctrl-C ends both.
         if self._outer is not None:
             self._outer._counts()
         now = time.monotonic()

@@ -22,7 +22,7 @@ import numpy as np
 from hindsight.outcomes.goals import Goal, OnTime, Tail
 from hindsight.outcomes.problem import Problem
 from hindsight.prices.volume import makespan_lower_bound
-from hindsight.runtime.memory_use import available_bytes
+from hindsight.runtime.resources import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
 from instances.files import write_atomically

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.clock import run_parts
-from hindsight.runtime.requests import Requests
 from instances import FleetSchedule, SecondsSchedule, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
@@ -29,7 +28,7 @@ from .machines import mean_busy_prices
 from .minorants import AffineMinorant, own_seconds
 from .round_length_kernels import Answer, Model, approximate_values
 from .round_length_tangents import Machine
-from .round_length_values import Goals
+from .round_length_values import Goals, Requests
 from .round_lengths import RoundLengthPrices
 
 SLICES = 8

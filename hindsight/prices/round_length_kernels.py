@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.compilation import njit, step
-from hindsight.runtime.requests import Requests
 from instances.arrays import FloatArray, IntArray
 
 from .round_length_tangents import Machine
-from .round_length_values import Goals
+from .round_length_values import Goals, Requests
 
 BLOCK = 15
 """Steps per block; with many more, long requests seem too expensive."""

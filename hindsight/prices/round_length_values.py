@@ -45,7 +45,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.compilation import inner, njit, step
-from hindsight.runtime.requests import Requests
 from instances.arrays import FloatArray, IntArray
 
 from .round_length_rounding import ROUNDING, tangent_error
@@ -66,6 +65,22 @@ its best duration at the largest beta, but at most LONGEST times its least durat
 
 GROUP = 40.0
 """Least time span of starts that share tangents, in units of d0, for a `Tables.spread` of 2."""
+
+
+class Requests(NamedTuple):
+    """Attributes of the requests, by position.
+
+    Attributes
+    ----------
+    arrival : float64 array, shape (n,)
+        Arrival times, in seconds.
+    prompt, output : int64 array, shape (n,)
+        Prompt and output lengths, in tokens.
+    """
+
+    arrival: FloatArray
+    prompt: IntArray
+    output: IntArray
 
 
 class Goals(NamedTuple):

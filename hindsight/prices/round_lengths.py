@@ -46,7 +46,6 @@ from fractions import Fraction
 import numpy as np
 
 from hindsight.runtime.clock import never, run_parts
-from hindsight.runtime.requests import Requests
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
@@ -56,7 +55,7 @@ from .machines import SecondsBound
 from .minorants import AffineMinorant, own_seconds
 from .round_length_rounding import lowered, refuse_late_arrivals, refuse_long_outputs
 from .round_length_tangents import Grid, Machine, Tables
-from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, request_values
+from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, request_values
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from hindsight.paths.refinement import Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.memory_use import available_bytes
+from hindsight.runtime.resources import available_bytes
 from instances import Instance, Schedule
 from instances.arrays import IntArray
 

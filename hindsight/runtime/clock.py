@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from instances.arrays import IntArray
-
-from .interruption import interruption
+from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
 """A solve that ends with at most so many seconds left counts as stopped by its time limit."""
@@ -77,7 +76,7 @@ class Clock:
         if self._should_stop is not None:
             yield
             return
-        with interruption() as self._should_stop:
+        with Interruption() as self._should_stop:
             yield
 
     def interrupt(self) -> None:
@@ -134,11 +133,9 @@ def run_parts(
     """
     tasks = [pool.submit(work, part) for part in parts]
     try:
-        for task in tasks:
-            while not task.done():
-                if should_stop():
-                    stop[0] = 1
-                wait([task], POLL_SECONDS)
+        while wait(tasks, POLL_SECONDS).not_done:
+            if should_stop():
+                stop[0] = 1
     except BaseException:
         stop[0] = 1
         raise

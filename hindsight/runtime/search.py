@@ -10,7 +10,7 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, as_time_limit
 
 from .clock import Clock
-from .cores import available_cores
+from .resources import available_cores
 
 
 def refuse(reason: str, **given: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hindsight.runtime.cores import available_cores
+from hindsight.runtime.resources import available_cores
 from online import experiment as experiments
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, Wide, fail

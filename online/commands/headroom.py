@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from hindsight.runtime.clock import Clock
-from hindsight.runtime.cores import available_cores
-from hindsight.runtime.interruption import interruption
+from hindsight.runtime.resources import available_cores
 from instances import read_log
 from instances.batch_time import preset_names
+from instances.ctrl_c import Interruption
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.traces.doubts import doubts
@@ -210,7 +210,7 @@ def headroom(  # noqa: PLR0913
         def tell(news: HeadroomProgress) -> None:
             update(100 * news.done // news.total, news.text)
 
-        with interruption(math.inf):
+        with Interruption(math.inf):
             found = measure_headroom(
                 workload.with_batch_time(time),
                 specs or None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import instances
-from hindsight.runtime.cores import available_cores
+from hindsight.runtime.resources import available_cores
 from instances.files import all_or_nothing, write_atomically
 from online.leaderboard import standings
 from online.leaderboard.scores import SEED, play, scores_csv

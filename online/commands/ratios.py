@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hindsight.outcomes.result import percent
-from hindsight.runtime.cores import available_cores
+from hindsight.runtime.resources import available_cores
 from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import preset_names
 from instances.errors import printable
@@ -145,10 +145,10 @@ def ratios(  # noqa: PLR0913
     adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
     notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
     default = SECONDS if demo else DEFAULT_SECONDS
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
 
     # However often it is pressed: what Ctrl-C has ended is saved.
-    with interruption(math.inf):
+    with Interruption(math.inf):
         with progress_bar(len(problems)) as update:
 
             def tell(news: ComparisonProgress) -> None:

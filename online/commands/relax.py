@@ -47,10 +47,10 @@ def relax(
     limit = limit_of(time_limit, math.inf if method == "lp" else DEFAULT_SECONDS)
     instance, limit, _ = read_in_time(parsed, limit)
     from hindsight.relaxation import relax_until
-    from hindsight.runtime.interruption import interruption
-    from hindsight.runtime.memory_use import resident_bytes
+    from hindsight.runtime.resources import resident_bytes
+    from instances.ctrl_c import Interruption
 
-    with interruption() as pressed, progress_bar(1, lines=True) as update:
+    with Interruption() as pressed, progress_bar(1, lines=True) as update:
         update(0, "start")
 
         def show(news: Progress) -> None:

@@ -128,7 +128,7 @@ def solve(  # noqa: PLR0913
         raise InvalidValueError(None, "--formulation", formulation, reason)
     instance, limit, reading = read_in_time(parsed, limit_of(time_limit))
     import hindsight
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
 
     if crosscheck:
         _refuse_large_crosscheck(instance)
@@ -146,7 +146,7 @@ def solve(  # noqa: PLR0913
         limit *= 1 - CERTIFICATE_SHARE
     start = _start(instance, objective, notes, is_named=parsed.kind == "library")
     # However often it is pressed: a search that Ctrl-C has ended is saved.
-    with interruption(math.inf), _shown_progress(instance, objective) as show:
+    with Interruption(math.inf), _shown_progress(instance, objective) as show:
         result = hindsight.solve(
             instance,
             limit,

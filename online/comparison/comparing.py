@@ -348,7 +348,7 @@ def compare_many(  # noqa: PLR0913
     InvalidValueError
         A policy cannot be sent to another process.
     """
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
 
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     specs = policy_specs(policies, deadlines=level is not None)
@@ -374,7 +374,7 @@ def compare_many(  # noqa: PLR0913
     todo = list(enumerate(problems))
     done: dict[int, list[Trial]] = {}
     # Nothing that workers do is broken off here; this process would be, by what it does itself.
-    with interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
+    with Interruption(2 if jobs == 1 else math.inf) as pressed, listener(progress) as told:
 
         def hear(job: Job, gap: float | None) -> None:
             if told is not None:

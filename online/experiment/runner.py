@@ -128,7 +128,7 @@ def run_experiment(
     KeyboardInterrupt
         Ctrl-C; what was finished is stored, and the message says how much that is.
     """
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
 
     plan = make_plan(experiment)
     in_workers = executor is None and jobs > 1
@@ -136,7 +136,7 @@ def run_experiment(
         Store(results) as store,
         listener(progress) as told,
         # Where this process only waits and stores, neither is broken off.
-        interruption(math.inf if in_workers else 1) as pressed,
+        Interruption(math.inf if in_workers else 1) as pressed,
         _performing(experiment, jobs, executor, pressed) as perform_all,
     ):
         run = _Run(plan, store, perform_all, told)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hindsight.runtime.clock import Clock, never
-from hindsight.runtime.interruption import interruption
 from instances import ServiceLevel, Workload
 from instances.arrays import IntArray
+from instances.ctrl_c import Interruption
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
 from online.comparison.ratios import Interval, rounded_down, rounded_up
@@ -318,7 +318,7 @@ def measure_headroom(  # noqa: PLR0913
         elif task.kind == ON_TIME:
             say(f"{task.name}: {ends[0]} to {ends[1]} of {len(whole.workload)}")
 
-    with interruption(math.inf if jobs > 1 else 2) as pressed:
+    with Interruption(math.inf if jobs > 1 else 2) as pressed:
         say(f"{current.label}, first requests")
         whole = _first_requests(whole, current, concurrency if made_up else None, pressed)
         tasks += _tasks(whole, [*chosen.values()], compared, error, [*ways.values()], everywhere)

@@ -136,7 +136,7 @@ def improve_records(
         What came of each attempt.
     """
     from hindsight.runtime.clock import Clock
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
 
     clock = Clock(as_number(seconds, None, "seconds", above=0))
     jobs = as_integer(jobs, None, "jobs", minimum=1)
@@ -144,7 +144,7 @@ def improve_records(
     begun, stopped = 0, False
     back: list[Gain | Failure] = []
     with (
-        interruption(math.inf) as pressed,
+        Interruption(math.inf) as pressed,
         WorkerPool[Attempt, "Found | None"](jobs, allowed_deaths=1) as pool,
     ):
         while pressed.presses < 2:

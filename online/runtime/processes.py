@@ -402,7 +402,7 @@ def _serve(connection: Connection, sources: Sequence[str], jobs: int) -> None:
     _parent = connection
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Here, as whoever starts workers need not load what they do.
-    from hindsight.runtime.memory_use import share_memory
+    from hindsight.runtime.resources import share_memory
 
     share_memory(jobs)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -12,8 +12,8 @@ import pytest
 
 import hindsight
 from hindsight.rounds import openings, solving
-from hindsight.runtime.interruption import interruption
 from instances import ctrl_c, generate
+from instances.ctrl_c import Interruption
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def press() -> None:
 
 
 def test_a_key_held_down_is_one_press() -> None:
-    with interruption() as pressed:
+    with Interruption() as pressed:
         assert not pressed()
         for _ in range(5):
             press()
@@ -44,20 +44,20 @@ def test_a_key_held_down_is_one_press() -> None:
 
 
 def test_a_second_press_raises(patient: None) -> None:
-    with interruption() as pressed:
+    with Interruption() as pressed:
         press()
         assert pressed()
         with pytest.raises(KeyboardInterrupt):
             press()
-    with interruption(math.inf) as pressed:
+    with Interruption(math.inf) as pressed:
         for _ in range(5):
             press()
         assert pressed.presses == 5
 
 
 def test_what_is_pressed_inside_is_told_outside(patient: None) -> None:
-    with interruption(math.inf) as outer:
-        with interruption() as inner:
+    with Interruption(math.inf) as outer:
+        with Interruption() as inner:
             press()
         assert inner()
         assert outer()
@@ -67,20 +67,20 @@ def test_what_is_pressed_inside_is_told_outside(patient: None) -> None:
 
 def test_what_is_pressed_before_a_computation_listens_ends_it() -> None:
     """While a command loads its solver, say: nobody else would ever hear of it."""
-    with interruption(math.inf):
+    with Interruption(math.inf):
         press()
         found = hindsight.solve(generate("arrival-model-1", 0, n=50), time_limit=60)
         assert found.stop_reason == "interrupted"
-        with interruption() as next_one:
+        with Interruption() as next_one:
             assert next_one()
 
 
 def test_a_press_that_was_heard_inside_does_not_end_what_comes_after() -> None:
-    with interruption(math.inf) as outer:
-        with interruption() as inner:
+    with Interruption(math.inf) as outer:
+        with Interruption() as inner:
             press()
             assert inner()
-        with interruption() as next_one:
+        with Interruption() as next_one:
             assert outer()
             assert not next_one()
 

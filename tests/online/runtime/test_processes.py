@@ -99,13 +99,13 @@ def test_closing_ends_what_is_being_done() -> None:
 
 WAITING = """
     import math
-    from hindsight.runtime.interruption import interruption
+    from instances.ctrl_c import Interruption
     from online.runtime.processes import WorkerPool
     from pool_tasks import tell_and_wait
 
     if __name__ == "__main__":
         with WorkerPool(2, hear=lambda task, pid: print("at work", flush=True)) as pool:
-            with interruption(math.inf) as pressed:
+            with Interruption(math.inf) as pressed:
                 for number in range(5):
                     pool.submit(tell_and_wait, number)
                 back, told = [], False

@@ -1,15 +1,14 @@
-"""Memory that there is, by files of a system that the tests write."""
+"""Memory that is available, by files of a system that the tests write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from hindsight.runtime import memory_use
-from hindsight.runtime.memory_use import available_bytes, share_memory
+from hindsight.runtime import resources
+from hindsight.runtime.resources import available_bytes, share_memory
 
 MEGABYTE = 2**20
 UNLIMITED = 2**63 - 4096
@@ -20,11 +19,11 @@ UNLIMITED = 2**63 - 4096
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Writes a control group; the machine has 64 MB left, and no other limits."""
     (tmp_path / "meminfo").write_text(f"MemTotal: 9 kB\nMemAvailable:  {64 * 1024} kB\n")
-    monkeypatch.setattr(memory_use, "MACHINE", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(memory_use, "MEMBERSHIP", str(tmp_path / "membership"))
-    monkeypatch.setattr(memory_use, "GROUPS", str(tmp_path / "groups"))
-    monkeypatch.setattr(memory_use, "resource", None)
-    monkeypatch.setattr(memory_use, "_sharers", 1)
+    monkeypatch.setattr(resources, "MACHINE", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(resources, "MEMBERSHIP", str(tmp_path / "membership"))
+    monkeypatch.setattr(resources, "GROUPS", str(tmp_path / "groups"))
+    monkeypatch.setattr(resources, "LIMITS", str(tmp_path / "limits"))
+    monkeypatch.setattr(resources, "_sharers", 1)
 
     def write(path: str, **files: object) -> None:
         folder = tmp_path / "groups" / path
@@ -84,17 +83,22 @@ def test_what_the_system_would_reclaim_is_not_taken(
     assert available_bytes() == 700
 
 
+@pytest.mark.usefixtures("group")
 def test_processes_share_all_but_their_address_space(
-    monkeypatch: pytest.MonkeyPatch, group: Callable[..., None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = 10 * MEGABYTE
-    system = SimpleNamespace(RLIMIT_AS=0, RLIM_INFINITY=-1, getrlimit=lambda _: (limit, limit))
-    monkeypatch.setattr(memory_use, "resource", system)
-    monkeypatch.setattr(memory_use, "_pages", lambda _: MEGABYTE)
+    def limit_address_space(limit: object) -> None:
+        lines = f"Max cpu time  unlimited\nMax address space  {limit}  unlimited  bytes\n"
+        (tmp_path / "limits").write_text(lines)
+
+    monkeypatch.setattr(resources, "_pages", lambda _: MEGABYTE)
+    limit_address_space("unlimited")
+    assert available_bytes() == 64 * MEGABYTE
+    limit_address_space(10 * MEGABYTE)
     assert available_bytes() == 9 * MEGABYTE
     share_memory(4)
     assert available_bytes() == 9 * MEGABYTE
     share_memory(16)
     assert available_bytes() == 4 * MEGABYTE
-    limit = 0
+    limit_address_space(0)
     assert available_bytes() == 0
