@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from .outcomes.errors import SolverError as SolverError
     from .outcomes.goals import OnTime as OnTime
     from .outcomes.goals import Tail as Tail
-    from .outcomes.relaxation import Relaxation as Relaxation
     from .outcomes.result import Bound as Bound
     from .outcomes.result import Progress as Progress
+    from .outcomes.result import Relaxation as Relaxation
     from .outcomes.result import Result as Result
     from .prices.volume import transportation_bound as transportation_bound
     from .relaxation import relax as relax
@@ -60,9 +60,8 @@ _NAMES = {
     "outcomes.goals": ("OnTime", "Tail"),
     "schedules.lists": ("best_list_schedule",),
     "outcomes.errors": ("ScheduleCheckError", "SolverError"),
-    "outcomes.relaxation": ("Relaxation",),
     "relaxation": ("relax",),
-    "outcomes.result": ("Bound", "Progress", "Result"),
+    "outcomes.result": ("Bound", "Progress", "Relaxation", "Result"),
     "sizing": ("fewest_replicas",),
     "solver": ("solve",),
     "testing": ("check_bound",),

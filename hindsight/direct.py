@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hindsight.outcomes.errors import ScheduleCheckError
 from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.interval import Interval
@@ -31,22 +29,22 @@ def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> 
     anneal : bool, default True
         Whether to improve list schedules in seconds by annealing; `hindsight.relax` does not.
     """
-    interval, source, goal = Interval(problem, search), problem.source, problem.goal
+    interval, goal = Interval(problem, search), problem.goal
     with search.clock.listening(), interval.kept_when_interrupted():
         if problem.in_seconds:
             seconds.close_in_seconds(interval, search, anneal=anneal)
         else:
             on_time.close_on_time(interval, search)
         interval.note_stop()
-    schedule: Any = interval.schedule if interval.has_schedule else None
-    is_served = len(interval.served) == len(source)
+    is_served = len(interval.served) == len(problem.source)
     if isinstance(goal, OnTime) and goal.late == "serve" and not is_served:
         if problem.in_seconds:
-            schedule = seconds.with_late(schedule, interval.served, source)
+            served: Any = seconds.with_late(interval.schedule, interval.served, problem.source)
         else:
-            schedule = on_time.with_late(interval)
-        interval.offer(schedule, np.arange(len(source)))
-        if not schedule.is_feasible:
-            raise ScheduleCheckError(f"a schedule is infeasible: {schedule.violations()[0]}")
+            served = on_time.with_late(interval)
+        interval.offer(served)
+        if not served.is_feasible:
+            raise ScheduleCheckError(f"a schedule is infeasible: {served.violations()[0]}")
+        interval.schedule = served
         interval.note_stop()
-    return interval.result(schedule=schedule)
+    return interval.result()

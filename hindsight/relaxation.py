@@ -16,8 +16,7 @@ from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.relaxation import Relaxation
-from hindsight.outcomes.result import Progress, Result
+from hindsight.outcomes.result import Progress, Relaxation, Result
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule

@@ -12,9 +12,9 @@ from instances.progress import shows_progress
 
 from .direct import solve_directly
 from .outcomes.goals import Goal, OnTime, Preemption, Tail
-from .outcomes.own_bounds import AnyBound, OwnBound
 from .outcomes.problem import Problem
 from .outcomes.result import Progress, Result
+from .rounds.own_bounds import AnyBound, OwnBound
 from .rounds.solving import checked_method, solve_in_rounds
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search, refuse

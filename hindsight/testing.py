@@ -16,8 +16,8 @@ from instances.problem.memory_rule import TOKENS
 from instances.validation import as_integer
 
 from .outcomes.goals import Goal, OnTime, Preemption, Tail
-from .outcomes.own_bounds import AnyBound, OwnBound
 from .outcomes.problem import Problem
+from .rounds.own_bounds import AnyBound, OwnBound
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
 """Ranges of prompt lengths, used in turn: a fault may occur only for empty or for long prompts."""
@@ -163,8 +163,6 @@ def check_bound(
     InvalidValueError, InvalidTypeError
         An argument is invalid, or ``bound`` is not a bound.
     """
-    from .rounds.solving import proved_value
-
     own = OwnBound.found(bound)
     if isinstance(goal, OnTime | Tail):
         raise InvalidValueError(None, "goal", goal, "is not one of latency, makespan")
@@ -184,8 +182,7 @@ def check_bound(
         problem = Problem.checked(case, goal, preemption)
         least = optimum(problem)
         try:
-            found = own.of(case)
-            claimed = found if isinstance(found, int) else proved_value(own, found, problem)
+            claimed, _ = own.of(problem)
         except (InvalidValueError, InvalidTypeError) as error:
             failing.append((case, str(error)))
             continue

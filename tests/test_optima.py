@@ -309,7 +309,7 @@ def seconds(seed: int) -> None:
         latencies = check_in_seconds(workload, time, found.schedule, keeps=own)
         assert found.upper_bound == sum(latencies)
         assert found.schedule.is_feasible
-        lower, upper = found.total_latency_interval
+        lower, upper = (Fraction(end) * len(workload) for end in found.mean_latency_interval)
         assert lower <= found.lower_bound <= found.upper_bound <= upper
         assert found.lower_bound == max(one.value for one in found.bounds.values())
         assert (found.status == "optimal") == (found.lower_bound == found.upper_bound)

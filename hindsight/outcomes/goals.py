@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-from instances import (
-    InvalidValueError,
-)
+from instances import InvalidValueError
 from instances.batch_time.exact import exact_seconds
 from instances.service_level import AnyLevel
 from instances.validation import as_fraction

@@ -48,6 +48,8 @@ class Interval:
     ----------
     source : Instance or Workload
         Requests and machines of the problem.
+    schedule : Any
+        Best schedule so far, of the class that the problem requires; None until there is one.
     bounds : dict[str, Bound]
         Largest lower bound of each name.
     phase : str
@@ -71,9 +73,9 @@ class Interval:
     """
 
     def __init__(self, problem: Problem, search: Search | None = None, offset: int = 0) -> None:
-        search = search or Search()
+        self._search = search or Search()
         self.problem, self.source, self.offset = problem, problem.source, offset
-        self.clock, self.callback, self.gap = search.clock, search.progress, search.gap
+        self.clock = self._search.clock
         self.bounds: dict[str, Bound] = {}
         self.phase, self.nodes, self.horizon = "heuristics", 0, 0
         self.stop_reason: StopReason = "stalled"
@@ -83,24 +85,13 @@ class Interval:
         self.served: IntArray = np.arange(len(self.source))
         self.log: list[Progress] = []
         self.lower_bound: Any = 0
-        self._schedule: Any = None
+        self.schedule: Any = None
         self._cost: int | float = math.inf
         self._exact: Fraction | None = None
         self._error: BaseException | None = None
         self._counts_late = problem.limits is not None
         if self._counts_late:
             self._cost, self.served = len(self.source), np.zeros(0, dtype=np.int64)
-
-    @property
-    def has_schedule(self) -> bool:
-        """Return whether a feasible schedule has been found."""
-        return self._schedule is not None
-
-    @property
-    def schedule(self) -> Any:
-        """Return the best schedule so far, of the class that the problem requires."""
-        assert self._schedule is not None
-        return self._schedule
 
     @property
     def upper_bound(self) -> Any:
@@ -128,10 +119,11 @@ class Interval:
     @property
     def is_close(self) -> bool:
         """Return whether the gap is at most the requested gap."""
-        if self.gap == 0 or not math.isfinite(self._cost):
+        gap = self._search.gap
+        if gap == 0 or not math.isfinite(self._cost):
             return False
         whole = len(self.source) if self._counts_late else self._cost + self.offset
-        return self._cost - float(self.lower_bound) <= self.gap * whole
+        return self._cost - float(self.lower_bound) <= gap * whole
 
     @property
     def _may_meet(self) -> bool:
@@ -139,7 +131,7 @@ class Interval:
         return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
 
     def apart(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> Interval:
-        """Return a second interval, for use in another thread.
+        """Return a new interval of the same problem, for a search in another thread.
 
         Parameters
         ----------
@@ -193,12 +185,12 @@ class Interval:
         if schedule.problem is not source and schedule.problem.digest != source.digest:
             raise ScheduleCheckError(f"a schedule belongs to another problem: {schedule.problem!r}")
         cost = self.problem.cost(schedule, served)
-        if cost >= self._cost and self._schedule is not None:
+        if cost >= self._cost and self.schedule is not None:
             return False
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a schedule is infeasible: {violations[0]}")
-        self._schedule, self._cost, self._exact = schedule, cost, None
+        self.schedule, self._cost, self._exact = schedule, cost, None
         self.served = np.arange(len(self.source)) if served is None else served
         self._check("the best schedule")
         return True
@@ -273,7 +265,7 @@ class Interval:
         try:
             yield
         except KeyboardInterrupt:
-            if self._schedule is None:
+            if self.schedule is None:
                 raise
             self.keep_error(KeyboardInterrupt())
         if isinstance(self._error, KeyboardInterrupt):
@@ -294,27 +286,24 @@ class Interval:
         # No latency of an optimal schedule exceeds the total latency of another schedule.
         return int(self.source.arrival_times.max()) + int(self.upper_bound)
 
-    def result(self, source: Any = None, schedule: Any = None, *, horizon: int = 0) -> Result:
+    def result(self, source: Any = None, *, horizon: int = 0) -> Result:
         """Return the result of the solve.
 
         Parameters
         ----------
-        source, schedule : default None
-            The original problem and its best schedule, if a modified problem was searched.
+        source : Instance or Workload or None, default None
+            The original problem, if a modified problem was searched; `schedule` is then one of it.
         horizon : int, default 0
             A round by which every optimal schedule of ``source`` completes; 0 if none is known.
         """
-        offset = self.offset
+        offset, known = self.offset, self.bounds.items()
         return Result(
             problem=self.source if source is None else source,
             goal=self.problem.goal,
             preemption=self.problem.preemption,
-            schedule=self._schedule if schedule is None else schedule,
+            schedule=self.schedule,
             cost=self.upper_bound + offset,
-            bounds={
-                name: bound._replace(value=bound.value + offset)
-                for name, bound in self.bounds.items()
-            },
+            bounds={name: one._replace(value=one.value + offset) for name, one in known},
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
             nodes=self.nodes,
@@ -327,22 +316,21 @@ class Interval:
 
     def _check(self, news: str) -> None:
         """Compare the bounds and report them to the callback; ``news`` names the new one."""
-        if self._schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
+        if self.schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
             raise ScheduleCheckError(
                 f"{news} contradicts another bound: no schedule costs less than "
                 f"{self.lower_bound}, and one costs {self.upper_bound}"
             )
         if self.is_close:
             self.clock.interrupt()
-        if self._schedule is None and not self._counts_late:
+        if self.schedule is None and not self._counts_late:
             return
         line = self._progress()
         self.log.append(line)
         # A callback that failed is not called again: its error is raised soon.
-        if self.callback is not None and self._error is None:
+        if self._error is None:
             try:
-                if self.callback(line) is True:
-                    self.clock.interrupt()
+                self._search.report(line)
             except BaseException as error:  # noqa: BLE001 (raised at the end of the solve)
                 self.keep_error(error)
 

@@ -67,10 +67,9 @@ class Problem:
             raise kind(None, "goal", goal, reason)
         in_seconds = isinstance(source, Workload)
         default: Preemption = "keep" if in_seconds else "never"
+        preemption = default if preemption is None else preemption
         if in_seconds and goal == "makespan":
             raise InvalidValueError(None, "goal", goal, "requires an Instance, in rounds")
-        if preemption is None:
-            return cls(source, goal, default)
         reason = ""
         if preemption not in get_args(Preemption):
             reason = f"is not one of {', '.join(get_args(Preemption))}"
@@ -121,9 +120,7 @@ class Problem:
     @property
     def kind(self) -> type:
         """Return the class of the problem's schedules."""
-        if self.source.replicas > 1:
-            return FleetSchedule
-        return self.part_kind
+        return FleetSchedule if self.source.replicas > 1 else self.part_kind
 
     @property
     def part_kind(self) -> type:
@@ -166,25 +163,18 @@ class Problem:
         InvalidTypeError, InvalidValueError
             It is not, or it keeps tokens though ``preemption="recompute"``.
         """
-        kinds: tuple[Any, ...] = (self.kind,)
-        parts = start.parts if isinstance(start, FleetSchedule) else ()
-        if self.kind is PreemptiveSchedule:
-            kinds = (Schedule, PreemptiveSchedule)
-        if not isinstance(start, kinds):
-            names = " or ".join(kind.__name__ for kind in kinds)
-            raise InvalidTypeError(None, "start", start, f"is not a {names}")
-        kinds = (self.part_kind,)
+        kinds = [self.part_kind]
         if self.part_kind is PreemptiveSchedule:
-            kinds = (Schedule, PreemptiveSchedule)
-        for part in parts:
-            if part is not None and not isinstance(part, kinds):
-                names = " or ".join(sorted(kind.__name__ for kind in kinds)[::-1])
-                raise InvalidTypeError(None, "start", part, f"is a part that is not a {names}")
-        if start.problem is not self.source and not (
-            self.source.matches(start.problem)
-            if self.in_seconds
-            else start.problem.digest == self.source.digest
-        ):
+            kinds = [Schedule, PreemptiveSchedule]
+        checks = [(start, [FleetSchedule] if self.source.replicas > 1 else kinds, "is not a")]
+        # A replica without requests has no part.
+        parts = [part for part in getattr(start, "parts", ()) if part is not None]
+        checks += [(part, kinds, "is a part that is not a") for part in parts]
+        for one, allowed, words in checks:
+            if not isinstance(one, tuple(allowed)):
+                names = " or ".join(kind.__name__ for kind in allowed)
+                raise InvalidTypeError(None, "start", one, f"{words} {names}")
+        if start.problem is not self.source and not self.source.matches(start.problem):
             other = "another workload or batch time" if self.in_seconds else "another instance"
             raise InvalidValueError(None, "start", start, f"belongs to {other}")
         violations = start.violations()

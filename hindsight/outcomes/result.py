@@ -1,4 +1,4 @@
-"""Result of a solve: lower and upper bound on an optimum, their proofs, and their display."""
+"""Results of a solve and of a relaxation: bounds on an optimum, their proofs, and their display."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from fractions import Fraction
 from typing import Any, Literal, NamedTuple, cast
 
 from instances import Instance, InvalidValueError, KnownBounds, Workload
+from instances.arrays import FloatArray
 from instances.html import figure_of
 
 from .goals import Goal, OnTime, Preemption, Tail
 
 Status = Literal["optimal", "feasible"]
 StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stalled"]
+RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
 
 MEMORY_PRICES, STATE_PRICES, PROGRAM = "memory prices", "state prices", "integer program"
 """Names of lower bounds that several methods prove."""
@@ -222,12 +224,6 @@ class Result:
         return self.lower_bound / count, self.upper_bound / count
 
     @property
-    def total_latency_interval(self) -> tuple[float, float]:
-        """Return bounds (lower, upper) on the least total latency, rounded outward."""
-        self._require_latency()
-        return rounded_down(self.lower_bound), -rounded_down(-self.upper_bound)
-
-    @property
     def mean_latency_interval(self) -> tuple[float, float]:
         """Return bounds (lower, upper) on the least mean latency, rounded outward."""
         self._require_latency()
@@ -296,6 +292,62 @@ class Result:
             raise InvalidValueError("result", field, value, reason)
 
 
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """Result of solving the linear relaxation, or the stronger one by configurations.
+
+    Attributes
+    ----------
+    instance : Instance
+        The instance that was relaxed.
+    objective : float
+        Value of the relaxation in floating point. For ``"lp"`` it is the value of HiGHS, else the
+        bound that ``prices`` prove, before rounding up.
+    certified_bound : int
+        Lower bound on the optimum, evaluated exactly from the dual prices.
+    expected_start_times : float64 array
+        Mean starts, sum_t t x[i,t] for request i, float64, shape (n,). Requests with equal
+        (a, s, o) have the same value.
+    prices : MemoryPrices or StatePrices
+        Exact dual prices, which prove the certified bound: per token and round, or state prices for
+        ``"states"``. They can be given to `hindsight.make_certificate`, or returned by a
+        user-defined bound (``bounds`` of `hindsight.solve`).
+    horizon : int
+        Last round of the relaxation.
+    runtime : float
+        Running time in seconds.
+    method : {"lp", "lagrangian", "states"}
+        HiGHS on the program of all starts, dual ascent in its memory prices, or dual ascent in
+        state prices.
+    iterations : int
+        Steps of the price ascent.
+    stop_reason : {"optimal", "tolerance", "time-limit", "interrupted", "stalled"}
+        Why the method ended; ``"optimal"`` for ``"lp"``.
+    """
+
+    instance: Instance
+    objective: float
+    certified_bound: int
+    expected_start_times: FloatArray
+    prices: Any
+    horizon: int
+    runtime: float
+    method: Literal["lp", "lagrangian", "states"] = "lp"
+    iterations: int = 0
+    stop_reason: RelaxationStop = "optimal"
+
+    def __repr__(self) -> str:
+        return (
+            f"Relaxation({self.instance!r}, objective={self.objective:.6g}, "
+            f"certified_bound={self.certified_bound}, {self.stop_reason})"
+        )
+
+    @property
+    def certified_waiting(self) -> int:
+        """Return a certified lower bound on the optimal waiting: latency less output lengths."""
+        return max(0, self.certified_bound - self.instance.total_output_length)
+
+
 def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> str:
     """Format an interval with its unit; its ends are rounded outward."""
     if isinstance(goal, OnTime):
@@ -305,13 +357,13 @@ def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: A
     if isinstance(goal, Tail):
         name = f"p{100 * goal.quantile:g} of {goal.of.replace('_', ' ')}"
         whole = not in_seconds and math.isfinite(upper)
-        ends = _ends(int(lower), int(upper)) if whole else f"[{_down(lower, 6)}, {_up(upper, 6)}]"
+        ends = _ends(int(lower), int(upper)) if whole else _decimals(lower, upper)
         return f"{name} {ends} {unit}"
     if goal == "makespan" or not in_seconds:
         name = "makespan" if goal == "makespan" else "total latency"
         return f"{name} {_ends(lower, upper)} {unit}"
     count = len(problem)
-    return f"mean latency [{_down(lower / count, 6)}, {_up(upper / count, 6)}] s"
+    return f"mean latency {_decimals(lower / count, upper / count)} s"
 
 
 def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> float:
@@ -336,12 +388,8 @@ def _ends(lower: int, upper: int) -> str:
     return str(upper) if lower == upper else f"[{lower}, {upper}]"
 
 
-def _down(value: Any, digits: int) -> str:
-    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
-
-
-def _up(value: Any, digits: int) -> str:
-    return f"{math.ceil(value * 10**digits) / 10**digits:.{digits}f}"
+def _decimals(lower: Any, upper: Any) -> str:
+    return f"[{math.floor(lower * 10**6) / 10**6:.6f}, {math.ceil(upper * 10**6) / 10**6:.6f}]"
 
 
 def rounded_down(value: Fraction) -> float:

@@ -21,8 +21,7 @@ from hindsight.exact.starts import StartSets, start_sets, useful_replicas
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.outcomes.relaxation import Relaxation
-from hindsight.outcomes.result import MEMORY_PRICES
+from hindsight.outcomes.result import MEMORY_PRICES, Relaxation
 from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search

@@ -109,7 +109,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     beside = restricted(moved.instance)
     starts = np.full(len(problem), -1, dtype=np.int64)
     assignment = np.zeros(len(problem), dtype=np.int64)
-    if interval.has_schedule:
+    if interval.schedule is not None:
         best, served = interval.schedule, interval.served
         starts[served] = best.start_times
         if isinstance(best, FleetSchedule):

@@ -35,8 +35,7 @@ from typing import Any
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.relaxation import Relaxation
-from hindsight.outcomes.result import STATE_PRICES
+from hindsight.outcomes.result import STATE_PRICES, Relaxation
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.states import StatePrices, exact_bound

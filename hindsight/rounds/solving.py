@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.own_bounds import OwnBound
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
@@ -34,6 +33,7 @@ from instances.validation import as_name
 
 from .large_memory import LargeMemory
 from .openings import LastBlock, open_latency, open_makespan
+from .own_bounds import OwnBound
 from .program import close_makespan
 from .small_memory import SmallMemory, refusal
 from .stops import Preemptive
@@ -110,10 +110,10 @@ def solve_in_rounds(
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
         # The search proved no larger bound than these prices.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
-    schedule: Any = moved.restore(interval.schedule)
+    interval.schedule = moved.restore(interval.schedule)
     if used is not given:
-        schedule = on_fleet(given, schedule)
-    return interval.result(given, schedule, horizon=interval.latest_completion + moved.latest)
+        interval.schedule = on_fleet(given, interval.schedule)
+    return interval.result(given, horizon=interval.latest_completion + moved.latest)
 
 
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
@@ -150,32 +150,15 @@ def _take_bounds(
     best: tuple[int, Proof] | None = None
     problem = interval.problem
     for bound in bounds:
-        value = bound.of(instance)
-        if isinstance(value, int):
+        value, prices = bound.of(replace(problem, source=instance))
+        if prices is None:
             interval.claim(value, bound.label)
             continue
-        proved = proved_value(bound, value, replace(problem, source=instance))
-        interval.prove(proved - interval.offset, bound.label)
-        is_own = (problem.preemption == "keep") in value.optima
-        if is_own and (best is None or proved > best[0]):
-            best = proved, value
+        interval.prove(value - interval.offset, bound.label)
+        is_own = (problem.preemption == "keep") in prices.optima
+        if is_own and (best is None or value > best[0]):
+            best = value, prices
     return best
-
-
-def proved_value(bound: OwnBound, prices: Proof, problem: Problem) -> int:
-    """Return the lower bound on the cost that the prices of a user-defined bound prove.
-
-    Raises
-    ------
-    InvalidValueError
-        The prices belong to another instance or goal.
-    """
-    from hindsight.certificates.writing import bound_of_prices
-
-    if problem.goal == "makespan":
-        raise InvalidValueError(bound.label, "value", prices, "are prices for total latency only")
-    preemptive = problem.preemption == "keep" or False not in prices.optima
-    return bound_of_prices(problem.source, prices, preemptive=preemptive)
 
 
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:

@@ -17,8 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from hindsight.outcomes.relaxation import Relaxation, RelaxationStop
-from hindsight.outcomes.result import Progress
+from hindsight.outcomes.result import Progress, Relaxation, RelaxationStop
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
 from hindsight.prices.tokens import (

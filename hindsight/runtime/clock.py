@@ -13,7 +13,7 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""A solve that ends with at most so many seconds left counts as stopped by its time limit."""
+"""Seconds left at the end of a solve up to which it counts as stopped by its time limit."""
 
 SLICE_SECONDS = 0.05
 """Target interval between two polls of the clock in long loops, in seconds."""
@@ -173,14 +173,12 @@ def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]
     StoppedEarlyError
         ``should_stop`` returned True.
     """
-    slices, done = Slices(), 0
-    asked = time.monotonic()
+    slices, done, asked = Slices(), 0, time.monotonic()
     while done < count:
         with slices.next(count - done) as length:
             yield slice(done, done + length)
         done += length
-        now = time.monotonic()
-        if done < count and now - asked >= SLICE_SECONDS:
+        if done < count and time.monotonic() - asked >= SLICE_SECONDS:
             if should_stop():
                 raise StoppedEarlyError
-            asked = now
+            asked = time.monotonic()

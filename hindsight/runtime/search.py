@@ -88,3 +88,8 @@ class Search:
         """Return options for a part of this search that begins now and stops with it, at gap 0."""
         clock = Clock(time_limit, self.clock.must_stop)
         return replace(self, clock=clock, start=None, progress=progress, gap=0.0)
+
+    def report(self, news: Any) -> None:
+        """Call ``progress``, if given, with a report; interrupt the search if it returns True."""
+        if self.progress is not None and self.progress(news) is True:
+            self.clock.interrupt()

@@ -15,12 +15,13 @@ A claim that exceeds the cost of a known schedule raises an error.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from hindsight.certificates.writing import bound_of_prices
+from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.user_modules import attribute_of, described, import_source
@@ -72,16 +73,19 @@ class OwnBound:
 
     @classmethod
     def all_of(cls, given: Any) -> tuple[OwnBound, ...]:
-        """Return the bounds given as one bound, several, or None for no bound."""
+        """Return the bounds given as one bound, several, or None for no bound.
+
+        Equal names are numbered, as results report bounds by name.
+        """
         if given is None:
             return ()
         several = isinstance(given, Iterable) and not isinstance(given, str)
         found = list(map(cls.found, given if several else [given]))
-        names = Counter[str]()
+        names = [one.name for one in found]
         for k, one in enumerate(found):
-            names[one.name] += 1
-            if names[one.name] > 1:
-                found[k] = replace(one, name=f"{one.name} ({names[one.name]})")
+            number = names[: k + 1].count(one.name)
+            if number > 1:
+                found[k] = replace(one, name=f"{one.name} ({number})")
         return tuple(found)
 
     @property
@@ -89,17 +93,24 @@ class OwnBound:
         """Return the name used in results and errors."""
         return f"bound {self.name!r}"
 
-    def of(self, instance: Instance) -> int | Proof:
-        """Return the bound of an instance: a number rounded up, or prices.
+    def of(self, problem: Problem) -> tuple[int, Proof | None]:
+        """Return a lower bound on the cost of a problem, and the prices that prove it.
+
+        Without prices it is only a claim, rounded up.
 
         Raises
         ------
         InvalidValueError
-            The function raised an error; the message names the line.
+            The function raised an error (the message names the line), or its prices belong to
+            another instance or goal.
         InvalidTypeError
             The function returned neither an exact number nor prices.
         """
-        value = described(lambda: self.function(instance), self.name, "bound")
-        if isinstance(value, Proof):
-            return value
-        return math.ceil(as_exact(value, self.label, "value"))
+        value = described(lambda: self.function(problem.source), self.name, "bound")
+        if not isinstance(value, Proof):
+            return math.ceil(as_exact(value, self.label, "value")), None
+        if problem.goal == "makespan":
+            reason = "are prices for total latency only"
+            raise InvalidValueError(self.label, "value", value, reason)
+        preemptive = problem.preemption == "keep" or False not in value.optima
+        return bound_of_prices(problem.source, value, preemptive=preemptive), value
