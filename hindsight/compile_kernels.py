@@ -38,7 +38,7 @@ def compile_kernels() -> None:
         return interval
 
     SmallMemory(opened(), Search()).run_each_part_once()
-    # The arrays grow only when more than 4,096 states of one epoch are kept.
+    # Arrays with room for one state must grow, which is a loop of its own.
     StateSearch(instance.columns, room=1).run()
     run_graphs_once(instance, opened().upper_bound)
     Improvement(opened()).run_each_part_once()

@@ -207,7 +207,10 @@ def check_bound(
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Draw instances of each kind in turn, few requests first; each takes milliseconds to solve."""
+    """Draw instances of seven kinds in turn (see `check_bound`), those with few requests first.
+
+    Each of them takes milliseconds to solve by enumeration.
+    """
     for place in range(number):
         rng, kind = np.random.default_rng([seed, place]), place % 7
         n = 1 + 4 * place // number
@@ -220,7 +223,9 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap
             arrivals[-1] = 30
-        if kind > 4:  # long ones first, next to which nothing fits: the optimum waits for the rest
+        # The first requests are long and leave no memory for others. The optimum delays them until
+        # the short requests, which arrive a round later, are complete.
+        if kind > 4:
             first = 1 if kind == 5 else max(1, n // 2)
             prompts += 6
             outputs[:first] = rng.integers(4, 7)

@@ -327,7 +327,7 @@ class Interval:
             return
         line = self._progress()
         self.log.append(line)
-        # A callback that failed is not called again: its error is raised soon.
+        # A callback that failed is not called again: its error is raised at the end of the solve.
         if self._error is None:
             try:
                 self._search.report(line)

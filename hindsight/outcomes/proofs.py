@@ -44,6 +44,7 @@ class Wanted(NamedTuple):
     scale: int | None = None
 
 
+# Requirements of a certificate on the optimum without preemption.
 PLAIN = Wanted()
 
 
@@ -74,8 +75,9 @@ class Proof(ABC):
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
         """Return the proof for the instance with its idle gaps put back.
 
-        Prices from the first arrival of a block on are shifted with the block. Rounds in a gap have
-        price 0, so the bound may become weaker and is evaluated again.
+        The requests between two gaps form a block. The prices from the first arrival of a block to
+        that of the next block are shifted by as many rounds as its requests. Rounds in a gap have
+        price 0. So the bound may become weaker, and is evaluated again.
 
         Parameters
         ----------

@@ -296,6 +296,8 @@ class Result:
 class Relaxation:
     """Result of solving the linear relaxation, or the stronger one by configurations.
 
+    A configuration is a multiset of requests that fit into memory at once.
+
     Attributes
     ----------
     instance : Instance
@@ -306,8 +308,8 @@ class Relaxation:
     certified_bound : int
         Lower bound on the optimum, evaluated exactly from the dual prices.
     expected_start_times : float64 array
-        Mean starts, sum_t t x[i,t] for request i, float64, shape (n,). Requests with equal
-        (a, s, o) have the same value.
+        Mean start of each request in rounds, shape (n,): sum_t t x[i,t], if the fraction x[i,t] of
+        request i starts in round t. It is equal for requests with equal arrival and lengths.
     prices : MemoryPrices or StatePrices
         Exact dual prices, which prove the certified bound: per token and round, or state prices for
         ``"states"``. They can be given to `hindsight.make_certificate`, or returned by a
@@ -385,10 +387,12 @@ def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> floa
 
 
 def _ends(lower: int, upper: int) -> str:
+    """Format an interval of integers, or the integer if both ends are equal."""
     return str(upper) if lower == upper else f"[{lower}, {upper}]"
 
 
 def _decimals(lower: Any, upper: Any) -> str:
+    """Format an interval with six decimals, rounded outward."""
     return f"[{math.floor(lower * 10**6) / 10**6:.6f}, {math.ceil(upper * 10**6) / 10**6:.6f}]"
 
 

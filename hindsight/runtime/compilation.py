@@ -154,8 +154,8 @@ class _Compilations(event.Listener):
     """Report each compilation, and pause the garbage collector meanwhile.
 
     The collector would take an eighth of the time and free almost nothing, as nearly all objects
-    are in use. A loop that is compiled for another loop counts as a part of that one. numba holds a
-    lock while it compiles, so only one thread at a time is here.
+    are in use. If a loop calls another loop, compiling both counts as one compilation. numba holds
+    a lock during a compilation, so only one thread at a time calls these methods.
 
     Attributes
     ----------
@@ -196,8 +196,8 @@ event.register("numba:compile", _compilations)  # type: ignore[no-untyped-call]
 def reported_compilations(callback: Callable[[str, float | None], object]) -> Iterator[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
-    It gets the full name of the loop, and at the end the seconds taken, at the start None. A loop
-    whose machine code is on disk is not compiled.
+    The callback gets the full name of the loop, and None at the start or the seconds taken at the
+    end. A loop whose machine code is on disk is not compiled.
     """
     _compilations.callbacks.append(callback)
     try:

@@ -7,18 +7,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-STATUS, LIMITS = "/proc/self/statm", "/proc/self/limits"
-MACHINE = "/proc/meminfo"
-MEMBERSHIP = "/proc/self/cgroup"
-GROUPS = "/sys/fs/cgroup"
+# Files about this process (memory in pages, limits) and about the machine (memory in kilobytes).
+STATUS, LIMITS, MACHINE = "/proc/self/statm", "/proc/self/limits", "/proc/meminfo"
 
+# The cgroups of this process, and the folder of all cgroups.
+MEMBERSHIP, GROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
+
+# Where cgroups keep their memory limits, by the name of the controller in `MEMBERSHIP`, which is
+# empty in version 2. The values are a folder, the file of the limit, the file of the memory in use,
+# and the row of the file memory.stat that counts the file pages the kernel may reclaim.
 CONTROLLERS = {
     "": ("", "max", "current", "inactive_file"),
     "memory": ("/memory", "limit_in_bytes", "usage_in_bytes", "total_inactive_file"),
 }
-"""Names in the file system of cgroups, by controller in `MEMBERSHIP` (none in version 2): folder,
-files of the memory limit and of the memory used, and line of the memory that may be reclaimed."""
 
+# Number of processes among which the available memory is divided.
 _sharers = 1
 
 
