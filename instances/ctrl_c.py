@@ -38,6 +38,7 @@ class Interruption:
         self._raises_from = raises_from
         self._last = -math.inf
         self._outer: Interruption | None = None
+        # Ctrl-C pressed in this block, but in none inside it.
         self._unheard = 0
         self._previous: Any = None
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 from instances.arrays import IntArray
@@ -73,10 +73,8 @@ class Clock:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Let Ctrl-C interrupt the ``with`` block, unless the clock polls ``should_stop``."""
-        if self._should_stop is not None:
-            yield
-            return
-        with Interruption() as self._should_stop:
+        stop = self._should_stop
+        with Interruption() if stop is None else nullcontext(stop) as self._should_stop:
             yield
 
     def interrupt(self) -> None:

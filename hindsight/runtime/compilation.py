@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, wraps
+from itertools import count
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -215,25 +217,20 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
 
     @wraps(function)
     def reporting(*arguments: Any, progress: Any = None, **options: Any) -> Result:
-        if progress is None:
-            return function(*arguments, **options)
-        latest: Any = None
-        count = 0
+        latest: deque[Any] = deque(maxlen=1)
+        numbers = count(1)
 
         def follow(news: Any) -> Any:
-            nonlocal latest
-            latest = news
+            latest.append(news)
             return progress(news)
 
         def report(name: str, seconds: float | None) -> None:
-            nonlocal count
-            count += seconds is None
-            if latest is not None:
-                phase = f"compiling loop {count} (once)" if seconds is None else latest.phase
-                progress(replace(latest, phase=phase))
+            changes = {"phase": f"compiling loop {next(numbers)} (once)"} if seconds is None else {}
+            for news in tuple(latest):
+                progress(replace(news, **changes))
 
         with reported_compilations(report):
-            return function(*arguments, progress=follow, **options)
+            return function(*arguments, progress=progress and follow, **options)
 
     return reporting
 
