@@ -87,18 +87,15 @@ def test_what_the_system_would_reclaim_is_not_taken(
 def test_processes_share_all_but_their_address_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def limit_address_space(limit: object) -> None:
-        lines = f"Max cpu time  unlimited\nMax address space  {limit}  unlimited  bytes\n"
-        (tmp_path / "limits").write_text(lines)
+    def limited_to(limit: object) -> int:
+        (tmp_path / "limits").write_text(f"Max files 9\nMax address space {limit} 9 bytes\n")
+        return available_bytes()
 
     monkeypatch.setattr(resources, "_pages", lambda _: MEGABYTE)
-    limit_address_space("unlimited")
-    assert available_bytes() == 64 * MEGABYTE
-    limit_address_space(10 * MEGABYTE)
-    assert available_bytes() == 9 * MEGABYTE
+    assert limited_to("unlimited") == 64 * MEGABYTE
+    assert limited_to(10 * MEGABYTE) == 9 * MEGABYTE
     share_memory(4)
     assert available_bytes() == 9 * MEGABYTE
     share_memory(16)
     assert available_bytes() == 4 * MEGABYTE
-    limit_address_space(0)
-    assert available_bytes() == 0
+    assert limited_to(0) == 0
