@@ -7,21 +7,28 @@ so a first solve may exceed a short time limit. To avoid that, run this once aft
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
 from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
 from .exact.states import StateSearch
-from .outcomes.goals import OnTime, Preemption
+from .exact.stops import PreemptiveSearch
+from .outcomes.goals import OnTime
 from .outcomes.interval import Interval
 from .outcomes.problem import Problem
+from .prices.ascent import Stage, ascend
+from .prices.stops import preemptive_price_bound, round_preemptive_prices, smooth_bound
 from .relaxation import relax
-from .rounds.graphs import run_graphs_once
+from .rounds.graphs import GraphSearch
 from .rounds.openings import open_latency
-from .rounds.small_memory import SmallMemory
-from .rounds.stops import Preemptive
 from .runtime import compilation
-from .runtime.search import Search
+from .runtime.clock import never
 from .schedules.improving import Improvement
+from .schedules.lists import one_after_another
+from .schedules.orders import OrderSearch, PreemptiveOrders
 from .solver import solve
 
 
@@ -30,20 +37,32 @@ def compile_kernels() -> None:
     compilation.PLAIN_SECONDS = 0.0
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
+    levels = instance.memory_limit + 1
 
-    def opened(preemption: Preemption = "never") -> Interval:
-        """Return the first bounds of the instance, which every method starts from."""
-        interval = Interval(Problem(instance, preemption=preemption))
-        open_latency(interval, None)
-        return interval
-
-    SmallMemory(opened(), Search()).run_each_part_once()
+    interval = Interval(Problem(instance))
+    open_latency(interval, None)
+    Improvement(interval).run_each_part_once()
+    OrderSearch(instance).run(1)
     # Arrays with room for one state must grow, which is a loop of its own.
     StateSearch(instance.columns, room=1).run()
-    run_graphs_once(instance, opened().upper_bound)
-    Improvement(opened()).run_each_part_once()
+    relax(instance, method="states")
     relax(instance, method="lagrangian", tolerance=1e-7)
-    Preemptive(opened("keep"), Search()).run_each_part_once()
+
+    # Path graphs, from a schedule and prices far from the optimum.
+    interval = Interval(Problem(instance))
+    interval.offer(one_after_another(instance))
+    prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
+    GraphSearch(interval, 1).run(prices, never)
+
+    # Preemption.
+    stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
+    dual = partial(smooth_bound, instance.columns)
+    table = ascend(dual, np.ones((20, levels)), (stage,))
+    by_state = round_preemptive_prices(table)
+    preemptive_price_bound(instance, by_state)
+    PreemptiveSearch(instance, by_state).run(100, 100, never)
+    PreemptiveOrders(instance, 0).anneal(100, 1.0, 0.3)
+
     solve(workload, progress=False)
     for problem in (instance, workload):
         solve(problem, goal=OnTime(ServiceLevel(latency=3.5)), progress=False)

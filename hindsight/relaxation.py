@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hindsight.direct import solve_directly
-from hindsight.exact.highs import LinearResult, solve_linear
+from hindsight.exact.highs import solve_linear
 from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
@@ -26,7 +26,7 @@ from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 from instances.validation import as_number
 
-from .prices.idle_gaps import compress
+from .prices.idle_gaps import CompressedInstance, compress
 from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
 from .prices.states import StatePrices, exact_bound
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
@@ -198,24 +198,18 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
     The optimum is the same with and without gaps. The prices then belong to the rounds of
     ``compress(instance).instance``.
     """
-    is_long = int(instance.arrival_times.max()) > LONGEST_AXIS
-    compressed = compress(instance) if is_long else None
+    moved = CompressedInstance(instance, instance, np.zeros(len(instance), np.int64))
+    if int(instance.arrival_times.max()) > LONGEST_AXIS:
+        moved = compress(instance)
     with search.clock.listening():
-        run = TokenRelaxation(
-            instance if compressed is None else compressed.instance,
-            tolerance=tolerance,
-            progress=search.progress,
-            clock=search.clock,
-        )
+        run = TokenRelaxation(moved.instance, tolerance, search)
         run.go_on()
         found = run.result()
-    if compressed is None:
-        return found
     return replace(
         found,
         instance=instance,
-        expected_start_times=found.expected_start_times + compressed.shifts,
-        horizon=found.horizon + int(compressed.shifts.max()),
+        expected_start_times=found.expected_start_times + moved.shifts,
+        horizon=found.horizon + moved.latest,
     )
 
 
@@ -242,12 +236,19 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
             raise SolverError(f"the linear program would have {count} {reason}")
         starts = all_starts(instance, rounds)
         program = Program(starts, relax=True, differences=True)
-        result = _solve(program, search)
-        assert result.values is not None
-        assert result.objective is not None
-        assert result.reduced_costs is not None
+        interior = len(program.epochs) >= INTERIOR_POINT_FROM
+        result = solve_linear(
+            program.linear,
+            time_limit=clock.limit_left(),
+            threads=search.threads,
+            method="ipm" if interior else "simplex",
+            should_stop=clock.must_stop,
+        )
+        values, objective, costs = result.values, result.objective, result.reduced_costs
+        if result.termination != "optimal" or values is None or objective is None or costs is None:
+            raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")
         # W_r <= M is a bound on a variable, so its price is a reduced cost.
-        prices = round_prices(-result.reduced_costs[-rounds:], instance)
+        prices = round_prices(-costs[-rounds:], instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound)
         if further <= rounds:
@@ -255,28 +256,13 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         rounds = max(further, rounds + rounds // 4)
     return Relaxation(
         instance=instance,
-        objective=result.objective,
+        objective=objective,
         certified_bound=bound.bound,
-        expected_start_times=program.mean_starts(result.values),
+        expected_start_times=program.mean_starts(values),
         prices=prices,
         horizon=rounds,
         runtime=clock.seconds(),
     )
-
-
-def _solve(program: Program, search: Search) -> LinearResult:
-    """Solve the linear program by HiGHS; raise an error without an optimal solution."""
-    interior = len(program.epochs) >= INTERIOR_POINT_FROM
-    result = solve_linear(
-        program.linear,
-        time_limit=search.clock.limit_left(),
-        threads=search.threads,
-        method="ipm" if interior else "simplex",
-        should_stop=search.clock.must_stop,
-    )
-    if result.termination != "optimal" or result.reduced_costs is None:
-        raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")
-    return result
 
 
 def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
@@ -305,12 +291,8 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
     instance.refuse_weights("is not 1: state prices count every request alike")
     limit = instance.memory_limit
     if limit > LARGEST_MEMORY_LIMIT:
-        raise InvalidValueError(
-            instance.name,
-            "memory_limit",
-            limit,
-            f"is above {LARGEST_MEMORY_LIMIT}: too large for tables; scale token counts down",
-        )
+        reason = f"is above {LARGEST_MEMORY_LIMIT}: too large for tables; scale token counts down"
+        raise InvalidValueError(instance.name, "memory_limit", limit, reason)
     makespan = best_list_schedule(instance).makespan
     if not fits(instance, makespan, LARGEST_STRENGTHENED):
         rounds = max(makespan, int(instance.arrival_times.max())) + 1
@@ -324,17 +306,8 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
                 ascent.improve(steps, must_stop=clock.must_stop)
             prices, capacities = ascent.integer_prices()
             bound, weights = exact_bound(prices, instance), ascent.start_weights()
-            ends = (
-                clock.seconds(),
-                "prices",
-                bound,
-                math.inf,
-                1.0,
-                steps,
-                f"at least {bound} rounds",
-            )
-            if search.progress is not None and search.progress(Progress(*ends)) is True:
-                clock.interrupt()
+            ends = bound, math.inf, 1.0, steps, f"at least {bound} rounds"
+            search.report(Progress(clock.seconds(), "prices", *ends))
     return Relaxation(
         instance=instance,
         objective=float(bound),

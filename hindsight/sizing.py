@@ -116,8 +116,7 @@ class _Bisection:
         return found
 
     def _follow(self, news: Progress) -> bool:
-        if self._search.progress is not None and self._search.progress(news) is True:
-            self._search.clock.interrupt()
+        self._search.report(news)
         return bool(news.lower_bound >= self._needed or news.upper_bound < self._needed)
 
     def _is_wide(self, low: float, high: float) -> bool:

@@ -11,27 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from hindsight.outcomes.interval import Interval
-from hindsight.paths.graph import (
-    PricedInstance,
-    Room,
-    TooLargeError,
-    coarsest_graph,
-    finer_graph,
-)
+from hindsight.paths.graph import PricedInstance, Room, TooLargeError
 from hindsight.paths.growth import LARGE, GraphGrowth
 from hindsight.paths.refinement import Refinement
-from hindsight.paths.relaxation import Climb, PathRelaxation
+from hindsight.paths.relaxation import Climb
 from hindsight.prices.states import PathPrices, StatePrices
-from hindsight.runtime.clock import Clock, never
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.resources import available_bytes
-from instances import Instance, Schedule
+from instances import Schedule
 from instances.arrays import IntArray
 
 BYTES_A_NODE = 80
-"""Bytes per graph node, measured on the largest graphs."""
+"""Bytes of memory per graph node, as measured on large graphs."""
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Most nodes of a graph, and the share of the available memory that the nodes may use."""
@@ -40,28 +32,29 @@ TABLE_BYTES = 400_000_000
 """Most bytes of the tables of anonymous states."""
 
 EXPECTED = 300_000.0, 0.05
-"""Expected nodes of a graph whose limit is the lower bound that the prices prove, and the logarithm
-of the factor by which the nodes grow with each further round of the limit."""
+"""Expected number of nodes of the first graph if its limit is the bound that prices prove, and the
+growth of the logarithm of this number per round by which the limit is higher."""
 
 CLIMB = Climb()
 """Settings of the price ascent on a graph."""
 
 FIRST_PART = 0.03
-"""Share of memory and time for the first graph, because its size cannot be predicted."""
+"""Share of the memory and of the time left for the first graph, whose size is unknown."""
 
 AT_ONCE = 0.7
-"""The first graph tests the upper bound directly if the bounds are closer than this share of the
-rounds that memory and time are predicted to allow."""
+"""The first graph has the highest useful limit if this exceeds the bound of the prices by at most
+this share of the rounds that memory and time are predicted to allow."""
 
 TIME_SHARE = 0.7
-"""Share of the time left that a graph is expected to use."""
+"""Share of the time left that a graph may take, as predicted."""
 
 SPARE_ROOM = 5.0
-"""Most nodes of a graph, relative to the expected number. A graph that needs more is abandoned, and
-the next limit is chosen with that in mind."""
+"""Most nodes of a graph, relative to the predicted number. A larger graph is not completed. Later
+predictions take that into account."""
 
 LEAST_STEPS = 32
-"""Each limit exceeds the lower bound by at least the first gap divided by this number."""
+"""Each limit exceeds the lower bound by at least the gap between the upper bound and the bound of
+the prices, divided by this number."""
 
 
 class GraphSearch:
@@ -79,7 +72,8 @@ class GraphSearch:
     growth : GraphGrowth
         Sizes of the graphs built so far.
     root_bound, proved : int
-        Largest lower bound proved before any request is tracked, and the largest proved in all.
+        Largest lower bound proved by graphs in which paths may still repeat or omit requests
+        (`hindsight.paths.refinement.PathOutcome`), and the largest lower bound of all graphs.
     """
 
     def __init__(self, interval: Interval, threads: int) -> None:
@@ -96,7 +90,7 @@ class GraphSearch:
         prices : tuple[int64 array, int64 array]
             State prices Q and capacities W of the single-machine relaxation in tokens.
         must_stop : Callable[[], bool]
-            Polled throughout. It may also take schedules that another thread found.
+            Polled throughout. It may also offer schedules of a second thread to the interval.
         """
         interval = self._interval
         room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
@@ -128,7 +122,7 @@ class GraphSearch:
     def _refine(
         self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
     ) -> bool:
-        """Refine graphs for a limit and record their size. Return whether they were completed."""
+        """Refine graphs for a limit; return False if memory or time did not suffice."""
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
@@ -152,21 +146,3 @@ class GraphSearch:
         elif not (outcome.is_whole or interval.is_proved):
             self.growth.learn_too_large(limit - root, room)
         return outcome.is_whole
-
-
-def run_graphs_once(instance: Instance, limit: int) -> None:
-    """Run a minimal graph search that calls every kernel, so that all are compiled.
-
-    All prices are 0, so the graphs contain every schedule within the limit on total latency.
-    """
-    levels, rounds = instance.memory_limit + 1, int(instance.arrival_times.max()) + 1
-    Q, W = np.zeros((rounds, levels, levels), np.int64), np.zeros(rounds, np.int64)
-    priced = PricedInstance(instance, Q, W, limit)
-    u, nobody = priced.first_prices, np.zeros(len(instance), np.bool_)
-    everybody = np.arange(len(instance))
-    coarsest, room = coarsest_graph(priced), Room(10_000, 100_000)
-    graph = finer_graph(priced, coarsest, nobody, everybody, u, room, never)
-    assert graph is not None
-    relaxation = PathRelaxation(priced, graph, ~nobody, u, 10_000, never)
-    relaxation.track([0])
-    relaxation.climb(Climb(3))

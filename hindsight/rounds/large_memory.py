@@ -3,67 +3,64 @@
 The relaxation (`hindsight.rounds.token_relaxation`) gives an exact lower bound and memory prices
 for one machine in tokens. The prices guide the search for schedules
 (`hindsight.schedules.improving`). If reduced costs leave few starts, HiGHS solves the integer
-program over these starts (`hindsight.rounds.program`). Meanwhile schedules are improved in HiGHS's
-callbacks or in a second thread. If its share of the time ends before the relaxation converges, the
-relaxation continues after some cycles of ruin and recreate.
+program over these starts (`hindsight.rounds.program`). Meanwhile schedules improve in a second
+thread or, if there is one thread, in the callbacks of HiGHS. If the time share of the relaxation
+ends before it converges, it continues after the search for schedules has stopped gaining.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 
 from hindsight.exact.program import Program
-from hindsight.exact.starts import StartSets, start_sets, useful_replicas
+from hindsight.exact.starts import start_sets, useful_replicas
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.result import MEMORY_PRICES, Relaxation
-from hindsight.runtime.beside import Beside
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import best_list_schedule
 from instances.arrays import FloatArray
 
+from .background import Background
 from .program import search_program, starts_left
 from .token_relaxation import TokenRelaxation
 
 RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.25
-"""Relative accuracy of the relaxation, and the share of the time left for each run of it."""
+"""Relative accuracy at which the relaxation ends, and the share of the time left for each part of
+it, after which schedules are searched for."""
 
 LARGE, LARGE_TOLERANCE = 500, 1e-3
-"""Requests above which the relaxation uses the second value as its accuracy. It also uses that
-accuracy if it only guides heuristics."""
+"""Number of requests above which the relaxation ends at this coarser relative accuracy. It also
+does if only heuristics use it."""
 
 LARGEST_BESIDE = 500_000
-"""Most non-zeros in the memory rows of a program that is solved during a search for schedules."""
+"""Most non-zeros in the memory rows of a program for which HiGHS runs next to heuristics."""
 
 MOST_PAIRS = 20_000
-"""Most starts, summed over the replicas of a fleet, for which the program is solved."""
+"""Most starts of a fleet, counted on each replica, for which the program is solved."""
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
-"""Share of the time for HiGHS if it shares one thread with the search for schedules, and the first
-seconds, which HiGHS has for itself: most programs that it solves at all are solved quickly."""
+"""Share of the time for HiGHS if it has one thread in common with the search for schedules, and the
+first seconds that HiGHS has alone: it solves most programs quickly or not at all."""
 
 BELOW_SHARE = 0.15
-"""Share of the time left for beam search on the single-machine relaxation. The order of its starts
-guides the search for schedules of the problem itself."""
+"""Share of the time left for beam search on the single-machine relaxation, if there are blocks or
+replicas. The requests are then placed in the order of the starts found."""
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
 """Shares of the time left for the program of the single-machine relaxation, and then for that of
 the problem itself, in blocks or on replicas."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""Cycles of a first search without beams, the largest share of the time left for these cycles, and
-the cycles of each phase that runs while the program is solved."""
+"""Cycles of the first search for schedules in blocks or on replicas, the largest share of the time
+left for them, and the cycles of each search next to HiGHS."""
 
 
-class LargeMemory:
-    """Solver by relaxation, heuristics and the integer program.
+def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
+    """Improve both bounds until they meet, the solve must stop, or no method improves them.
 
     Parameters
     ----------
@@ -74,93 +71,83 @@ class LargeMemory:
     method : {"auto", "mip", "beams"}
         With ``"mip"`` only HiGHS looks for schedules. ``"beams"`` does not use HiGHS.
     """
-
-    def __init__(self, interval: Interval, search: Search, method: str) -> None:
-        self._interval, self._search, self._method = interval, search, method
-        self._improvement = Improvement(interval, search.seed, search.cores)
-
-    def run(self) -> None:
-        """Run until the bounds meet, the solve must stop, or no method improves them any more."""
-        interval, improves = self._interval, self._method != "mip"
-        if improves:
-            first_schedules(self._improvement, interval)
-        relaxation: TokenRelaxation | None = None
-        while not interval.is_done():
-            relaxation = relaxation or token_relaxation(interval)
-            left = interval.clock.limit_left()
-            relaxed = relax_further(relaxation, interval, RELAXATION_SHARE)
-            is_last = relaxed.stop_reason != "time-limit"
-            if is_last and self._method != "beams" and not interval.is_done():
-                self._solve_programs(relaxed)
-            if improves:
-                follow(self._improvement, interval, relaxed)
-                self._improvement.run(patient=is_last and left is not None)
-            if is_last:
-                break
-        if improves:
+    relaxation, limited = None, interval.clock.limit_left() is not None
+    improvement = None if method == "mip" else Improvement(interval, search.seed, search.cores)
+    if improvement is not None:
+        first_schedules(improvement, interval)
+    while not interval.is_done():
+        relaxation = relaxation or token_relaxation(interval)
+        relaxed = relax_further(relaxation, interval, RELAXATION_SHARE)
+        is_last = relaxed.stop_reason != "time-limit"
+        if improvement is not None:
+            follow(improvement, interval, relaxed)
+        if is_last and method != "beams" and not interval.is_done():
+            _solve_programs(interval, search, relaxed, improvement)
+        if improvement is not None:
+            improvement.run(patient=is_last and limited)
             interval.note_stop()
+        if is_last:
+            break
 
-    def _solve_programs(self, relaxed: Relaxation) -> None:
-        """Solve the program of the single-machine relaxation, then that of the problem itself."""
-        interval, source = self._interval, self._interval.source
-        useful = starts_left(interval, relaxed.prices)
-        if useful is None:
-            interval.stop_reason = "size"
-            return
-        if self._method == "mip":
-            search_program(interval, self._search, start_sets(source, useful))
-            return
-        counts = np.array([len(own) for own in useful])
-        if counts @ source.output_lengths > LARGEST_BESIDE:
-            return
-        if not interval.problem.is_plain:
-            pooled = start_sets(interval.problem.below, useful)
-            with interval.clock.within(POOLED_SHARE * interval.clock.seconds_left()):
-                self._search_beside(pooled, relaxed, self._place)
+
+def _solve_programs(
+    interval: Interval, search: Search, relaxed: Relaxation, improvement: Improvement | None
+) -> None:
+    """Solve the program of the single-machine relaxation, then that of the problem itself.
+
+    Schedules improve at the same time. With ``improvement`` None, HiGHS solves only the program of
+    the problem itself, with all threads.
+    """
+    problem, source, clock = interval.problem, interval.source, interval.clock
+    useful = starts_left(interval, relaxed.prices)
+    if useful is None:
+        interval.stop_reason = "size"
+        return
+    if improvement is None:
+        search_program(interval, search, start_sets(source, useful))
+        return
+    if np.array([len(own) for own in useful]) @ source.output_lengths > LARGEST_BESIDE:
+        return
+    improvements = {interval: improvement}
+
+    def improve(own: Interval) -> None:
+        if own not in improvements:
+            improvements[own] = Improvement(own, search.seed)
+            improvements[own].follow(relaxed.expected_start_times, relaxed.prices)
+        improvements[own].run(CYCLES, patient=True)
+
+    def place(program: Program, values: FloatArray) -> None:
+        place_in_order(improvement, interval, program.starts(values).astype(np.float64))
+
+    shares = {"share": 1 - SEARCH_SHARE, "after": UNDISTURBED}
+    schedules = Background(interval, search.cores, improve, **shares)
+    with schedules.running():
+        if not problem.is_plain:
+            with clock.within(POOLED_SHARE * clock.seconds_left()):
+                pooled = start_sets(problem.below, useful)
+                search_program(interval, search, pooled, schedules.must_stop, place)
             useful = starts_left(interval, relaxed.prices) or useful
-        share = 1.0 if interval.problem.is_plain else OWN_SHARE
         replicas = useful_replicas(source)
         if replicas == 1 or sum(map(len, useful)) * replicas <= MOST_PAIRS:
-            with interval.clock.within(share * interval.clock.seconds_left()):
-                self._search_beside(start_sets(source, useful), relaxed)
-
-    def _place(self, program: Program, values: FloatArray) -> None:
-        """Place requests in the order of their starts in a solution on one machine."""
-        starts = program.starts(values).astype(np.float64)
-        place_in_order(self._improvement, self._interval, starts)
-
-    def _search_beside(
-        self, starts: StartSets, relaxed: Relaxation, take: Callable[..., object] | None = None
-    ) -> None:
-        """Run HiGHS, and improve schedules in its callbacks or in a second thread."""
-        interval, search = self._interval, self._search
-        if interval.is_done():
-            return
-        improver = partial(_improver, search.seed, relaxed)
-        if search.cores == 1:
-            improve = improver(interval)
-            must_stop = _taking_turns(interval, improve)
-            search_program(interval, search, starts, must_stop, take)
-            return
-        beside: Beside[Any] = Beside(partial(_improve, improver, interval), interval.offer)
-        with beside.running():
-            must_stop = partial(beside.take_then, interval.is_done)
-            search_program(interval, search, starts, must_stop, take)
+            share = 1.0 if problem.is_plain else OWN_SHARE
+            with clock.within(share * clock.seconds_left()):
+                search_program(interval, search, start_sets(source, useful), schedules.must_stop)
 
 
 def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
-    """Return the relaxation for one machine in tokens, which reports its bounds to ``interval``."""
+    """Return an unsolved relaxation for one machine in tokens; it proves bounds of ``interval``.
+
+    ``guides`` says that only heuristics will use it.
+    """
     is_large = guides or len(interval.source) > LARGE
-    return TokenRelaxation(
-        interval.problem.below,
-        tolerance=LARGE_TOLERANCE if is_large else RELAXATION_TOLERANCE,
-        progress=lambda line: interval.prove(line.lower_bound, MEMORY_PRICES),
-        clock=Clock(should_stop=interval.clock.must_stop),
-    )
+    tolerance = LARGE_TOLERANCE if is_large else RELAXATION_TOLERANCE
+    clock = Clock(should_stop=interval.clock.must_stop)
+    search = Search(clock, progress=lambda line: interval.prove(line.lower_bound, MEMORY_PRICES))
+    return TokenRelaxation(interval.problem.below, tolerance, search)
 
 
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
-    """Continue a relaxation for a share of the time left, and record its lower bound."""
+    """Continue a relaxation for a share of the time left; prove its bound and return its result."""
     interval.phase = "relaxation"
     left = interval.clock.limit_left()
     relaxation.clock.allow(None if left is None else share * left)
@@ -172,7 +159,7 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
 
 
 def first_schedules(improvement: Improvement, interval: Interval) -> None:
-    """Find first schedules: by beams for one machine in tokens, else by ruin and recreate."""
+    """Search before there is a relaxation: by beams in tokens on one machine, else by cycles."""
     if interval.problem.is_plain:
         improvement.run_first()
     else:
@@ -181,10 +168,10 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 
 
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
-    """Guide the search for schedules by a relaxation.
+    """Guide the search for schedules by a relaxation, and run beams.
 
-    Run beams at once. For blocks or replicas they run on the single-machine relaxation, and the
-    requests are placed in the order of the starts found there.
+    For blocks or replicas, beams build schedules of the single-machine relaxation. The requests are
+    then placed in the order of the starts in the best of these schedules.
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
@@ -202,45 +189,6 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
 
 
 def place_in_order(improvement: Improvement, interval: Interval, key: FloatArray) -> None:
-    """Place requests as early as they fit, by ascending sort key, shape (n,); offer the result."""
+    """Place requests by ascending key, shape (n,), each as early as it fits; offer the result."""
     if improvement.moves.place(np.argsort(key, kind="stable")):
         interval.offer(improvement.moves.schedule)
-
-
-def _taking_turns(interval: Interval, improve: Callable[[], object]) -> Callable[[], bool]:
-    """Return a stop callback for HiGHS that also improves schedules in its share of the time."""
-    clock, spent = interval.clock, 0.0
-    begun = clock.seconds() + UNDISTURBED
-
-    def must_stop() -> bool:
-        nonlocal spent
-        now = clock.seconds()
-        if spent < (1 - SEARCH_SHARE) * (now - begun) and not interval.is_done():
-            improve()
-            spent += clock.seconds() - now
-        return interval.is_done()
-
-    return must_stop
-
-
-def _improve(
-    improver: Callable[[Interval], Callable[[], object]],
-    interval: Interval,
-    found: Callable[[Any], object],
-    must_stop: Callable[[], bool],
-) -> None:
-    """Improve schedules in a second thread."""
-    apart = interval.apart(found, must_stop)
-    apart.offer(interval.schedule)
-    improve = improver(apart)
-    while not must_stop():
-        apart.offer(interval.schedule)
-        improve()
-
-
-def _improver(seed: int, relaxed: Relaxation, interval: Interval) -> Callable[[], object]:
-    """Run a first phase of improvement; return a function that runs the next phase."""
-    improvement = Improvement(interval, seed)
-    follow(improvement, interval, relaxed)
-    improvement.run(CYCLES)
-    return partial(improvement.run, CYCLES, patient=True)

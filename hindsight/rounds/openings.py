@@ -1,9 +1,9 @@
-"""First bounds in rounds: list schedules, and lower bounds computed without an LP solver."""
+"""Compute first bounds in rounds: list schedules, and lower bounds without an LP solver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -12,28 +12,21 @@ import numpy as np
 from hindsight.exact.horizon import THOROUGH_UP_TO, proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
-from hindsight.prices.idle_gaps import compress
+from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
+from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.lists import (
-    PRIORITIES,
-    best_list_schedule,
-    first_orders,
-    one_after_another,
-    prefix_schedule_within,
-    round_robin,
-)
 from hindsight.schedules.timetables import schedule_on
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
 FIRST_LIST_SECONDS = 5.0
-"""Seconds that the first list schedule of a large instance may take, even beyond the time limit."""
+"""Seconds for the first list schedule of a large instance; a shorter time limit is exceeded."""
 
 
 def in_source(schedule: Any, source: Instance) -> Any:
-    """Return the schedule with the same rounds for ``source``, which has the same outputs."""
+    """Return the schedule, with the same rounds, as one of an instance with equal outputs."""
     if schedule.problem is source:
         return schedule
     return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
@@ -42,13 +35,14 @@ def in_source(schedule: Any, source: Instance) -> Any:
 def open_latency(interval: Interval, start: Any) -> None:
     """Find first bounds on total latency, with or without preemption.
 
-    Mean busy times hold with preemption too. The bound (`hindsight.prices.volume`) relaxes a
-    schedule to one in which a round serves at most M units of volume, request i owning v_i = sum of
-    s_i + k, and adds to its sum of volume-weighted mean rounds what C_i exceeds the mean by.
-    Requests that are stopped still hold s_i + k in the round of their k-th token and at most M
-    together, so the first part covers them. And C_i less the volume-weighted mean of
-    r_1 < ... < r_o = C_i is least where every round is as late as it can be, r_k = C_i - o_i + k:
-    the rounds without preemption, whose excess the bound adds.
+    The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. It is a sum of
+    two parts. The first part is the least sum of the volume-weighted mean rounds, if a round serves
+    at most M units of volume and request i has the volume v_i = sum_k (s_i + k). A request that is
+    stopped still holds s_i + k in the round of its k-th token, and all requests hold at most M
+    together. So the first part bounds preemptive schedules too. The second part is the sum of the
+    differences between the completion C_i and the mean round, without preemption. The difference
+    for rounds r_1 < ... < r_o = C_i is least if every round is as late as possible,
+    r_k = C_i - o_i + k. These are the rounds without preemption. []
 
     Parameters
     ----------
@@ -59,7 +53,7 @@ def open_latency(interval: Interval, start: Any) -> None:
     """
     source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
     is_large, is_fleet = len(source) > THOROUGH_UP_TO, source.replicas > 1
-    placed = _fleet_schedules(interval, first_orders(source)) if is_fleet else iter(())
+    placed = _fleet_schedules(interval, lists.first_orders(source)) if is_fleet else iter(())
     if start is not None:
         interval.offer(start)
     if is_large or interval.problem.preemption == "keep":
@@ -68,7 +62,7 @@ def open_latency(interval: Interval, start: Any) -> None:
                 interval.offer(schedule)
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # If the time is up, no further list schedule is started.
+    # If the time is up, a large instance gets no further list schedule.
     if not (is_large and stop()) and not interval.is_proved:
         if is_fleet:
             for schedule in placed:
@@ -86,18 +80,19 @@ def open_latency(interval: Interval, start: Any) -> None:
 
 
 def _quick_schedule(interval: Interval) -> Any:
-    """Return one schedule of one machine, in seconds even for millions of requests.
+    """Return a list schedule of one machine, shortest output first.
 
-    Beyond the time limit, list scheduling stops after `FIRST_LIST_SECONDS`.
+    If the time limit and `FIRST_LIST_SECONDS` have passed before it is complete, the schedule that
+    runs requests one after another is returned instead.
     """
     source = interval.source
-    order = PRIORITIES["output_length"]
-    found = prefix_schedule_within(restricted(source), order, _patient(interval))
-    return one_after_another(source) if found is None else in_source(found, source)
+    order = lists.PRIORITIES["output_length"]
+    found = lists.prefix_schedule_within(restricted(source), order, _patient(interval))
+    return lists.one_after_another(source) if found is None else in_source(found, source)
 
 
 def _patient(interval: Interval) -> Callable[[], bool]:
-    """Return a stop criterion of the first list schedule, see `FIRST_LIST_SECONDS`."""
+    """Return a stop callback that waits for both the time limit and `FIRST_LIST_SECONDS`."""
     clock = interval.clock
     last = clock.seconds() + FIRST_LIST_SECONDS
 
@@ -110,7 +105,7 @@ def _patient(interval: Interval) -> Callable[[], bool]:
 def _offer_lists(interval: Interval) -> None:
     """Offer list schedules of one machine to the interval."""
     source = interval.source
-    best = best_list_schedule(
+    best = lists.best_list_schedule(
         restricted(source),
         thorough=len(source) <= THOROUGH_UP_TO,
         should_stop=interval.clock.must_stop,
@@ -120,12 +115,12 @@ def _offer_lists(interval: Interval) -> None:
 
 
 def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield schedules of a fleet: requests dealt out in turn, then placed in each order.
+    """Yield schedules of a fleet: round robin, then one for each order of placing the requests.
 
-    Once the time is up, only the first order is placed, for `FIRST_LIST_SECONDS` at most.
+    If the time is up, only the first order is tried, for at most `FIRST_LIST_SECONDS`.
     """
     source, until = interval.source, _patient(interval)
-    yield round_robin(source)
+    yield lists.round_robin(source)
     for order in orders:
         placing = RuinAndRecreate(source)
         if placing.place(order, until):
@@ -135,69 +130,61 @@ def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator
 
 @dataclass(frozen=True, eq=False)
 class LastBlock:
-    """The requests after the last idle gap, moved to round 0: they determine the makespan.
+    """The requests that arrive after the last idle gap; they alone determine the least makespan.
 
-    Requests that arrive before the gap can be complete before its end
-    (`hindsight.prices.idle_gaps`). So the least makespan is that of the last block alone, plus
-    `offset`.
+    All other requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the
+    least makespan is that of these requests, moved to round 0, plus the rounds of the move.
 
     Attributes
     ----------
     original : Instance
         The whole instance.
-    instance : Instance
-        The instance with the requests of the last block only.
-    offset : int
-        Rounds by which the block was moved towards 0.
+    part : CompressedInstance
+        The instance of these requests, and the same instance moved to round 0.
+    last : int64 array
+        Positions of these requests in the whole instance.
     """
 
     original: Instance
-    instance: Instance
-    offset: int
+    part: CompressedInstance
     last: IntArray
-    earlier: IntArray
 
     @classmethod
     def of(cls, original: Instance) -> LastBlock:
-        """Return the last block of an instance."""
+        """Find the last block, the requests after the last gap, of an instance."""
         shifts = compress(original).shifts
-        is_last = shifts == shifts.max()
-        last, earlier = np.flatnonzero(is_last), np.flatnonzero(~is_last)
-        offset = int(original.arrival_times[last].min())
-        requests = [
-            replace(original[k], arrival_time=original[k].arrival_time - offset)
-            for k in last.tolist()
-        ]
-        part = original.of(last)
-        moved = part.replaced(requests=requests) if offset or len(earlier) else original
-        return cls(original, moved, offset, last, earlier)
+        last = np.flatnonzero(shifts == shifts.max())
+        return cls(original, compress(original.of(last)), last)
+
+    @property
+    def instance(self) -> Instance:
+        """Return the instance of the last block alone, moved to round 0."""
+        return self.part.instance
 
     def moved(self, start: Any) -> Any:
-        """Return the last block's part of a schedule of the whole instance."""
-        starts = start.start_times[self.last] - self.offset
+        """Return the part of a schedule of the whole instance that belongs to the last block."""
+        starts = start.start_times[self.last] - self.latest
         return schedule_on(self.instance, _machines(start)[self.last], starts)
 
     def restore(self, schedule: Any) -> Any:
         """Return a schedule of all requests from a schedule of the last block.
 
-        Earlier requests run one after another on each machine. They are complete before the last
-        block, because no machine idles while a request waits.
+        All earlier requests run one after another on the first machine. They are complete before
+        the last block begins, because the machine does not idle while one of them waits.
         """
-        if self.instance is self.original:
-            return schedule
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
-        starts[self.last] = schedule.start_times + self.offset
+        earlier = np.setdiff1d(np.arange(len(starts)), self.last)
+        if len(earlier):
+            before = self.original.of(earlier).with_replicas(1)
+            starts[earlier] = lists.one_after_another(before).start_times
+        starts[self.last] = schedule.start_times + self.latest
         machines[self.last] = _machines(schedule)
-        if len(self.earlier):
-            before = self.original.of(self.earlier)
-            dealt = round_robin(before) if before.replicas > 1 else one_after_another(before)
-            starts[self.earlier], machines[self.earlier] = dealt.start_times, _machines(dealt)
         return schedule_on(self.original, machines, starts)
 
     @property
     def latest(self) -> int:
         """Return the number of rounds by which the block was moved."""
-        return self.offset
+        return self.part.latest
 
 
 def _machines(schedule: Any) -> IntArray:
@@ -209,7 +196,7 @@ LARGE_FIRST = (
     lambda request: -request.output_length,
     lambda request: -request.peak_memory,
 )
-"""Priorities: longest output first, and largest peak memory first."""
+"""Priorities of list schedules for the makespan: longest output or largest peak memory first."""
 
 
 def open_makespan(interval: Interval, start: Any) -> None:
@@ -225,27 +212,26 @@ def open_makespan(interval: Interval, start: Any) -> None:
 
 
 def _makespan_schedules(interval: Interval) -> Iterator[Any]:
-    """Yield list schedules one by one, also with the longest and the largest requests first.
+    """Yield list schedules, at first those by `LARGE_FIRST`, until the time is up.
 
-    At least one schedule is yielded even if the time is up. For many requests, that schedule then
-    runs them one after another.
+    At least one schedule is yielded. If there is no time for a list schedule of many requests, they
+    run one after another.
     """
     source, stop = interval.source, interval.clock.must_stop
     above, is_thorough = restricted(source), len(source) <= THOROUGH_UP_TO
     if source.replicas > 1:
         keys = (source.output_lengths, source.peak_memories)
-        first, *others = first_orders(source)
+        first, *others = lists.first_orders(source)
         large = [np.argsort(-key, kind="stable") for key in keys]
         yield from _fleet_schedules(interval, [first, *large, *others])
         return
-    is_first = True
+    until = None if is_thorough else stop
     for skip in (True, False) if is_thorough else (False,):
-        for priority in (*LARGE_FIRST, *PRIORITIES.values()):
-            until = None if is_first and is_thorough else stop
-            schedule = prefix_schedule_within(above, priority, until, skip=skip)
+        for priority in (*LARGE_FIRST, *lists.PRIORITIES.values()):
+            schedule = lists.prefix_schedule_within(above, priority, until, skip=skip)
+            if schedule is None and interval.schedule is None:
+                yield lists.one_after_another(source)
             if schedule is None:
-                if is_first:
-                    yield one_after_another(source)
                 return
-            is_first = False
+            until = stop
             yield in_source(schedule, source)

@@ -1,11 +1,11 @@
-"""The integer program in HiGHS, over the starts that reduced-cost fixing leaves.
+"""Solve the integer program in HiGHS, over the starts that reduced-cost fixing leaves.
 
 The variables of `hindsight.exact.program` count the requests of each class that start in each
 round, on a machine or on every replica, in tokens or in blocks. The prices of its relaxation
-(`hindsight.rounds.token_relaxation`) exclude starts. If the priced cost of a start exceeds the
-request's cheapest start by more than the gap, then every schedule with this start is worse than the
-incumbent, in the single-machine relaxation and so also on the given machines. HiGHS computes its
-bounds in floating point, so they are not certified.
+(`hindsight.rounds.token_relaxation`) exclude starts. If the priced cost of a start exceeds that of
+the request's cheapest start by more than the gap, then every schedule with this start is worse than
+the best known schedule. This holds for the single-machine relaxation, and so for the problem
+itself. HiGHS computes its bounds in floating point, so they are not certified.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Most non-zeros in the memory rows of a program: per second left, and in all. HiGHS gains nothing
-on larger programs."""
+"""Most non-zeros in the memory rows of a program, per second left and in all. Larger programs are
+not built, because HiGHS gains nothing on them."""
 
 LONGEST_SEARCH = 900.0
-"""Most seconds of HiGHS if another search runs too: the size of its search tree is not limited."""
+"""Most seconds of HiGHS next to a search for schedules. This also limits the memory it uses."""
 
 LARGEST_PROBE = 2_000_000
-"""Most starts within a tested makespan for which a program is built."""
+"""Most starts of a program that decides whether a makespan is possible."""
 
 Take = Callable[[Program, FloatArray], object]
-"""Callback with the program and the variable values of a solution."""
+"""Callback for a solution: it gets the program and the values of its variables."""
 
 
 def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | None:
-    """List the starts that memory prices leave for schedules as good as the incumbent.
+    """List the starts of all schedules that are at least as good as the best known one.
+
+    Memory prices exclude the others.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
     Returns
     -------
     list[int64 array] or None
-        The starts of each request; None if there are too many requests and rounds.
+        The starts of each request; None if requests x rounds are too many to list.
     """
     below = interval.problem.below
     latest = interval.horizon or int(below.arrival_times.max() + below.output_lengths.sum())
@@ -70,7 +72,7 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
 def starts_left_by_states(
     interval: Interval, prices: tuple[IntArray, IntArray], starts: list[IntArray]
 ) -> list[IntArray]:
-    """Return the starts that state prices leave for schedules as good as the incumbent.
+    """Exclude starts by state prices; schedules as good as the best known one keep theirs.
 
     Parameters
     ----------
@@ -79,12 +81,12 @@ def starts_left_by_states(
     prices : tuple[int64 array, int64 array]
         State prices Q of a replica, in tokens, and capacities W.
     starts : list[int64 array]
-        Starts of each request from which to choose.
+        Starts of each request, from which some are excluded.
     """
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # After the last price only latency grows.
+    # After the last price, later starts cost more latency and nothing else.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)
@@ -103,7 +105,7 @@ def search_program(
     take: Take | None = None,
     base: int = 0,
 ) -> None:
-    """Solve the program over ``starts``, warm-started from the incumbent; report to ``interval``.
+    """Solve the program over ``starts`` by HiGHS, and improve both bounds of ``interval``.
 
     ``starts`` must contain the starts of every schedule better than the incumbent. So the lower
     bound of the program, capped at the upper bound, is a lower bound on the optimum. A program that
@@ -116,13 +118,15 @@ def search_program(
     search : Search
         Options of the solve.
     starts : StartSets
-        Allowed starts of each class of requests.
+        Allowed starts of each request.
     must_stop : Callable[[], bool] or None, default None
-        Polled instead of the solve's clock; HiGHS then has one thread and `LONGEST_SEARCH`.
+        Polled instead of the clock if a search for schedules runs too. HiGHS then has one thread,
+        and at most `LONGEST_SEARCH` seconds.
     take : Take or None, default None
-        Called with each better solution. None offers its schedule to ``interval``.
+        Called with each better solution of the program of another problem. With None, the program
+        starts from the best schedule, and its solutions are offered to ``interval``.
     base : int, default 0
-        Constant cost that the program leaves out.
+        Constant to add to the cost of the program.
 
     Raises
     ------
@@ -130,11 +134,7 @@ def search_program(
         HiGHS failed, or contradicts the best schedule.
     """
     clock = interval.clock
-    most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * clock.seconds_left())
-    if max(starts.memory_entries, starts.optional * starts.horizon) > most:
-        interval.stop_reason = "size"
-        return
-    if interval.is_done():
+    if _is_too_large(interval, starts) or interval.is_done():
         return
     program, interval.phase = Program(starts), "search"
     is_own = take is None
@@ -145,12 +145,12 @@ def search_program(
         if found.values is not None:
             use(program, found.values)
         if found.bound is not None:
-            # Schedules no better than the incumbent may be missing from the program.
+            # The program may lack schedules that are not better than the best known one.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
     def kept(part: Callable[..., Any]) -> Callable[..., Any]:
-        # An exception must not pass through HiGHS: store it and stop the search.
+        # An exception must not pass through HiGHS, so it is stored and HiGHS is stopped.
         def run(*given: Any) -> Any:
             try:
                 return part(*given)
@@ -183,13 +183,13 @@ def search_program(
 
 
 def close_makespan(interval: Interval, search: Search) -> None:
-    """Close the gap of the least makespan, as far as time and size allow.
+    """Find the least makespan by bisection, as far as time and size allow.
 
-    A schedule completes by round T iff the integer program restricted to starts that complete by T
-    is feasible; so bisection over T needs no objective ([W25] Theorem EC.2), and each answer moves
-    one of the two bounds. The lower bound is tested first, because it is often attained; then the
-    middle. `build_model(..., goal="makespan")` builds the program whose objective is the makespan.
-    The bound of its relaxation is very weak.
+    Some schedule completes by round T if and only if the integer program over the starts that
+    complete by T is feasible ([W25] Theorem EC.2). So each answer of HiGHS improves one of the two
+    bounds, and no objective is needed. The lower bound is tested first, because it is often the
+    optimum. A program whose objective is the makespan (``build_model(..., goal="makespan")``) would
+    have a very weak relaxation.
 
     Raises
     ------
@@ -202,33 +202,33 @@ def close_makespan(interval: Interval, search: Search) -> None:
             interval.stop_reason = "size"
             return
         starts = all_starts(interval.source, probed)
-        most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
-        if starts.memory_entries > most:
-            interval.stop_reason = "size"
+        if _is_too_large(interval, starts):
             return
-        if not _probe(interval, search, starts):
+        program = Program(starts)
+        # Any feasible point suffices.
+        linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
+        result = solve_linear(
+            linear,
+            time_limit=interval.clock.limit_left(),
+            threads=search.threads,
+            seed=search.seed,
+            should_stop=interval.clock.must_stop,
+        )
+        interval.nodes += result.nodes
+        if result.values is not None:
+            interval.offer(program.schedule(result.values))
+        elif result.termination == "infeasible":
+            interval.prove(probed + 1, PROGRAM, certified=False)
+        else:
             interval.note_stop()
             return
         probed = (interval.lower_bound + interval.upper_bound - 1) // 2
 
 
-def _probe(interval: Interval, search: Search, starts: StartSets) -> bool:
-    """Look for a schedule within the rounds of ``starts`` by HiGHS; return False if undecided."""
-    program = Program(starts)
-    # Any feasible point suffices.
-    linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
-    result = solve_linear(
-        linear,
-        time_limit=interval.clock.limit_left(),
-        threads=search.threads,
-        seed=search.seed,
-        should_stop=interval.clock.must_stop,
-    )
-    interval.nodes += result.nodes
-    if result.values is not None:
-        interval.offer(program.schedule(result.values))
-        return True
-    if result.termination == "infeasible":
-        interval.prove(starts.rounds + 1, PROGRAM, certified=False)
-        return True
-    return False
+def _is_too_large(interval: Interval, starts: StartSets) -> bool:
+    """Return whether a program is too large for the time left; if so, set the stop reason."""
+    most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
+    is_too_large = max(starts.memory_entries, starts.optional * starts.horizon) > most
+    if is_too_large:
+        interval.stop_reason = "size"
+    return bool(is_too_large)

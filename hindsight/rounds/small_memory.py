@@ -11,26 +11,22 @@ Then it searches exactly, by up to three methods:
 * the integer program (`hindsight.rounds.program`), in blocks or on replicas, if reduced costs
   leave few starts.
 
-The prices are those of the problem in tokens, with its replicas. The requests that run on a replica
-form a configuration that fits into its memory, so K replicas pay at most K times the price of the
-heaviest configuration.
+State prices are computed for the problem with its memory counted in tokens. The requests that run
+together on a replica form a configuration that fits into its memory. So the requests on K replicas
+pay at most K times the price of the most expensive configuration.
 
-For one machine in tokens, schedules come from annealed orders (`hindsight.schedules.orders`), and
-unless there are few requests also from ruin and recreate (`hindsight.schedules.improving`). For all
-other problems they come from ruin and recreate. Work is counted in moves, steps and states, not in
-seconds, so a solve that ends with a proof takes the same course on every computer. There are two
-exceptions. Ruin and recreate gets a share of the time. With two threads and more than a few
-requests, one thread improves schedules all the time, while the other improves prices and searches
-exactly. Then the course depends on the computer, but every bound is still proved.
+For one machine in tokens, schedules come from annealed orders (`hindsight.schedules.orders`). With
+more than a few requests, and for all other problems, they also come from ruin and recreate
+(`hindsight.schedules.improving`). Annealing, price ascents and exact searches count moves, steps
+and states, not seconds. So a solve with these alone repeats the same steps on every computer.
+Ruin and recreate has a share of the time, and with two threads schedules of more than a few
+requests improve in the second one. Then the steps depend on the computer. All bounds are proved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from collections.abc import Callable
 
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
@@ -39,8 +35,6 @@ from hindsight.outcomes.result import STATE_PRICES, Relaxation
 from hindsight.prices.starts import request_classes
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.states import StatePrices, exact_bound
-from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import never
 from hindsight.runtime.search import Search
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.orders import OrderSearch
@@ -48,65 +42,67 @@ from instances import Instance, Schedule
 from instances.arrays import IntArray
 from instances.problem.memory_translation import relaxed
 
+from .background import Background
 from .graphs import GraphSearch
 from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, token_relaxation
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Annealing moves in the first phase, and moves between two polls of the clock."""
+"""Annealing moves of the first phase, and annealing moves between two polls of the clock."""
 
-RUIN_SHARES, OTHER_SHARES = (0.05, 0.25), (0.4, 0.5)
-"""Shares of the time for ruin and recreate: in the only thread, where prices and exact search pause
-meanwhile, and in a second thread. The first pair is for one machine in tokens, where orders are
-annealed too. The second pair is for all other problems."""
+SHARES = {True: (0.15, 1.0), False: (0.4, 0.0)}
+"""Share of the time for ruin and recreate if there is one thread, and the seconds before it begins.
+The first pair is for one machine in tokens, where orders are annealed too, and where the price
+ascent gains more in the first second. The second pair is for all other problems."""
 
 FEWEST_RUINED = 36
 """Fewest requests for which ruin and recreate runs on one machine in tokens: with fewer, annealing
 finds equally good schedules."""
 
 STATES, SEARCHED_STATES, MOST_STATES = 150_000, 150_000, 1_500_000
-"""States of the exact search in its first phase, and most states in any phase, because graphs
-handle the rest. Last, most states of one epoch for up to 64 requests, and proportionally fewer for
-more requests: about a gigabyte."""
+"""Most states of the exact search: in its first phase, in any phase, and of one epoch. Path graphs
+gain more than further states. The last number is for up to 64 requests, about a gigabyte; for more
+requests it is smaller in proportion."""
 
 FEW_REQUESTS = 28
 """Most requests for which the exact search is likely to close the gap."""
 
 WORTHWHILE_GAIN = 0.001
-"""Gain of the root bound, relative to the upper bound, for which prices get twice the work."""
+"""Gain of the price bound in a phase, relative to the upper bound, from which the next phase has
+twice as many ascent steps."""
 
 FIRST_STEP = 0.002
-"""First step of the budget above the lower bound, relative to the upper bound."""
+"""First budget of the exact search less the lower bound, relative to the upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
 """Ascent steps at each width in the first phase, and the first width. The width is the number of
-consecutive epochs that share prices. It is at most the number of epochs over `LEAST_SHARES`, and 1
-for few requests. It is halved until each epoch has its own prices: this proves most of the bound in
-a third of the time."""
+consecutive epochs that share prices. It is 1 for few requests, and at most the number of epochs
+divided by `LEAST_SHARES`. It is halved until each epoch has its own prices. This takes a third of
+the time of an ascent at width 1, for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
 """Factors on the temperatures and step sizes of the ascent, by phase; the last one holds for all
 later phases."""
 
 RESUMED = 2
-"""Phases of `FADES` that an ascent from given prices skips."""
+"""Number of first entries of `FADES` that are skipped if the user gave prices."""
 
 LEAST_SHARES = 32
 """Fewest groups of epochs that share prices: with fewer, most of the bound is lost on instances
 with few rounds."""
 
 MANY_ALIKE = 4
-"""Mean number of identical requests from which there are few partial schedules. The exact search
-under the first prices then proves more in a moment than the price ascent does in seconds."""
+"""Mean number of identical requests from which the exact search also runs before the price ascent:
+there are few different partial schedules then."""
 
 SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""Gain of the root bound in a phase, relative to the upper bound, above which no large graph is
-built, because each hundredth of the gap that prices close makes graphs several times smaller. Then
-the most nodes of a graph before the second phase of the price ascent."""
+"""Gain of the price bound in a phase, relative to the upper bound, above which no path graph is
+built: better prices make graphs several times smaller. The exception, in the first phase, is a
+graph that is expected to have at most the second number of nodes."""
 
 CONVERGED = 0.002
-"""Gain of the root bound in a phase, relative to the upper bound, below which later phases keep
-their prices: graphs gain more in the same time."""
+"""Gain of the price bound in a phase, relative to the upper bound, up to which the ascent ends:
+path graphs gain more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
 """Share of the time left for the integer program, and the number of phases without gain that end a
@@ -114,7 +110,7 @@ solve without a time limit."""
 
 
 def refusal(interval: Interval) -> str | None:
-    """Return why state prices cannot be used, or None if they can."""
+    """Return the reason why state prices cannot be used, or None if they can."""
     if interval.source.is_weighted:
         return "counts every request alike: it takes no weights"
     if fits(relaxed(interval.source), interval.schedule.makespan):
@@ -123,7 +119,7 @@ def refusal(interval: Interval) -> str | None:
 
 
 class SmallMemory:
-    """Solver by the phases of this module, which updates an `Interval` with a schedule.
+    """Solver that improves both bounds of an `Interval` in the phases of this module.
 
     Parameters
     ----------
@@ -143,29 +139,29 @@ class SmallMemory:
         self._is_plain, n = interval.problem.is_plain, len(self.source)
         self._root: tuple[IntArray, IntArray] | None = None
         self._relaxed: Relaxation | None = None
-        self._improvement: Improvement | None = None
         self._has_few_requests = n <= FEW_REQUESTS
-        self._is_ruined = n >= FEWEST_RUINED or not self._is_plain
-        kinds = len(request_classes(self._in_tokens).counts)
-        self._has_few_kinds = MANY_ALIKE * kinds <= n
-        # With few requests the best schedule is found at once: only the proofs take long.
-        self._is_alone = search.cores == 1 or self._has_few_requests
+        self._improvements: dict[Interval, Improvement] = {}
         self._orders: OrderSearch | None = None
         self._states: StateSearch | None = None
         if self._is_plain:
-            starts = interval.schedule.start_times
-            self._orders = OrderSearch(self.source, starts, search.seed)
             # Each state stores the starts of all requests.
             most_states = max(1, MOST_STATES * 64 // max(64, n))
             self._states = StateSearch(self.source.columns, most_states)
+        share, after = SHARES[self._is_plain]
+        steps: list[Callable[[Interval], None]] = [self._improve]
+        if self._is_plain:
+            self._orders = OrderSearch(self.source, interval.schedule.start_times, search.seed)
+            steps = [self._anneal, self._improve] if n >= FEWEST_RUINED else [self._anneal]
+        self._is_ruined = self._improve in steps
+        share *= self._is_ruined
+        self._schedules = Background(interval, search.cores, *steps, share=share, after=after)
         self._graphs = GraphSearch(interval, search.cores) if self.source.replicas == 1 else None
         self._ascent: StateAscent | None = None
         self._known_prices, self._priced_bound = prices, 0
         self._step = max(1, round(FIRST_STEP * interval.upper_bound))
-        self._moves, self._ruin_seconds, self._is_programmed = MOVES, 0.0, False
-        # Before the first ascent the prices count as not converged.
+        self._moves, self._is_programmed = MOVES, False
+        # Gain of the price bound in the last ascent; infinite before the first one.
         self._gain: float = math.inf
-        self._must_stop = self._poll_alone
 
     def run(self) -> None:
         """Run phases until the bounds meet, the solve must stop, or no phase gains anything.
@@ -173,7 +169,7 @@ class SmallMemory:
         With two threads and many requests, one thread improves schedules all the time.
         """
         try:
-            with self._schedules_beside(few_requests=False):
+            with self._schedules.running(wanted=not self._has_few_requests):
                 self._run_phases()
         finally:
             proved = self._graphs.root_bound if self._graphs else 0
@@ -181,26 +177,25 @@ class SmallMemory:
 
     def _run_phases(self) -> None:
         interval, price_work, states, fruitless = self.interval, 1, STATES, 0
-        growth = 3 if self._has_few_requests else 2
         while not interval.is_done():
             before = interval.upper_bound - interval.lower_bound
-            if self._is_alone:
-                interval.phase = "heuristics"
-                self._anneal(self._moves, interval)
+            if self._is_plain:
+                self._schedules.advance()
             interval.phase = "relaxation"
             if self._ascent is None and not interval.is_done():
                 self._start_prices()
-                if self._has_few_kinds:
+                if MANY_ALIKE * len(request_classes(self._in_tokens).counts) <= len(self.source):
                     self._exhaust(states)
-                self._relax()
+                if self._is_ruined and not interval.is_done():
+                    relaxation = token_relaxation(interval, guides=True)
+                    self._relaxed = relax_further(relaxation, interval, 0.5)
             if not interval.is_done():
                 self._improve_prices(price_work)
             interval.phase = "search"
             if not interval.is_done():
                 self._exhaust(states)
-            self._moves *= 2
-            states *= growth
-            # Prices that hardly improve are not worth twice the work, but the search is.
+            states *= 3 if self._has_few_requests else 2
+            # If prices hardly improve, only the exact search gets more work.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -209,111 +204,40 @@ class SmallMemory:
                 interval.note_stop()
                 return
 
-    @contextmanager
-    def _schedules_beside(self, *, few_requests: bool) -> Iterator[None]:
-        """Improve schedules in a second thread during the ``with`` block, if threads allow it.
-
-        No thread is started unless the instance has few requests just if ``few_requests`` is True.
-        """
-        is_alone = self._options.cores == 1 or few_requests != self._has_few_requests
-        if is_alone or self.interval.is_done():
-            yield
-            return
-        beside: Beside[Any] = Beside(self._improve_schedules, self.interval.offer)
-        self._must_stop = partial(beside.take_then, self.interval.is_done)
-        try:
-            with beside.running():
-                yield
-        finally:
-            self._must_stop = self._poll_alone
-        self.interval.note_stop()
-
-    def _poll_alone(self) -> bool:
-        """Improve schedules in their share of the time, then return whether to stop."""
-        if self._is_alone:
-            self._ruin_and_recreate(self.interval)
-        return self.interval.is_done()
-
-    def _improve_schedules(
-        self, found: Callable[[Any], object], must_stop: Callable[[], bool]
-    ) -> None:
-        """Alternate annealing with ruin and recreate in a second thread."""
-        apart = self.interval.apart(found, must_stop)
-        moves = self._moves
-        while not apart.clock.must_stop():
-            apart.offer(self.interval.schedule)
-            self._anneal(moves, apart)
-            self._ruin_and_recreate(apart)
-            moves *= 2
-
-    def run_each_part_once(self) -> None:
-        """Run a minimal amount of every kind of work, to compile the kernels."""
-        # Run also if the first prices prove optimality.
-        self._must_stop = never
-        self._anneal(MOVE_SLICE, self.interval)
-        self._start_prices()
-        self._improve_prices(1)
-        if self._states is not None:
-            self._states.run(self.interval.upper_bound)
-
-    def _anneal(self, moves: int, interval: Interval) -> None:
-        orders, done = self._orders, 0
-        if orders is None:
-            return
+    def _anneal(self, interval: Interval) -> None:
+        """Anneal order and delays, with twice as many moves in each phase as in the one before."""
+        orders, done, interval.phase = self._orders, 0, "heuristics"
+        assert orders is not None
         orders.offer(interval.schedule.start_times)
-        while done < moves and not interval.clock.must_stop():
-            orders.run(min(MOVE_SLICE, moves - done))
+        while done < self._moves and not interval.clock.must_stop():
+            orders.run(min(MOVE_SLICE, self._moves - done))
             done += MOVE_SLICE
             if orders.best_cost < interval.upper_bound:
                 interval.offer(Schedule(self.source, orders.best_starts))
+        if interval is self.interval:
+            # In a second thread, equally long annealings take turns with ruin and recreate.
+            self._moves *= 2
 
-    def _relax(self) -> None:
-        """Solve the linear relaxation. Its prices guide ruin and recreate and the program."""
-        if self._is_ruined and not self.interval.is_done():
-            relaxation = token_relaxation(self.interval, guides=True)
-            self._relaxed = relax_further(relaxation, self.interval, 0.5)
-
-    def _ruin_and_recreate(self, interval: Interval) -> None:
-        """Run beams once, then ruin-and-recreate cycles for their share of the time.
-
-        All calls must pass the same interval.
-        """
-        if not self._is_ruined:
-            return
-        while not interval.is_done() and self._is_turn_of_cycles(interval):
-            phase = interval.phase
-            if self._improvement is None:
-                self._improvement = Improvement(interval, self._options.seed)
-                first_schedules(self._improvement, interval)
-            elif self._relaxed is not None and not self._improvement.is_guided:
-                follow(self._improvement, interval, self._relaxed)
-            else:
-                begun = interval.clock.seconds()
-                self._improvement.run(1, patient=True)
-                self._ruin_seconds += interval.clock.seconds() - begun
-            interval.phase = phase
-
-    def _is_turn_of_cycles(self, interval: Interval) -> bool:
-        """Return whether ruin and recreate has had less than its share, or has a new relaxation."""
-        improvement = self._improvement
-        if self._relaxed is not None and not (improvement and improvement.is_guided):
-            return True
-        if improvement is not None and improvement.moves.is_too_long:
-            return False
-        alone, beside = RUIN_SHARES if self._is_plain else OTHER_SHARES
-        if interval is not self.interval:
-            return self._ruin_seconds <= beside * interval.clock.seconds()
-        # In the first second the price ascent gains more.
-        return self._ruin_seconds <= alone * (interval.clock.seconds() - self._is_plain)
+    def _improve(self, interval: Interval) -> None:
+        """Search once without the linear relaxation, then once guided by it, then run a cycle."""
+        improvement = self._improvements.get(interval)
+        if improvement is None:
+            improvement = Improvement(interval, self._options.seed)
+            self._improvements[interval] = improvement
+            first_schedules(improvement, interval)
+        elif self._relaxed is not None and not improvement.is_guided:
+            follow(improvement, interval, self._relaxed)
+        else:
+            improvement.run(1, patient=True)
 
     def _start_prices(self) -> None:
-        """Start the ascent from given prices, or from a few state tables; evaluate them exactly."""
+        """Start from the user's prices, or from prices of a few state tables; prove their bound."""
         self._ascent = StateAscent(
             self._in_tokens,
             self.interval.schedule.makespan,
             threads=self._options.cores,
             known=self._known_prices,
-            must_stop=self._must_stop,
+            must_stop=self._schedules.must_stop,
         )
         width = 1
         # With few requests the exact search decides, and it needs the finest prices.
@@ -323,10 +247,10 @@ class SmallMemory:
         self._ascent.share(width)
 
     def _improve_prices(self, work: int) -> None:
-        """Run an ascent, evaluate its prices exactly, and record the gain in the root bound.
+        """Run an ascent, prove the bound of its prices, and record the gain in this bound.
 
-        The bound of the first prices counts as gain of the first ascent. After a small gain the
-        prices stay as they are.
+        ``work`` multiplies the number of steps. The gain of the first ascent includes the bound of
+        the initial prices. After a gain below `CONVERGED`, no further ascent runs.
         """
         ascent, before = self._ascent, self._priced_bound
         if ascent is None or self._gain <= CONVERGED * self.interval.upper_bound:
@@ -336,7 +260,7 @@ class SmallMemory:
         fade = FADES[min(phase, len(FADES) - 1)]
         is_finest = False
         while not is_finest:
-            ascent.improve(ASCENT * work, fade, self._must_stop)
+            ascent.improve(ASCENT * work, fade, self._schedules.must_stop)
             self._prove_root(ascent)
             ascent.share(max(1, ascent.width // 2))
             is_finest = ascent.width == 1 or self.interval.is_done()
@@ -351,7 +275,7 @@ class SmallMemory:
         is_better = interval.root_bound is None or bound > interval.root_bound
         if is_better:
             interval.root_bound = bound
-            # Path graphs may have proved a larger bound.
+            # Keep the proof of path graphs if their bound is larger.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
         # An earlier method of this solve may have proved a larger root bound.
@@ -360,7 +284,7 @@ class SmallMemory:
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
 
     def _exhaust(self, states: int) -> None:
-        """Search partial schedules, then path graphs or the integer program if prices converged."""
+        """Search partial schedules, then path graphs if prices converged, then the program."""
         interval = self.interval
         self._exhaust_states(min(states, SEARCHED_STATES))
         if self._root is None or self._gain == math.inf or interval.is_done():
@@ -372,16 +296,16 @@ class SmallMemory:
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
                 return
-            with self._schedules_beside(few_requests=True):
-                self._graphs.run(self._root, self._must_stop)
+            with self._schedules.running(wanted=self._has_few_requests):
+                self._graphs.run(self._root, self._schedules.must_stop)
         self._search_program()
 
     def _exhaust_states(self, states: int) -> None:
-        """Search within growing budgets until ``states`` states are used; adapt the first step."""
-        interval, step = self.interval, self._step
+        """Search for schedules within growing budgets, with at most ``states`` states in all."""
+        interval, step, stop = self.interval, self._step, self._schedules.must_stop
         while self._states is not None and states > 0 and not interval.is_done():
             budget = min(interval.lower_bound + step - 1, interval.upper_bound - 1)
-            outcome = self._states.run(budget, should_stop=self._must_stop, state_limit=states)
+            outcome = self._states.run(budget, should_stop=stop, state_limit=states)
             states -= outcome.states
             interval.nodes += outcome.states
             if outcome.found is not None:
@@ -396,7 +320,7 @@ class SmallMemory:
             step *= 2
 
     def _search_program(self) -> None:
-        """Solve the integer program once, over the starts that memory and state prices leave."""
+        """Solve the integer program, at most once, over the starts that all prices leave."""
         interval, relaxed = self.interval, self._relaxed
         if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():
             return

@@ -1,7 +1,7 @@
 """Solve in rounds: first bounds, methods that close the gap, and user-defined bounds.
 
-Idle gaps cost rounds but need no decisions. Total latency is minimised without these gaps, with or
-without preemption (`hindsight.prices.idle_gaps`). The makespan depends only on the requests after
+Total latency is minimised after idle gaps are removed, with or without preemption: the optimum
+stays the same (`hindsight.prices.idle_gaps`). The least makespan depends only on the requests after
 the last gap (`hindsight.rounds.openings`).
 
 **Bounds** are computed for one machine in tokens (`hindsight.outcomes.problem.Problem.below`).
@@ -9,16 +9,13 @@ K replicas hold at most K M tokens in a round, so every schedule of the fleet is
 machine with K times the memory (`instances.problem.memory_translation.pooled`). Every schedule in
 blocks is also feasible for an instance in tokens (`instances.problem.memory_translation.relaxed`).
 So every lower bound for that machine is a lower bound for the problem, with the same proof. This
-also holds with preemption, and for the makespan. No optimum needs more replicas than requests: the
-others stay empty.
+also holds with preemption, and for the makespan.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
@@ -28,22 +25,22 @@ from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.states import StatePrices
 from hindsight.prices.volume import small_transportation_bound
 from hindsight.runtime.search import Search
-from instances import FleetSchedule, Instance, InvalidValueError, UnknownNameError
+from instances import Instance, InvalidValueError, UnknownNameError
 from instances.validation import as_name
 
-from .large_memory import LargeMemory
+from .large_memory import close_at_any_size
 from .openings import LastBlock, open_latency, open_makespan
 from .own_bounds import OwnBound
 from .program import close_makespan
 from .small_memory import SmallMemory, refusal
-from .stops import Preemptive
+from .stops import close_preemptive
 
 METHODS = ("auto", "paths", "mip", "beams")
 """Names of the methods that minimise total latency."""
 
 
 def checked_method(method: Any, problem: Problem) -> str:
-    """Return the name of a method that minimises the goal.
+    """Check the name of a method, and that the method minimises the goal.
 
     Raises
     ------
@@ -86,14 +83,9 @@ def solve_in_rounds(
         HiGHS failed.
     """
     given: Instance = problem.source
-    most = max(2, len(given))
-    used = given.with_replicas(most) if given.replicas > most else given
-    is_makespan = problem.goal == "makespan"
-    moved = LastBlock.of(used) if is_makespan else compress(used)
-    offset = moved.offset if isinstance(moved, LastBlock) else 0
-    start: Any = search.start
-    if start is not None and used is not given:
-        start = on_fleet(used, start)
+    is_makespan, start = problem.goal == "makespan", search.start
+    moved = LastBlock.of(given) if is_makespan else compress(given)
+    offset = moved.latest if is_makespan else 0
     proved: tuple[int, Proof] | None = None
     interval = Interval(replace(problem, source=moved.instance), search, offset)
     with search.clock.listening(), interval.kept_when_interrupted():
@@ -108,16 +100,14 @@ def solve_in_rounds(
     if interval.proof is not None and isinstance(moved, CompressedInstance):
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
-        # The search proved no larger bound than these prices.
+        # The user's prices prove a bound as large as any other: report them as the proof.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     interval.schedule = moved.restore(interval.schedule)
-    if used is not given:
-        interval.schedule = on_fleet(given, interval.schedule)
     return interval.result(given, horizon=interval.latest_completion + moved.latest)
 
 
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
-    """Run the method for the goal, to close the gap as far as possible."""
+    """Choose the flow for the goal and the method, and run it until it ends."""
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
     reason = refusal(interval) if is_latency and method in ("auto", "paths") else ""
@@ -128,25 +118,17 @@ def _close(interval: Interval, search: Search, method: str, prices: StatePrices 
     if problem.goal == "makespan":
         close_makespan(interval, search)
     elif not is_latency:
-        Preemptive(interval, search).run()
+        close_preemptive(interval, search)
     elif reason is None:
         SmallMemory(interval, search, prices).run()
     else:
-        LargeMemory(interval, search, method).run()
-
-
-def on_fleet(instance: Instance, schedule: FleetSchedule) -> FleetSchedule:
-    """Return the schedule on the replicas of ``instance``, numbered with replicas in use first."""
-    order = sorted(range(len(schedule.parts)), key=lambda k: schedule.parts[k] is None)
-    parts = [schedule.parts[k] for k in order[: instance.replicas]]
-    parts += [None] * (instance.replicas - len(parts))
-    return FleetSchedule(instance, np.argsort(order)[schedule.assignment], parts)
+        close_at_any_size(interval, search, method)
 
 
 def _take_bounds(
     bounds: tuple[OwnBound, ...], instance: Instance, interval: Interval
 ) -> tuple[int, Proof] | None:
-    """Apply each user-defined bound: record a claim or evaluate prices. Return the best prices."""
+    """Record the user-defined bounds; return the largest one with prices, and its prices."""
     best: tuple[int, Proof] | None = None
     problem = interval.problem
     for bound in bounds:
@@ -162,7 +144,7 @@ def _take_bounds(
 
 
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
-    """Return the state prices among a user's bounds, for the instance without idle gaps."""
+    """Return the user's best prices, without idle gaps, if they are state prices; else None."""
     prices = None if proved is None else proved[1].steps[0]
     if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):
         return None

@@ -12,14 +12,15 @@ from empty_cache import printed_without_cache
 from numba.core import event, types
 from numba.core.dispatcher import Dispatcher
 
+from hindsight import exact, paths, schedules
 from hindsight.compile_kernels import compile_kernels
-from hindsight.rounds import graphs, stops
 from hindsight.runtime.compilation import inner
-from hindsight.schedules import improving
 
 PROGRAM = """
 import hindsight
 from hindsight.compile_kernels import compile_kernels
+from hindsight.exact import stops
+from hindsight.paths import refinement
 from hindsight.runtime.compilation import reported_compilations
 from instances import generate
 
@@ -34,9 +35,9 @@ print(compiled)
 
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
-        improving: ("beam_schedule", "OrderAnnealing"),
-        graphs: ("coarsest_graph", "finer_graph"),
-        stops: ("ascend", "preemptive_price_bound"),
+        schedules.improving: ("beam_schedule", "OrderAnnealing"),
+        paths.refinement: ("coarsest_graph", "finer_graph"),
+        exact.stops: ("expand_states", "dominated"),
     }
     left = {name for names in parts.values() for name in names}
 

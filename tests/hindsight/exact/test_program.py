@@ -22,7 +22,7 @@ from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, start_sets, starts_until
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
-from hindsight.rounds.large_memory import LargeMemory
+from hindsight.rounds.large_memory import close_at_any_size
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
 from instances import Instance, Schedule
@@ -163,7 +163,7 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     poor = one_after_another(instance)
     state = Interval(Problem(instance))
     state.offer(poor)
-    LargeMemory(state, Search(threads=2), "mip").run()
+    close_at_any_size(state, Search(threads=2), "mip")
     assert state.certified_lower_bound <= 5 == state.upper_bound
     assert optimal_total_latency(instance)[0] == 5
 

@@ -28,6 +28,7 @@ from hindsight.relaxation import relax_until
 from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import Clock, StoppedEarlyError, never
+from hindsight.runtime.search import Search
 from instances import Instance, Request, generate
 from instances.arrays import FloatArray
 
@@ -386,10 +387,10 @@ def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
         return False
 
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
-    run = TokenRelaxation(instance, tolerance=1e-6, clock=Clock(None, tick))
+    run = TokenRelaxation(instance, 1e-6, Search(Clock(None, tick)))
     pieces = 0
     values = []
-    while run.stop_reason() not in ("tolerance", "stalled") or not pieces:
+    while not pieces or run.result().stop_reason not in ("tolerance", "stalled"):
         run.clock.allow(200.0)
         run.go_on()
         values.append(run.result().objective)

@@ -79,8 +79,8 @@ def test_what_is_found_beside_graphs_is_kept(
     improved, found = Event(), []
     anneal = SmallMemory._anneal
 
-    def annealing(self: SmallMemory, moves: int, state: Interval) -> None:
-        anneal(self, moves, state)
+    def annealing(self: SmallMemory, state: Interval) -> None:
+        anneal(self, state)
         if is_beside() and state.upper_bound < self.interval.upper_bound:
             found.append(state.upper_bound)
             improved.set()

@@ -10,10 +10,7 @@ from preemptive_by_definition import preemptive_optimum
 
 import hindsight
 from hindsight.exact.stops import PreemptiveSearch
-from hindsight.prices.stops import (
-    PreemptivePrices,
-    preemptive_price_bound,
-)
+from hindsight.prices.stops import PreemptivePrices, preemptive_price_bound
 from hindsight.rounds import stops
 from instances import Instance, InvalidValueError, PreemptiveSchedule
 
@@ -99,12 +96,12 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.root_bound is None
     assert result.nodes == 0
     # Prices of a token alone, and as many phases as asked for.
-    result = solved(LARGEST_TABLE_WORK=0, PHASES=1, SLICE_TOKENS=1)
+    result = solved(LARGEST_TABLE_WORK=0, STEPS=0, SLICE_TOKENS=1)
     assert result.stop_reason == "stalled"
     assert result.root_bound is not None
     assert result.nodes == 0
     # A search that may keep one state has no room for another.
-    narrow = solved(MOST_STATES=1, ASCENT=1, SLICE_TOKENS=1, PHASES=1, MOST_PHASES=1)
+    narrow = solved(MOST_STATES=1, ASCENT=1, SLICE_TOKENS=1)
     assert narrow.stop_reason == "size"
 
 

@@ -134,6 +134,6 @@ def test_before_there_is_an_interval_it_is_an_interrupt(
         press()
         press()
 
-    monkeypatch.setattr(openings, "best_list_schedule", press_twice)
+    monkeypatch.setattr(openings.lists, "best_list_schedule", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))

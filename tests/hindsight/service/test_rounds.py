@@ -11,7 +11,7 @@ from hindsight import build_model
 from hindsight.exact.own_models import compile_model
 from hindsight.exact.pyomo_model import model_size
 from hindsight.exact.starts import latest_starts
-from hindsight.rounds import on_time as rounds
+from hindsight.schedules import timetables
 from instances import Instance, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
 
@@ -119,7 +119,7 @@ def test_late_requests_run_at_the_end_where_rounds_are_too_many(
     rng = np.random.default_rng(seed)
     instance = tiny(rng)
     levels = [level(rng) for _ in instance]
-    monkeypatch.setattr(rounds, "LONGEST_PROFILE", 0)
+    monkeypatch.setattr(timetables, "LONGEST_PROFILE", 0)
     found = hindsight.solve(instance, goal=hindsight.OnTime(levels, "serve"))
     assert found.schedule.is_feasible
     assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels)
@@ -130,7 +130,7 @@ def test_late_requests_run_after_all_others_where_rounds_are_too_many(
     replicas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond an idle gap too: those of the first block wait until the second is served."""
-    monkeypatch.setattr(rounds, "LONGEST_PROFILE", 0)
+    monkeypatch.setattr(timetables, "LONGEST_PROFILE", 0)
     long = 20
     first, later = 2 * replicas, 3 * replicas
     arrivals = [0] * first + [4 * long * replicas + 2] * later
