@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +16,9 @@ from hindsight.runtime.search import Search
 from instances import FleetSchedule, Instance, InvalidTypeError, InvalidValueError, Schedule
 from instances.user_modules import described
 
-from .highs import BOUND_TOLERANCE, LinearModel, LinearResult, solve_linear
-from .program import Program
-from .pyomo_model import model_of
+from .highs import BOUND_TOLERANCE, LinearModel, solve_linear
+from .program import Label, Program
+from .pyomo_model import program_of
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -123,105 +122,79 @@ def solve_model(
     if built_of is None or built_of[0].optional:
         raise _refused(model, "was not made by build_model for total latency or the makespan")
     starts, formulation, goal = built_of
+    program = program_of(starts, formulation, goal)
     with search.clock.listening():
-        base = compile_model(model_of(starts, formulation, goal=goal))
-        compiled = described(lambda: compile_model(model), str(model.name), "model")
-        _require_program(model, base, compiled)
+        linear, columns = described(lambda: compile_model(model), str(model.name), "model")
+        places = _required_columns(model, program, linear, columns)
         result = solve_linear(
-            compiled.linear,
+            linear,
             time_limit=search.clock.limit_left(),
             threads=threads,
             seed=seed,
             should_stop=search.clock.must_stop,
         )
     schedule: Any = None
+    status: ModelStatus = "unknown"
+    bound = None if result.termination == "infeasible" else result.bound
+    lower = None if bound is None else max(0, math.ceil(bound - BOUND_TOLERANCE))
     if result.values is not None:
-        counts = dict(zip(compiled.columns, result.values.tolist(), strict=True))
-        program = Program(starts, are_alone=formulation == "dense")
-        schedule = program.schedule(np.array([counts[key] for key in program.labels()[0]]))
+        schedule = program.schedule(result.values[places])
         for violation in schedule.violations():
             raise _refused(model, f"has a solution that is no schedule: {violation}")
-    problem = Problem(starts.instance, goal)
-    lower, status = _interval(result, None if schedule is None else problem.cost(schedule))
+        upper = int(Problem(starts.instance, goal).cost(schedule))
+        if lower is not None:
+            # HiGHS stops at a gap below one; as costs are integers, the bounds then meet.
+            lower = upper if result.termination == "optimal" else min(lower, upper)
+        status = "optimal" if lower == upper else "feasible"
+    elif result.termination == "infeasible":
+        status = "infeasible"
     return ModelResult(starts.instance, goal, schedule, lower, status)
-
-
-def _interval(result: LinearResult, upper: int | None) -> tuple[int | None, ModelStatus]:
-    """Return the lower bound, as an integer, and the status; costs are integers."""
-    if result.termination == "infeasible":
-        return None, "infeasible"
-    status: ModelStatus = "unknown" if upper is None else "feasible"
-    if result.bound is None:
-        return None, status
-    lower = max(0, math.ceil(result.bound - BOUND_TOLERANCE))
-    if upper is None:
-        return lower, status
-    # HiGHS stops at a gap below one; as costs are integers, the bounds then meet.
-    lower = upper if result.termination == "optimal" else min(lower, upper)
-    return lower, "optimal" if lower == upper else status
 
 
 def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
     return InvalidValueError(None, "model", str(model.name), reason)
 
 
-def _require_program(
-    model: pyo.ConcreteModel, base: CompiledModel, compiled: CompiledModel
-) -> None:
-    """Refuse a model that lacks or changes a variable of `build_model`, or has another objective.
+def _required_columns(
+    model: pyo.ConcreteModel, program: Program, linear: LinearModel, columns: list[Label]
+) -> list[int]:
+    """Return the column of each variable of `build_model` in a model with further rows.
 
-    Missing rows are not refused: they only lower the bound, and a solution that violates them fails
-    the check of the schedule.
+    A model is refused if it lacks or changes one of them, or has another objective. Missing rows
+    are not refused: they only lower the bound, and a solution that violates them fails the check of
+    the schedule.
     """
-    built, given = _columns(base), _columns(compiled)
-    for key, count in Counter(compiled.columns).items():
+    for key, count in Counter(columns).items():
         if count > 1:
             raise _refused(model, f"has two variables {_named(key)}: give yours another name")
-    for key, (_, least, is_whole) in built.items():
-        if key not in given:
+    known, places = {key: place for place, key in enumerate(columns)}, []
+    for key, is_whole in zip(program.labels()[0], program.linear.integer, strict=True):
+        if key not in known:
             reason = "was built of another instance or with it fixed: add a row that says so"
             raise _refused(model, f"has no variable {_named(key)}: it {reason} instead")
-        if given[key][1] < least or given[key][2] < is_whole:
+        places.append(known[key])
+        if linear.column_lower[places[-1]] < 0 or is_whole > linear.integer[places[-1]]:
             reason = "take values that it was not built with, as relax=True does"
             raise _refused(model, f"lets {_named(key)} {reason}")
-    same = all(cost == built.get(key, (0.0,))[0] for key, (cost, *_) in given.items())
-    if not same or base.linear.offset != compiled.linear.offset:
+    costs = np.zeros(len(columns))
+    costs[places] = program.linear.costs
+    if (costs != linear.costs).any() or program.linear.offset != linear.offset:
         raise _refused(model, "has another objective than build_model gave it for this instance")
+    return places
 
 
-def _columns(compiled: CompiledModel) -> dict[Any, tuple[float, float, bool]]:
-    """Return the cost of each column, and whether it is an integer, by name."""
-    linear = compiled.linear
-    parts = linear.costs, linear.column_lower, linear.integer
-    columns = zip(*(part.tolist() for part in parts), strict=True)
-    return dict(zip(compiled.columns, columns, strict=True))
-
-
-def _named(key: tuple[str, Any]) -> str:
+def _named(key: Label) -> str:
     name, index = key
     if index is None:
         return name
     return f"{name}[{', '.join(map(str, index if isinstance(index, tuple) else (index,)))}]"
 
 
-class CompiledModel(NamedTuple):
-    """A Pyomo model as arrays, with the names of its rows and columns.
+def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
+    """Turn a Pyomo model into arrays, and name the variable of each column.
 
-    Attributes
-    ----------
-    linear : LinearModel
-        The arrays.
-    columns, rows : Sequence[tuple[str, Any]]
-        Component name and index of the variable of each column, and of the constraint of each row.
+    Names take the place of Pyomo's objects, which only have weak references to their model.
     """
-
-    linear: LinearModel
-    columns: Sequence[tuple[str, Any]]
-    rows: Sequence[tuple[str, Any]]
-
-
-def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
-    """Turn a Pyomo model into arrays, by Pyomo's standard-form compiler."""
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
@@ -238,9 +211,4 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
         column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
-    # Keep names instead of Pyomo objects: these only have weak references to their model.
-    columns, rows = (
-        [(each.parent_component().local_name, each.index()) for each in components]
-        for components in (form.columns, (row.constraint for row in form.rows))
-    )
-    return CompiledModel(linear, columns, rows)
+    return linear, [(v.parent_component().local_name, v.index()) for v in form.columns]

@@ -35,6 +35,7 @@ with five non-zeros per start instead of o + 1. This requires that memory is cou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,12 @@ from instances.arrays import FloatArray, IntArray
 
 from .highs import LinearModel
 from .starts import StartSets, by_arrival, from_timeline, on_timeline, useful_replicas
+
+Label = tuple[str, Any]
+"""Name of a variable or constraint of the Pyomo model, and its key."""
+
+_Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
+"""Rows of one kind: name, keys, blocks of the matrix by columns, lower and upper bounds."""
 
 
 def classes_of(
@@ -89,13 +96,16 @@ class Program:
         Count memory by differences between rounds, with columns N and W.
     are_alone : bool, default False
         Whether each request is a class of its own.
+    makespan : bool, default False
+        Minimise the number of rounds up to the last completion, counted by columns ``busy``.
 
     Attributes
     ----------
     linear : LinearModel
-        The arrays. The first columns are the counts X; with ``differences``, N and W follow, each
-        with one column per round. The rows are (2), (4), then (3), by round; with ``differences``,
-        the rows of N and then the rows of W replace (3).
+        The arrays. The first columns are the counts X. N, W and ``busy`` follow if there are any,
+        each with one column per round. The rows are (2), (4), then (3), by round; with
+        ``differences``, the rows of N and then the rows of W replace (3). The rows of ``busy`` come
+        last.
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (counts,)
@@ -109,8 +119,9 @@ class Program:
         relax: bool = False,
         differences: bool = False,
         are_alone: bool = False,
+        makespan: bool = False,
     ) -> None:
-        self._starts, self._differences = starts, differences
+        self._starts, self._rounds = starts, range(1, starts.horizon + 1)
         instance, lists = starts.instance, starts.starts
         last = np.array([own.max(initial=-1) for own in lists]) if starts.optional else None
         self.classes = classes_of(instance, last, are_alone=are_alone)
@@ -121,7 +132,8 @@ class Program:
         self.owners: IntArray = np.repeat(np.arange(len(times)), sizes)
         ends = np.cumsum(sizes).tolist()
         self._spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        first = np.array([own[0] for own in self.classes])[self.owners]
+        self._first = np.array([own[0] for own in self.classes])
+        first = self._first[self.owners]
         self._prompts, self._outputs = (
             column[first] for column in (instance.prompt_lengths, instance.output_lengths)
         )
@@ -131,98 +143,120 @@ class Program:
             peaks = rule.held(self._prompts - rule.unstored + self._outputs)
             upper = np.minimum(upper, rule.limit(instance.memory_limit) // peaks)
         costs = instance.weights[first] * (self.epochs % starts.rounds)
-        latency = instance.weights @ (instance.output_lengths - instance.arrival_times)
-        matrix, lower, most = self._rows()
-        others = np.zeros(matrix.shape[1] - len(first))
-        limits = np.full(len(others), np.inf)
-        limits[starts.horizon :] = instance.memory_limit
+        offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
+        if starts.optional:
+            costs, offset = np.full(len(first), -1), len(instance)
+        # The columns that follow the counts, and their upper bounds.
+        others: dict[str, float] = {}
+        rows = self._counting_rows()
+        if differences:
+            others = {"running": np.inf, "memory_used": instance.memory_limit}
+            rows += self._memory_differences()
+        else:
+            rows.append(self._memory())
+        if makespan:
+            others["busy"], costs, offset = 1, np.zeros(len(first)), 0
+            rows += self._makespan_rows(upper)
+        self._others, self._row_keys = list(others), [row[:2] for row in rows]
+        is_busy = np.repeat([name == "busy" for name in others], starts.horizon).astype(bool)
+        blocks = [[parts.get(name) for name in ("x", *others)] for _, _, parts, _, _ in rows]
+        lower, most = (
+            np.concatenate([np.full(len(keys), two[side], float) for _, keys, _, *two in rows])
+            for side in (0, 1)
+        )
         self.linear = LinearModel(
-            costs=np.append(np.full(len(first), -1.0) if starts.optional else costs, others),
-            offset=len(instance) if starts.optional else int(latency),
-            matrix=sp.csc_array(matrix, dtype=np.float64),
+            costs=np.append(costs, is_busy).astype(np.float64),
+            offset=offset,
+            matrix=sp.csc_array(sp.block_array(blocks), dtype=np.float64),
             row_lower=lower,
             row_upper=most,
-            column_lower=np.zeros(matrix.shape[1]),
-            column_upper=np.append(upper, limits).astype(np.float64),
-            integer=np.arange(matrix.shape[1]) < (0 if relax else len(first)),
+            column_lower=np.zeros(len(upper) + len(is_busy)),
+            column_upper=np.append(upper, np.repeat([*others.values()], starts.horizon)),
+            integer=np.append(np.ones(len(upper), np.bool_), is_busy) & (not relax),
         )
 
-    def _rows(self) -> tuple[Any, FloatArray, FloatArray]:
-        """Return the matrix of all rows, and the lower and upper bounds of the rows."""
-        starts, instance = self._starts, self._starts.instance
-        horizon, columns = starts.horizon, np.arange(len(self.epochs))
-        ones, sizes = np.ones(len(columns)), np.array(list(map(len, self.classes)))
-        once = sp.csr_array((ones, (self.owners, columns)), (len(sizes), len(columns)))
-        arrived, most = self._arrived()
-        lower = np.append(0 * sizes if starts.optional else sizes, np.full(len(most), -np.inf))
-        upper = np.append(sizes, most).astype(np.float64)
-        counted = sp.vstack([once, arrived])
-        if self._differences:
-            rows = sp.block_array([[counted, None, None], *self._memory_differences()])
-            least = most_held = np.zeros(2 * horizon)
-        else:
-            rows = sp.vstack([counted, self._memory()])
-            limit = instance.memory_rule.limit(instance.memory_limit)
-            least, most_held = np.full(horizon, -np.inf), np.full(horizon, limit)
-        return rows, np.append(lower, least), np.append(upper, most_held)
+    def _block(self, rows: Any, values: Any, size: int, columns: Any = None) -> Any:
+        """Return a matrix over X of ``size`` rows, with one value in each column by default."""
+        places = rows, np.arange(len(self.epochs)) if columns is None else columns
+        values = np.broadcast_to(values, len(rows))
+        return sp.csr_array((values, places), (size, len(self.epochs)))
 
-    def _arrived(self) -> tuple[Any, list[int]]:
-        """Return rows (4) and their upper bounds, one row per arrival after the first in a class.
+    def _counting_rows(self) -> list[_Rows]:
+        """Return rows (2) and (4).
 
-        Before an arrival, at most the requests of the class that have arrived earlier may start.
+        Rows (4) are one per arrival after the first in a class: before it, at most the requests of
+        the class that have arrived earlier may start.
         """
-        arrivals, before, most, self._arrivals = self._starts.instance.arrival_times, [], [], []
-        times = self.epochs % self._starts.rounds
+        arrivals, times = self._starts.instance.arrival_times, self.epochs % self._starts.rounds
+        keys, before, most = [], [], []
         for own, span in zip(self.classes, self._spans, strict=True):
             for count in (np.flatnonzero(np.diff(arrivals[own])) + 1).tolist():
                 arrival = int(arrivals[own[count]])
                 before.append(span.start + np.flatnonzero(times[span] < arrival))
                 most.append(count)
-                self._arrivals.append((int(own[0]), arrival))
-        rows = np.repeat(np.arange(len(most)), list(map(len, before)))
+                keys.append((int(own[0]), arrival))
+        owners = np.repeat(np.arange(len(most)), list(map(len, before)))
         columns = np.concatenate([*before, np.zeros(0, dtype=np.int64)])
-        shape = len(most), len(times)
-        return sp.csr_array((np.ones(len(columns)), (rows, columns)), shape), most
+        sizes = np.array(list(map(len, self.classes)))
+        once = {"x": self._block(self.owners, 1, len(sizes))}
+        arrived = {"x": self._block(owners, 1, len(most), columns)}
+        return [
+            ("start_once", self._first.tolist(), once, sizes * (not self._starts.optional), sizes),
+            ("arrived", keys, arrived, -np.inf, most),
+        ]
 
-    def _memory(self) -> Any:
+    def _memory(self) -> _Rows:
         """Return rows (3): the memory held in each round."""
         rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
         columns = np.repeat(np.arange(len(ends)), self._outputs)
         ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1
         held = rule.held(self._prompts[columns] - rule.unstored + ages)
         rows = self.epochs[columns] + ages - 1
-        return sp.csr_array((held, (rows, columns)), (self._starts.horizon, len(ends)))
+        blocks = {"x": self._block(rows, held, self._starts.horizon, columns)}
+        limit = rule.limit(self._starts.instance.memory_limit)
+        return "memory", self._rounds, blocks, -np.inf, limit
 
-    def _memory_differences(self) -> list[list[Any]]:
-        """Return the rows of N and of W that replace (3), in blocks over columns X, N and W."""
-        horizon, counts = self._starts.horizon, len(self.epochs)
-
-        def at(epochs: IntArray, values: Any) -> Any:
-            places = epochs, np.arange(counts)
-            return sp.csr_array((values, places), (horizon + 1, counts))[:horizon]
-
-        ends, ones, same = self.epochs + self._outputs, np.ones(counts), sp.eye_array(horizon)
+    def _memory_differences(self) -> list[_Rows]:
+        """Return the rows of N and of W that replace (3)."""
+        horizon = self._starts.horizon
+        ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
+        running = self._block(ends, 1, horizon + 1) - self._block(self.epochs, 1, horizon + 1)
+        used = self._block(ends, self._prompts + self._outputs, horizon + 1)
+        used -= self._block(self.epochs, self._prompts, horizon + 1)
         step = same - sp.eye_array(horizon, k=-1)
-        running = at(ends, ones) - at(self.epochs, ones)
-        used = at(ends, self._prompts + self._outputs) - at(self.epochs, self._prompts)
-        return [[running, step, None], [used, -same, step]]
+        counts = {"x": running[:horizon], "running": step}
+        memory = {"x": used[:horizon], "running": -same, "memory_used": step}
+        return [
+            ("count_running", self._rounds, counts, 0, 0),
+            ("memory", self._rounds, memory, 0, 0),
+        ]
 
-    def labels(self) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
+        """Return the rows of ``busy``: it never rises, and X[c, t] <= size busy at completion."""
+        horizon = self._starts.horizon
+        ends = self.epochs % self._starts.rounds + self._outputs - 1
+        falls = (sp.eye_array(horizon) - sp.eye_array(horizon, k=-1)).tocsr()[1:]
+        completed = {"x": sp.eye_array(len(ends)), "busy": -self._block(ends, sizes, horizon).T}
+        return [
+            ("no_gap", self._rounds[1:], {"busy": falls}, -np.inf, 0),
+            ("completed", self._keys(), completed, -np.inf, 0),
+        ]
+
+    def _keys(self) -> list[tuple[int, int]]:
+        owners = self._first[self.owners]
+        return list(zip(owners.tolist(), self.epochs.tolist(), strict=True))
+
+    def labels(self) -> tuple[list[Label], list[Label]]:
         """Return name and key of each column and each row.
 
         The key of a class is its first request to arrive.
         """
-        first, rounds = [int(own[0]) for own in self.classes], range(1, self._starts.horizon + 1)
-        owners = [first[k] for k in self.owners]
-        columns: list[tuple[str, Any]] = [
-            ("x", key) for key in zip(owners, self.epochs.tolist(), strict=True)
-        ]
-        rows: list[tuple[str, Any]] = [("start_once", i) for i in first]
-        rows += [("arrived", key) for key in self._arrivals]
-        if self._differences:
-            columns += [(name, r) for name in ("running", "memory_used") for r in rounds]
-            rows += [("count_running", r) for r in rounds]
-        return columns, [*rows, *(("memory", r) for r in rounds)]
+        columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
+        one, two = (
+            [(name, key) for name, keys in part for key in keys]
+            for part in (columns, self._row_keys)
+        )
+        return one, two
 
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
         """Return a schedule as a point of the program without differences, shape (counts,).

@@ -24,7 +24,7 @@ from hindsight.outcomes.problem import Problem
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.runtime.resources import available_bytes
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.arrays import IntArray
+from instances.arrays import FloatArray, IntArray
 from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled
@@ -203,96 +203,65 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
     return rounds
 
 
+def program_of(starts: StartSets, formulation: str, goal: Goal, *, relax: bool = False) -> Program:
+    """Return the program of a formulation, as arrays."""
+    is_dense = formulation == "dense"
+    return Program(
+        starts,
+        relax=relax,
+        differences=not is_dense and starts.instance.memory_rule == TOKENS,
+        are_alone=is_dense,
+        makespan=goal == "makespan",
+    )
+
+
 def model_of(
     starts: StartSets, formulation: str, *, relax: bool = False, goal: Goal = "latency"
 ) -> pyo.ConcreteModel:
-    """Build the model with the given starts as variables."""
-    # Pyomo is imported here because loading it takes longer than most solves.
-    import pyomo.environ as pyo
-
-    model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
-    model.rounds = pyo.RangeSet(1, starts.horizon)
-    _add_program(model, starts, formulation, relax=relax)
-    if goal == "makespan":
-        _minimise_makespan(model, starts, relax=relax)
-    # Plain attribute, not a component: `solve_model` reads from it how the model was built.
-    model.built_of = starts, formulation, goal
-    return model
-
-
-def _add_program(model: Any, starts: StartSets, formulation: str, *, relax: bool) -> None:
-    """Add the variables, objective and rows of the program to a model.
+    """Build the model with the given starts as variables, from the arrays of its program.
 
     ``x[i, t]`` is the number of requests started at t in the class whose first request to arrive is
     i. If memory is counted by differences, ``running[r]`` and ``memory_used[r]`` are N_r and W_r.
     """
+    # Pyomo is imported here because loading it takes longer than most solves.
     import pyomo.environ as pyo
     from pyomo.core.expr import LinearExpression
 
-    is_dense = formulation == "dense"
-    in_differences = not is_dense and starts.instance.memory_rule == TOKENS
-    program = Program(starts, relax=relax, differences=in_differences, are_alone=is_dense)
+    program = program_of(starts, formulation, goal, relax=relax)
     linear, (labels, row_labels) = program.linear, program.labels()
+    model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
+    model.rounds = pyo.RangeSet(1, starts.horizon)
     bounds: dict[str, dict[Any, tuple[int, float | None]]] = {"x": {}}
-    for (name, key), most in zip(labels, linear.column_upper.tolist(), strict=True):
+    domains = {"x": pyo.NonNegativeReals}
+    whole = pyo.Binary if formulation == "dense" else pyo.NonNegativeIntegers
+    columns = zip(labels, linear.column_upper.tolist(), linear.integer.tolist(), strict=True)
+    for (name, key), most, is_integer in columns:
         bounds.setdefault(name, {})[key] = 0, None if most == np.inf else most
-    whole = pyo.Binary if is_dense else pyo.NonNegativeIntegers
+        domains[name] = whole if is_integer else pyo.NonNegativeReals
     for name, own in bounds.items():
-        domain = whole if name == "x" and not relax else pyo.NonNegativeReals
-        model.add_component(name, pyo.Var(list(own), domain=domain, bounds=own))
-    _add_objective(model, starts)
-    columns = [model.component(name)[key] for name, key in labels]
+        model.add_component(name, pyo.Var(list(own), domain=domains[name], bounds=own))
+    variables = [model.component(name)[key] for name, key in labels]
+
+    def combined(places: IntArray, factors: FloatArray, constant: float = 0.0) -> Any:
+        terms = [variables[place] for place in places]
+        return LinearExpression(constant=constant, linear_coefs=factors.tolist(), linear_vars=terms)
+
+    name = "makespan" if goal == "makespan" else "total_latency"
+    costly = np.flatnonzero(linear.costs)
+    cost = combined(costly, linear.costs[costly], linear.offset)
+    model.add_component("late" if starts.optional else name, pyo.Objective(expr=cost))
     matrix, rows = linear.matrix.tocsr(), dict[str, dict[Any, Any]]()
     for row, (name, key) in enumerate(row_labels):
         part = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        terms = [columns[place] for place in matrix.indices[part]]
-        if terms:
-            body = LinearExpression(linear_coefs=matrix.data[part].tolist(), linear_vars=terms)
-            lower, upper = linear.row_lower[row], linear.row_upper[row]
-            rows.setdefault(name, {})[key] = body == upper if lower == upper else body <= upper
+        body, upper = combined(matrix.indices[part], matrix.data[part]), linear.row_upper[row]
+        if part.start < part.stop:
+            is_equation = linear.row_lower[row] == upper
+            rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
-
-
-def _add_objective(model: Any, starts: StartSets) -> None:
-    """Add (1): minimise sum_i w_i ( sum_t t x[i,t] + o_i - a_i ).
-
-    For a fleet, t counts from the beginning of the segment of the replica. If requests may be left
-    out, minimise the number of requests left out instead.
-    """
-    import pyomo.environ as pyo
-
-    instance, weights = starts.instance, starts.instance.weights.tolist()
-    if starts.optional:
-        model.late = pyo.Objective(
-            expr=len(instance) - pyo.quicksum(model.x[key] for key in model.x)
-        )
-        return
-    constant = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
-    waits = (weights[i] * (t % starts.rounds) * model.x[i, t] for i, t in model.x)
-    model.total_latency = pyo.Objective(expr=pyo.quicksum(waits) + constant)
-
-
-def _minimise_makespan(model: Any, starts: StartSets, *, relax: bool) -> None:
-    """Replace total latency by sum_r busy[r], with x[i,t] <= size_i busy[t + o_i]."""
-    import pyomo.environ as pyo
-
-    model.del_component(model.total_latency)
-    model.busy = pyo.Var(
-        model.rounds, domain=pyo.NonNegativeReals if relax else pyo.Binary, bounds=(0, 1)
-    )
-    model.makespan = pyo.Objective(expr=pyo.quicksum(model.busy[r] for r in model.rounds))
-    model.no_gap = pyo.Constraint(
-        range(2, starts.horizon + 1), rule=lambda model, r: model.busy[r] <= model.busy[r - 1]
-    )
-    model.completed = pyo.Constraint(
-        list(model.x),
-        rule=lambda model, i, t: (
-            model.x[i, t]
-            <= (model.x[i, t].ub or 1)
-            * model.busy[t % starts.rounds + starts.instance[i].output_length]
-        ),
-    )
+    # Plain attribute, not a component: `solve_model` reads from it how the model was built.
+    model.built_of = starts, formulation, goal
+    return model
 
 
 def _export(model: pyo.ConcreteModel, path: str | os.PathLike[str]) -> None:

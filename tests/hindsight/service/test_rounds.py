@@ -93,7 +93,7 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     assert last.tolist() == [2, 52, 52]
     assert model_size(instance, "dense", 53, last).columns == 9
     assert model_size(instance, "sparse", 53, last).columns == 6 + 2 * 53
-    columns = compile_model(build_model(instance, "sparse", goal=hindsight.OnTime(level))).columns
+    _, columns = compile_model(build_model(instance, "sparse", goal=hindsight.OnTime(level)))
     assert sum(name == "x" for name, _ in columns) == 6
 
 
