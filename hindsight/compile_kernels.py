@@ -43,8 +43,7 @@ def compile_kernels() -> None:
     open_latency(interval, None)
     Improvement(interval).run_each_part_once()
     OrderSearch(instance).run(1)
-    # Arrays with room for one state must grow, which is a loop of its own.
-    StateSearch(instance.columns, room=1).run()
+    StateSearch(instance.columns).run()
     relax(instance, method="states")
     relax(instance, method="lagrangian", tolerance=1e-7)
 

@@ -1,8 +1,8 @@
 """Compiled kernels of the forward search (`states`): bounds, expansion, merging.
 
 A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
-set of started requests (a bit mask, in as many words as n requests take), the memory the active
-ones will hold in each later round (``profile[j]`` for round tau + 1 + j), its cost so far, and a
+set of started requests, the memory the active
+ones will hold in each later round (the *profile*), its cost so far, and a
 lower bound on the total latency of every completion. Bounds are int64 in units of 1 / `SCALE`.
 
 **Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then
@@ -75,8 +75,128 @@ from hindsight.prices.states import SCALE
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
-from .state_arrays import COST_SHIFT, Expansion, Layer, Masks
 from .state_pruning import improvable
+
+Keys = npt.NDArray[np.uint64]
+
+COST_SHIFT = 26
+"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT; TEL is
+the total latency."""
+
+
+class Layer(NamedTuple):
+    """The states of one epoch tau, as arrays.
+
+    Attributes
+    ----------
+    keys : uint64 array, shape (capacity,)
+        Hash of started set and profile.
+    costs : int64 array, shape (capacity,)
+        (TEL << COST_SHIFT) + sum of (s + o) t over started requests.
+    bounds : int64 array, shape (capacity,)
+        Lower bounds on total latency, in units of 1 / SCALE.
+    memory : uint8 array, shape (capacity, past + largest o)
+        Memory held in round tau + 1 + j, in column past + j: the profile, and the ``past`` rounds
+        before it.
+    starts : int16 array, shape (capacity, n)
+        Start times, -1 where not started.
+    """
+
+    keys: Keys
+    costs: IntArray
+    bounds: IntArray
+    memory: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int16]
+
+
+class Prices(NamedTuple):
+    """Epoch prices and quantities computed from them, int64, in units of 1 / SCALE.
+
+    Attributes
+    ----------
+    Q : int64 array, shape (T, M + 1, M + 1)
+        Price of each state of a request at each epoch.
+    W : int64 array, shape (T,)
+        Capacity of each epoch: at least the largest total price of requests active together.
+    P, u : int64 array, shape (n, T + 1)
+        Priced cost of each start, and its minimum over later starts, as
+        `hindsight.prices.states.start_values` returns them.
+    """
+
+    Q: IntArray
+    W: IntArray
+    P: IntArray
+    u: IntArray
+
+    @property
+    def root(self) -> int:
+        """Return the bound of the empty schedule."""
+        return int(self.u[:, 0].sum() - self.W.sum())
+
+
+class Child(NamedTuple):
+    """Workspace: the child of a state, while the requests that start at tau are enumerated.
+
+    Attributes
+    ----------
+    starts, memory : int64 array
+        Rows as in a `Layer` at tau; the memory has one more round.
+    drifts, regrets, weights : int64 array, shape (n,)
+        For each request: the rise of the bound if it does not start at tau, the rise if it starts
+        at tau, and the capacity of the epoch that it then takes.
+    candidates : int64 array, shape (n + 1,)
+        Requests that may start at tau.
+    chosen, depth : int64 array, shape (n + 1,), (1,)
+        Places in ``candidates`` of the requests that start, and their number when an expansion was
+        interrupted.
+    """
+
+    starts: IntArray
+    memory: IntArray
+    drifts: IntArray
+    regrets: IntArray
+    weights: IntArray
+    candidates: IntArray
+    chosen: IntArray
+    depth: IntArray
+
+
+class Expansion(NamedTuple):
+    """Inputs, outputs and workspace of an expansion of the states of one epoch.
+
+    Attributes
+    ----------
+    layer, following : Layer
+        States at tau, and arrays for their children.
+    table : int64 array
+        Hash table of the children: number of a child plus 1, or 0 if the slot is free. Its size is
+        a power of two.
+    slots : int64 array, shape (capacity,)
+        Slot of each child in the table.
+    requests : RequestColumns
+        Lengths, arrivals and M.
+    twin : int64 array, shape (n,)
+        Twin that must start no later than this request, or -1.
+    marks : uint64 array, shape (n + largest o,)
+        Random numbers for the hash of a state: of each request, and of each round of a profile.
+    past : int
+        Rounds before the profile whose memory is kept.
+    prices : Prices
+        Prices from which the bounds of states are computed.
+    child : Child
+        Workspace.
+    """
+
+    layer: Layer
+    following: Layer
+    table: IntArray
+    slots: IntArray
+    requests: RequestColumns
+    twin: IntArray
+    marks: Keys
+    past: int
+    prices: Prices
+    child: Child
 
 
 class _Sums(NamedTuple):
@@ -89,69 +209,59 @@ class _Sums(NamedTuple):
 
 
 @step
-def _fits(i: int, profile: IntArray, requests: RequestColumns) -> bool:
-    """Return whether request i, started now, fits on top of ``profile`` in all its rounds."""
-    s, o, _, M = requests
+def _fits(i: int, search: Expansion) -> bool:
+    """Return whether request i, started now, fits in all its rounds with the child's requests."""
+    s, o, _, M = search.requests
+    memory, past = search.child.memory, search.past
     j = o[i] - 1
-    while j >= 0 and profile[j] + s[i] + j + 1 <= M:
+    while j >= 0 and memory[past + j] + s[i] + j + 1 <= M:
         j -= 1
     return bool(j < 0)
 
 
 @step
-def _first_slot(
-    mask: Masks, profile: npt.NDArray[Any], begin: int, random_keys: Masks, size: int
-) -> Any:
-    """Return the place in a hash table where the search for a state begins.
-
-    ``size`` is the table size, a power of two. ``begin`` is the first entry of ``profile`` that
-    belongs to the state.
-    """
+def _key(search: Expansion) -> Any:
+    """Return the hash of the child at tau + 1."""
+    child, marks, n = search.child, search.marks, len(search.child.starts)
     key = np.uint64(0)
-    for w in range(len(mask)):
-        key = (key ^ mask[w]) * np.uint64(0x9E3779B97F4A7C15)
-    for j in range(len(random_keys)):
-        key += np.uint64(profile[begin + j]) * random_keys[j]
-    key ^= key >> np.uint64(29)
-    return np.int64(key & np.uint64(size - 1))
+    for i in range(n):
+        if child.starts[i] >= 0:
+            key += marks[i]
+    for j in range(len(marks) - n):
+        key += np.uint64(child.memory[search.past + 1 + j]) * marks[n + j]
+    return key ^ (key >> np.uint64(29))
 
 
 @step
-def _find(search: Expansion) -> tuple[int, int]:
+def _find(key: Any, search: Expansion) -> tuple[int, int]:
     """Return the slot of the child in the hash table, and the number of an equal state, or -1."""
-    mask, profile, table = search.child.mask, search.child.profile, search.table
-    masks, profiles = search.following.masks, search.following.profiles
-    size = table.shape[0]
-    slot = _first_slot(mask, profile, 1, search.random_keys, size)
-    while True:
-        v = table[slot]
-        if v < 0:
-            return slot, v
-        # Compare element by element: a view of a row takes longer to create than to compare.
-        same = masks[v, 0] == mask[0]
-        for w in range(1, len(mask)):
-            same &= masks[v, w] == mask[w]
-        j = 0
-        while same and j < profiles.shape[1]:
-            same = profiles[v, j] == profile[j + 1]
-            j += 1
-        if same:
-            return slot, v
-        slot = (slot + 1) & (size - 1)
+    child, table, past = search.child, search.table, search.past
+    keys, _, _, memory, starts = search.following
+    n, width = starts.shape[1], memory.shape[1]
+    slot: Any = np.int64(key & np.uint64(len(table) - 1))
+    while table[slot] > 0:
+        v = table[slot] - 1
+        if keys[v] == key:
+            # Compare element by element: a view of a row takes longer to create than to compare.
+            i, k = 0, past
+            while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
+                i += 1
+            while i == n and k < width and memory[v, k] == child.memory[k + 1]:
+                k += 1
+            if k == width:
+                return slot, v
+        slot = (slot + 1) & (len(table) - 1)
+    return slot, -1
 
 
 @step
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
     """Copy state q to the child; return the number of candidates, and the sums before any start."""
-    masks, costs, bounds, profiles, histories, starts = search.layer
-    s, o, a, _ = search.columns
+    _, costs, bounds, memory, starts = search.layer
+    s, o, a, _ = search.requests
     Q, W, T, child = search.prices.Q, search.prices.W, search.prices.Q.shape[0], search.child
-    for w in range(len(child.mask)):
-        child.mask[w] = masks[q, w]
-    for j in range(profiles.shape[1]):
-        child.profile[j] = profiles[q, j]
-    for j in range(len(child.history)):
-        child.history[j] = histories[q, j]
+    for k in range(memory.shape[1]):
+        child.memory[k] = memory[q, k]
     slack: Any = W[tau] if tau < T else np.int64(0)
     drift: Any = np.int64(0)
     count = 0
@@ -160,7 +270,7 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
         child.starts[i] = t
         if t < 0:
             drift += child.drifts[i]
-            if a[i] <= tau and _fits(i, child.profile, search.columns):
+            if a[i] <= tau and _fits(i, search):
                 child.candidates[count] = i
                 count += 1
         elif t + o[i] > tau and tau < T:
@@ -171,12 +281,11 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 @step
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
     """Start candidate number k at tau; with ``sign`` -1 undo its start."""
-    s, o, a, _ = search.columns
+    s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
-        child.profile[j] += sign * (s[i] + j + 1)
+        child.memory[search.past + j] += sign * (s[i] + j + 1)
     child.starts[i] = tau if sign > 0 else -1
-    child.mask[i >> 6] ^= np.uint64(1) << np.uint64(i & 63)
     return _Sums(
         sums.cost + sign * (((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau),
         sums.bound + sign * child.regrets[i],
@@ -193,7 +302,7 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
         i = child.candidates[k]
         is_first = twin[i] < 0 or child.starts[twin[i]] >= 0
         is_cheap = least + child.regrets[i] <= budget
-        if is_first and is_cheap and _fits(i, child.profile, search.columns):
+        if is_first and is_cheap and _fits(i, search):
             break
         k += 1
     return k
@@ -202,43 +311,40 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 @step
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
     """Append the child at tau + 1, or merge it; return the number of children, -1 if full."""
-    masks, costs, bounds, profiles, histories, starts = search.following
-    child, history = search.child, search.child.history
-    history[(tau + 1) % len(history)] = child.profile[0]
-    if improvable(tau + 1, child.starts, history, search.columns):
+    keys, costs, bounds, memory, starts = search.following
+    child = search.child
+    if improvable(tau + 1, search.past, child.starts, child.memory, search.requests):
         return count
-    slot, v = _find(search)
+    key = _key(search)
+    slot, v = _find(key, search)
     if v >= 0:
         if cost >= costs[v]:
             return count
     else:
-        if count >= len(masks):
+        if count >= len(keys):
             return -1
         v = count
         count += 1
-        search.table[slot] = v
-    for w in range(len(child.mask)):
-        masks[v, w] = child.mask[w]
-    costs[v], bounds[v] = cost, bound
-    for j in range(profiles.shape[1]):
-        profiles[v, j] = child.profile[j + 1]
-    for j in range(len(history)):
-        histories[v, j] = history[j]
-    for j in range(len(child.starts)):
-        starts[v, j] = child.starts[j]
+        search.table[slot], search.slots[v] = count, slot
+    keys[v], costs[v], bounds[v] = key, cost, bound
+    for k in range(memory.shape[1]):
+        memory[v, k] = child.memory[k + 1]
+    for i in range(len(child.starts)):
+        starts[v, i] = child.starts[i]
     return count
 
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Compute ``drifts``, ``regrets`` and ``weights`` of all requests at tau."""
-    (s, o, _, _), (Q, _, P, u), child = search.columns, search.prices, search.child
+    (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
     for i in range(len(s)):
-        child.drifts[i] = u[i, tau + 1] - u[i, tau] if tau < T else SCALE
+        child.drifts[i], child.regrets[i], child.weights[i] = SCALE, 0, 0
         if tau <= T:
             child.regrets[i] = P[i, tau] - u[i, tau]
         if tau < T:
+            child.drifts[i] = u[i, tau + 1] - u[i, tau]
             child.weights[i] = Q[tau, s[i], o[i]]
 
 
@@ -281,9 +387,9 @@ def _next_set(
 
 @njit
 def expand(
-    tau: int, first: int, last: int, count: int, budget: int, search: Expansion, patience: int
-) -> tuple[int, int, bool]:
-    """Append the children (at tau + 1) of states first .. last - 1 to the following layer.
+    tau: int, first: int, count: int, budget: int, search: Expansion, patience: int
+) -> tuple[int, int]:
+    """Append the children (at tau + 1) of the states from ``first`` on to the following layer.
 
     Each child of a state is a set of unstarted requests that start at tau. The sets are enumerated
     depth first, in index order, among the candidates: requests that have arrived and fit with the
@@ -291,44 +397,30 @@ def expand(
     by their bound and by `improvable`, and merged through the hash table, which already has
     ``count`` states.
 
-    Stops early, before the next child, when the arrays are full or after ``patience`` children. The
-    next call resumes there.
+    Stops early, before the next child, after ``patience`` children. The next call resumes there.
 
     Returns
     -------
-    tuple[int, int, bool]
-        The number of children in the following layer, the state at which to resume (``last`` when
-        all are done), and whether the arrays are full.
+    tuple[int, int]
+        The number of children in the following layer, and the state at which to resume, or -1 if
+        the layer's arrays are full.
     """
     _price_epoch(tau, search)
     visits = 0
-    for q in range(first, last):
+    for q in range(first, len(search.layer.costs)):
         some, sums = _begin(q, tau, search)
         depth, k, sums = _resume(tau, sums, search)
         while k >= 0:
-            # Append this child unless its bound exceeds the budget.
-            bound, found = sums.bound + sums.slack + sums.drift, count
-            is_late = visits >= patience
-            if not is_late and bound <= budget:
-                found = _emit(tau, count, sums.cost, bound, search)
-            if is_late or found < 0:
+            if visits >= patience:
                 search.child.depth[0] = depth
-                return count, q, not is_late
-            visits, count = visits + 1, found
+                return count, q
+            # Append this child unless its bound exceeds the budget.
+            bound = sums.bound + sums.slack + sums.drift
+            if bound <= budget:
+                found = _emit(tau, count, sums.cost, bound, search)
+                if found < 0:
+                    return count, -1
+                count = found
+            visits += 1
             k, depth, sums = _next_set(tau, k, some, depth, sums, budget, search)
-    return count, last, False
-
-
-@njit
-def insert_states(table: IntArray, layer: Layer, random_keys: Masks, first: int, last: int) -> None:
-    """Insert states first .. last - 1, all of them different, into a hash table.
-
-    Open addressing with linear probing; the size of ``table`` is a power of two, -1 marks a free
-    slot.
-    """
-    size = len(table)
-    for v in range(first, last):
-        slot = _first_slot(layer.masks[v], layer.profiles[v], 0, random_keys, size)
-        while table[slot] >= 0:
-            slot = (slot + 1) & (size - 1)
-        table[slot] = v
+    return count, len(search.layer.costs)

@@ -72,139 +72,106 @@ component could then keep a prefix that rule 3 removes later.)
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
-from .state_arrays import Flags, Layer
+
+class _Partial(NamedTuple):
+    """The partial schedule of a state: its starts, and the memory held in rounds first, ...."""
+
+    starts: IntArray
+    memory: IntArray
+    first: int
 
 
 @step
-def _fits_at(
-    i: int, t: int, j: int, starts: IntArray, history: IntArray, requests: RequestColumns
-) -> bool:
+def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether request i, started at t, fits in all its rounds once request j is removed.
 
     j may be i itself; -1 removes no request.
     """
     s, o, _, M = requests
-    H, last = len(history), t + o[i]
+    last = t + o[i]
     begin, end, prompt = last, last, 0
     if j >= 0:
-        begin, end, prompt = starts[j], starts[j] + o[j], s[j]
+        begin, end, prompt = state.starts[j], state.starts[j] + o[j], s[j]
     r = last
     while r > t:
         own = prompt + r - begin if begin < r <= end else 0
-        if history[r % H] - own + s[i] + r - t > M:
+        if state.memory[r - state.first] - own + s[i] + r - t > M:
             break
         r -= 1
     return bool(r == t)
 
 
 @step
-def _could_be_earlier(
-    i: int, starts: IntArray, history: IntArray, requests: RequestColumns
-) -> bool:
-    """Return whether a request that has just ended would have fitted earlier (rule 1)."""
-    farthest = min(
-        starts[i] - requests.arrival_times[i], len(history) - 1 - requests.output_lengths[i]
-    )
-    d = 1
-    while d <= farthest and not _fits_at(i, starts[i] - d, i, starts, history, requests):
-        d += 1
-    return bool(d <= farthest)
-
-
-@step
-def _could_be_exchanged(
-    i: int, t: int, starts: IntArray, history: IntArray, requests: RequestColumns
-) -> bool:
+def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether an unstarted request would have fitted at t without a started one (rule 3)."""
     s, o, _, _ = requests
-    for j in range(len(starts)):
-        tj = starts[j]
+    for j in range(len(s)):
+        tj = state.starts[j]
         if tj < t or s[j] > s[i] or o[j] > o[i] or (tj == t and s[j] + o[j] == s[i] + o[i]):
             continue
-        if _fits_at(i, t, j, starts, history, requests):
+        if _fits_at(i, t, j, state, requests):
             return True
     return False
 
 
 @inner
-def improvable(epoch: int, starts: IntArray, history: IntArray, requests: RequestColumns) -> bool:
+def improvable(
+    epoch: int, past: int, starts: IntArray, memory: IntArray, requests: RequestColumns
+) -> bool:
     """Return whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
 
-    ``history[r % H]`` is the memory held in round r, for epoch - H < r <= epoch, with H greater
-    than every output length. Rule 1 tries moves by at most H - 1 - o_i rounds; with fewer rounds it
-    would prune less and still be valid.
+    ``memory[k]`` is the memory held in round epoch - past + k, for 0 < k <= past, with ``past``
+    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds; with
+    fewer rounds it would prune less and still be valid.
     """
     _, o, a, _ = requests
+    state = _Partial(starts, memory, epoch - past)
     for i in range(len(o)):
         t = epoch - o[i]
-        if starts[i] >= 0:
-            if starts[i] == t and _could_be_earlier(i, starts, history, requests):
+        if starts[i] == t:
+            farthest = min(t - a[i], past - 1 - o[i])
+            for d in range(1, farthest + 1):
+                if _fits_at(i, t - d, i, state, requests):
+                    return True
+        elif starts[i] < 0 and t >= a[i]:
+            if _fits_at(i, t, -1, state, requests):
                 return True
-        elif t >= a[i]:
-            if _fits_at(i, t, -1, starts, history, requests):
-                return True
-            if _could_be_exchanged(i, t, starts, history, requests):
+            if _could_be_exchanged(i, t, state, requests):
                 return True
     return False
-
-
-@inner
-def _below(c: int, b: int, profiles: npt.NDArray[np.uint8]) -> bool:
-    """Return whether state c holds no more memory than state b in any later round.
-
-    Active requests run without interruption, so a profile that reaches 0 stays 0.
-    """
-    for j in range(profiles.shape[1]):
-        if profiles[c, j] > profiles[b, j]:
-            return False
-        if profiles[b, j] == 0:
-            return True
-    return True
 
 
 @njit
-def dominate(
-    order: IntArray, begin: int, end: int, group: int, layer: Layer, alive: Flags, window: int
-) -> int:
-    """Clear ``alive`` of the dominated states at positions begin .. end - 1 of ``order``.
+def dominated(
+    rows: npt.NDArray[np.int16], begin: IntArray, end: IntArray, gone: npt.NDArray[np.bool_]
+) -> None:
+    """Set ``gone`` for each row that is nowhere smaller than an earlier row which stays.
 
     Parameters
     ----------
-    order : IntArray
-        States sorted by (mask, cost).
-    begin, end : int
-        Positions of ``order`` to examine.
-    group : int
-        First position of the run of equal masks that contains position ``begin`` - 1; 0 in the
-        first call.
-    layer : Layer
-        The states.
-    alive : Flags
-        One flag per state, cleared for dominated states.
-    window : int
-        Most cheaper states of the same mask with which a state is compared. A smaller window
-        removes fewer states, but never a wrong one.
-
-    Returns
-    -------
-    int
-        The ``group`` to pass for ``end`` in the next call.
+    rows : int16 array, shape (states, columns)
+        What a state should have little of, in an order in which earlier states cost no more.
+    begin, end : int64 array, shape (states,)
+        Range of earlier rows with which each row is compared. A smaller range removes fewer states,
+        but never a wrong one.
+    gone : bool array, shape (states,)
+        One flag per state, False at first.
     """
-    masks, profiles = layer.masks, layer.profiles
-    for x in range(begin, end):
-        b = order[x]
-        for w in range(masks.shape[1]):
-            if masks[b, w] != masks[order[group], w]:
-                group = x
-        for y in range(group, min(x, group + window)):
-            c = order[y]
-            if alive[c] and _below(c, b, profiles):
-                alive[b] = False
+    for y in range(len(rows)):
+        for x in range(begin[y], end[y]):
+            if gone[x]:
+                continue
+            k = 0
+            while k < rows.shape[1] and rows[x, k] <= rows[y, k]:
+                k += 1
+            if k == rows.shape[1]:
+                gone[y] = True
                 break
-    return group

@@ -18,17 +18,16 @@ integers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from hindsight.prices.states import SCALE, start_values
-from hindsight.runtime.clock import StoppedEarlyError, never
+from hindsight.runtime.clock import never
 from instances.arrays import IntArray, RequestColumns
 
-from .state_arrays import COST_SHIFT, Child, Expansion, Flags, Layer, Prices
-from .state_kernels import expand, insert_states
-from .state_pruning import dominate
+from .state_kernels import COST_SHIFT, Child, Expansion, Layer, Prices, expand
+from .state_pruning import dominated
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 
@@ -38,12 +37,10 @@ DOMINANCE_WINDOW = 200
 """Number of cheaper states of the same started set with which a state is compared."""
 
 PATIENCE = 5_000
-"""Children or comparisons between two polls of ``should_stop``; for copied rows, ten times that."""
+"""Children between two polls of ``should_stop``."""
 
 ANY = 1 << 40
 """Default of limits: more than any total latency and any number of states."""
-
-_HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SearchOutcome(NamedTuple, Generic[Found]):
@@ -75,8 +72,8 @@ class StateSearch:
     """Forward search for one instance.
 
     `set_prices` may be called again whenever better prices are known; until then, prices are 0. The
-    search needs up to 2 ``max_states`` * (16 + 8 ceil(n / 64) + 2 n + largest o + H) bytes of
-    memory, where H is a power of two, at least 64 and at least the largest o + 24.
+    search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory, where H is
+    a power of two, at least 64 and at least the largest o + 24.
 
     Parameters
     ----------
@@ -84,27 +81,33 @@ class StateSearch:
         The problem: at least one request, each of which fits in memory alone, and M < 256.
     max_states : int, default 2000000
         Most states of one epoch.
-    room : int, default 4096
-        Number of states of one epoch for which arrays are allocated at first.
     """
 
-    def __init__(
-        self, requests: RequestColumns, max_states: int = 2_000_000, room: int = 4096
-    ) -> None:
+    def __init__(self, requests: RequestColumns, max_states: int = 2_000_000) -> None:
         s, o, _, limit = self.requests = requests
-        self.max_states, self._n, self._rounds = max_states, len(s), int(o.max())
-        self._history = max(64, 1 << (self._rounds + 23).bit_length())
+        self._max_states, n, rounds = max_states, len(s), int(o.max())
+        self._past = max(64, 1 << (rounds + 23).bit_length())
         # Starts fit into int16 and the second part of costs into COST_SHIFT bits up to this epoch.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
-        keys = np.random.default_rng(1).integers(1, 2**63, self._rounds, dtype=np.int64)
-        self._given = requests, _twins(requests), keys.astype(np.uint64)
-        self._current, self._following = self._layer(room), self._layer(room)
-        side = limit + 1
-        self.set_prices(np.zeros((1, side, side), np.int64), np.zeros(1, np.int64))
+        marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
+        self._given = requests, _twins(requests), marks.astype(np.uint64), self._past
+        # Arrays that are not initialised take memory only where they are written.
+        self._following = Layer(
+            np.empty(max_states, np.uint64),
+            np.empty(max_states, np.int64),
+            np.empty(max_states, np.int64),
+            np.empty((max_states, self._past + rounds), np.uint8),
+            np.empty((max_states, n), np.int16),
+        )
+        self._table = np.zeros(1 << (2 * max_states).bit_length(), np.int64)
+        self._slots, self._used = np.empty(max_states, np.int64), 0
+        sizes = n, self._past + rounds + 1, n, n, n, n + 1, n + 1, 1
+        self._child = Child._make(np.zeros(size, np.int64) for size in sizes)
+        self.set_prices(np.zeros((1, limit + 1, limit + 1), np.int64), np.zeros(1, np.int64))
 
-    def set_prices(self, prices: IntArray, capacities: IntArray) -> int:
-        """Use these epoch prices; return the bound of the empty schedule, in units of 1 / SCALE.
+    def set_prices(self, prices: IntArray, capacities: IntArray) -> None:
+        """Use these epoch prices.
 
         Parameters
         ----------
@@ -116,11 +119,9 @@ class StateSearch:
         """
         # Prices must reach past the last arrival, so that beyond them every request has arrived.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
-        Q = np.pad(prices, ((0, missing), (0, 0), (0, 0))) if missing else prices
-        Q = np.ascontiguousarray(Q)
+        Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
         self.prices = Prices(Q, np.pad(capacities, (0, missing)), P, u)
-        return self.prices.root
 
     def run(
         self, budget: int = ANY, should_stop: Callable[[], bool] = never, state_limit: int = ANY
@@ -136,156 +137,90 @@ class StateSearch:
         state_limit : int, default 2^40
             Most states over all epochs, including the children of the last one.
         """
-        self.begin(budget, should_stop, state_limit)
         status: SearchStatus = "exhausted"
-        count, tau = 1, 0
-        try:
-            while count:
-                if tau > self._last_epoch:
-                    status = "epochs"
-                    break
-                children = self.expand_layer(tau, count)
-                if children is None:
-                    status = "states"
-                    break
-                tau += 1
-                finished = self._finished(children)
-                self._take_cheapest(np.flatnonzero(finished))
-                count = self._select(~finished)
-        except StoppedEarlyError:
-            status = "stopped"
-        return SearchOutcome(status, self._best, self._states, self._peak)
+        layer, best = self.root(), None
+        states = peak = 1
+        tau = 0
+        while len(layer.costs):
+            if tau > self._last_epoch:
+                status = "epochs"
+                break
+            found = self.children(tau, layer, budget, should_stop, state_limit - states)
+            if not isinstance(found, Layer):
+                status = found
+                break
+            finished = (found.starts >= 0).all(axis=1)
+            if finished.any():
+                # The bound of a complete state leaves out the slacks of later epochs, so it may be
+                # within the budget although the total latency is above it.
+                winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
+                latency = int(found.costs[winner]) >> COST_SHIFT
+                if latency <= budget:
+                    budget, best = latency - 1, found.starts[winner].astype(np.int64)
+            alive = np.flatnonzero(~finished & (found.bounds <= budget * SCALE))
+            layer = self.undominated(found, alive)
+            tau, states, peak = tau + 1, states + len(layer.costs), max(peak, len(layer.costs))
+        return SearchOutcome(status, best, states, peak)
 
-    def begin(self, budget: int, should_stop: Callable[[], bool], state_limit: int) -> None:
-        """Begin a run from the empty schedule."""
-        self._budget, self._should_stop, self._state_limit = budget, should_stop, state_limit
-        self._best: IntArray | None = None
-        self._states = self._peak = 1
-        arrays: Any = self._current
-        for array, value in zip(arrays, (0, 0, self.prices.root, 0, 0, -1), strict=True):
-            array[0] = value
-
-    def _layer(self, capacity: int) -> Layer:
-        return Layer(
-            np.empty((capacity, -(-self._n // 64)), np.uint64),
-            np.empty(capacity, np.int64),
-            np.empty(capacity, np.int64),
-            np.empty((capacity, self._rounds), np.uint8),
-            np.empty((capacity, self._history), np.uint8),
-            np.empty((capacity, self._n), np.int16),
+    def root(self) -> Layer:
+        """Return the layer of the empty schedule, at epoch 0."""
+        layer = Layer._make(
+            np.zeros((1, *column.shape[1:]), column.dtype) for column in self._following
         )
+        layer.bounds[0], layer.starts[0] = self.prices.root, -1
+        return layer
 
-    def _check(self) -> None:
-        if self._should_stop():
-            raise StoppedEarlyError
+    def children(
+        self,
+        tau: int,
+        layer: Layer,
+        budget: int,
+        should_stop: Callable[[], bool] = never,
+        most: int = ANY,
+    ) -> Layer | SearchStatus:
+        """Return the children of the states of a layer, or the status with which the search ends.
 
-    def expand_layer(self, tau: int, count: int) -> int | None:
-        """Write the children of ``count`` states at tau to the next layer.
-
-        Return the number of children, or None if there are too many.
+        Parameters
+        ----------
+        tau : int
+            Epoch of the layer.
+        layer : Layer
+            The states.
+        budget : int
+            Largest total latency to search for.
+        should_stop : Callable[[], bool], default never
+            Polled every `PATIENCE` children.
+        most : int, default 2^40
+            Most children.
         """
-        layers, child = (self._current, self._following), Child.room_in(self._current)
-        fixed = *self._given, self.prices, child
-        search = Expansion._make([*layers, self._empty_table(), *fixed])
-        children, position, limit = 0, 0, self._budget * SCALE
-        while position < count:
-            self._check()
-            children, position, full = expand(
-                tau, position, count, children, limit, search, PATIENCE
-            )
-            capacity = len(self._following.masks)
-            if self._states + children > self._state_limit or (
-                full and capacity >= self.max_states
-            ):
-                return None
-            if full:
-                table = self._grow(children, min(2 * capacity, self.max_states))
-                search = search._replace(following=self._following, table=table)
-        return children
+        # Free the slots of the epoch before.
+        self._table[self._slots[: self._used]] = 0
+        arrays = layer, self._following, self._table, self._slots
+        search = Expansion(*arrays, *self._given, self.prices, self._child)
+        count = position = self._used = self._child.depth[0] = 0
+        while position < len(layer.costs):
+            if should_stop():
+                return "stopped"
+            count, position = expand(tau, position, count, budget * SCALE, search, PATIENCE)
+            self._used = count
+            if position < 0 or count > most:
+                return "states"
+        return Layer._make(column[:count] for column in self._following)
 
-    def _empty_table(self) -> IntArray:
-        return np.full(1 << (2 * len(self._following.masks)).bit_length(), -1, np.int64)
-
-    def _grow(self, count: int, capacity: int) -> IntArray:
-        """Move the following layer into larger arrays; return a larger hash table."""
-        bigger, (_, _, random_keys) = self._layer(capacity), self._given
-        self.copy(bigger, self._following, np.arange(count))
-        self._following = bigger
-        table = self._empty_table()
-        for first in range(0, count, 10 * PATIENCE):
-            self._check()
-            insert_states(table, bigger, random_keys, first, min(count, first + 10 * PATIENCE))
-        return table
-
-    def copy(self, target: Layer, source: Layer, kept: IntArray) -> None:
-        """Copy the rows ``kept`` of ``source`` to the first rows of ``target``."""
-        for first in range(0, len(kept), 10 * PATIENCE):
-            self._check()
-            rows = kept[first : first + 10 * PATIENCE]
-            pairs: Any = zip(target, source, strict=True)
-            for to, array in pairs:
-                to[first : first + len(rows)] = array.take(rows, axis=0)
-
-    def _finished(self, children: int) -> Flags:
-        """Return for each child whether it has started every request."""
-        finished = np.ones(children, np.bool_)
-        left = self._n
-        for word in self._following.masks[:children].T:
-            finished &= word == np.uint64((1 << min(64, left)) - 1)
-            left -= min(64, left)
-        return finished
-
-    def _take_cheapest(self, done: IntArray) -> None:
-        """Keep the cheapest complete schedule within the budget, and lower the budget below it.
-
-        The bound of a complete state leaves out the slacks of later epochs, so it may be within the
-        budget although the total latency is above it.
-        """
-        if not len(done):
-            return
-        winner = done[np.argmin(self._following.costs[done])]
-        latency = int(self._following.costs[winner]) >> COST_SHIFT
-        if latency <= self._budget:
-            self._budget = latency - 1
-            self._best = self._following.starts[winner].astype(np.int64)
-
-    def _select(self, alive: Flags) -> int:
-        """Drop states that are dominated or above the budget, and advance by one epoch."""
-        alive &= self._following.bounds[: len(alive)] <= self._budget * SCALE
-        self._dominate(alive)
-        kept = np.flatnonzero(alive)
-        count = len(kept)
-        self._states, self._peak = self._states + count, max(self._peak, count)
-        if count > len(self._current.masks):
-            self._current = self._layer(len(self._following.masks))
-        self.copy(self._current, self._following, kept)
-        return count
-
-    def _dominate(self, alive: Flags) -> None:
-        """Clear ``alive`` where a state is dominated.
-
-        Large layers are split into buckets by started set, so that ``should_stop`` can be polled
-        between buckets. Only states with equal started sets dominate each other.
-        """
-        members, masks = np.flatnonzero(alive), self._following.masks
-        bits = min(12, (len(members) // (10 * PATIENCE)).bit_length() + 2)
-        buckets = [members]
-        if len(members) > 10 * PATIENCE:
-            mixed = np.zeros(len(members), np.uint64)
-            for word in masks.T:
-                mixed = (mixed ^ word[members]) * _HASH
-            number = (mixed >> np.uint64(64 - bits)).astype(np.uint16)
-            sizes = np.bincount(number, minlength=1 << bits)
-            buckets = np.split(members[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
-        for bucket in buckets:
-            self._check()
-            words = [word[bucket] for word in masks.T]
-            order = bucket[np.lexsort((self._following.costs[bucket], *words))]
-            group = 0
-            for begin in range(0, len(order), PATIENCE):
-                self._check()
-                end = min(len(order), begin + PATIENCE)
-                group = dominate(order, begin, end, group, self._following, alive, DOMINANCE_WINDOW)
+    def undominated(self, found: Layer, alive: IntArray) -> Layer:
+        """Return a copy of the states ``alive`` that none of them dominates."""
+        # States of the same started set form a group, in order of cost.
+        flags = np.packbits(found.starts[alive] >= 0, axis=1)
+        words = np.pad(flags, ((0, 0), (0, -flags.shape[1] % 8))).view(np.uint64)
+        order = np.lexsort((found.costs[alive], *words.T))
+        is_first = np.append(True, (np.diff(words[order], axis=0) != 0).any(axis=1))[: len(order)]
+        places = np.arange(len(order))
+        begin = np.maximum.accumulate(np.where(is_first, places, 0))
+        rows = found.memory[alive[order], self._past :].astype(np.int16)
+        gone = np.zeros(len(order), np.bool_)
+        dominated(rows, begin, np.minimum(places, begin + DOMINANCE_WINDOW), gone)
+        kept = np.delete(alive, order[gone])
+        return Layer._make(column[kept] for column in found)
 
 
 def _twins(requests: RequestColumns) -> IntArray:

@@ -10,9 +10,6 @@ import numpy.typing as npt
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
-DOMINANCE_WINDOW = 30
-"""Number of cheaper states with which a state is compared for dominance."""
-
 Progress = npt.NDArray[np.int16]
 
 
@@ -270,26 +267,3 @@ def expand_states(
             gained -= gain[depth]
             depth += 1
     return count
-
-
-@njit
-def dominated(
-    progress: Progress, spent: IntArray, order: IntArray, gone: npt.NDArray[np.bool_]
-) -> None:
-    """Set ``gone`` for states that one of the `DOMINANCE_WINDOW` states before them dominates.
-
-    ``order`` sorts the states by cost, ``spent``.
-    """
-    n = progress.shape[1]
-    for position in range(1, len(order)):
-        y = order[position]
-        for back in range(1, min(DOMINANCE_WINDOW, position) + 1):
-            x = order[position - back]
-            if gone[x] or spent[x] > spent[y]:
-                continue
-            i = 0
-            while i < n and progress[x, i] >= progress[y, i]:
-                i += 1
-            if i == n:
-                gone[y] = True
-                break

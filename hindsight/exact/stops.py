@@ -42,8 +42,12 @@ from hindsight.prices.stops import PreemptivePrices, costs_to_go, heaviest_sets
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
+from .state_pruning import dominated
 from .states import SearchOutcome, SearchStatus
-from .stop_kernels import Choice, States, Task, dominated, expand_states
+from .stop_kernels import Choice, States, Task, expand_states
+
+DOMINANCE_WINDOW = 30
+"""Number of cheaper states with which a state is compared for dominance."""
 
 SLICE = 2_000
 """Number of states expanded between two polls of ``should_stop``."""
@@ -169,8 +173,9 @@ class PreemptiveSearch:
         spent = found.costs + (waiting * (r - arrival)).sum(axis=1)
         gone = np.zeros(len(progress), dtype=np.bool_)
         order = np.lexsort((-progress.sum(axis=1, dtype=np.int64), spent))
-        dominated(progress, spent, order, gone)
-        return np.flatnonzero(~gone)
+        places = np.arange(len(order))
+        dominated(-progress[order], np.maximum(0, places - DOMINANCE_WINDOW), places, gone)
+        return np.sort(order[~gone])
 
     def _read_back(self, layers: list[States], last: int, at: int) -> PreemptiveSchedule:
         rounds: list[list[int]] = [[] for _ in self._instance]

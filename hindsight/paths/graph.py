@@ -70,7 +70,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.exact.state_arrays import Flags
 from hindsight.prices.starts import request_classes
 from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import StoppedEarlyError
@@ -87,6 +86,7 @@ from .layers import (
     Blocks,
     CoarserGraph,
     Extension,
+    Flags,
     Found,
     Members,
     PathGraph,

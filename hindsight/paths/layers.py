@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.exact.state_arrays import Flags, Masks
 from instances.arrays import IntArray, RequestColumns
 
 from .anonymous_states import AnonymousStates
@@ -23,6 +22,8 @@ FAR = np.int64(1 << 60)
 """Cost above that of any path."""
 
 Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+Masks = npt.NDArray[np.uint64]
 Shorts = npt.NDArray[np.int16]
 
 

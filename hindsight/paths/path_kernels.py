@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.exact.state_arrays import Flags, Masks
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
-from .layers import FAR, Codes, PathGraph
+from .layers import FAR, Codes, Flags, Masks, PathGraph
 
 
 @partial(njit, makes_arrays=True)

@@ -39,14 +39,13 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.exact.state_arrays import Flags
 from hindsight.prices.ascent import Adam, Settings
 from hindsight.prices.states import SCALE, PathStage
 from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import FloatArray, IntArray
 
 from .graph import PricedInstance, TooLargeError
-from .layers import FAR, PathGraph
+from .layers import FAR, Flags, PathGraph
 from .path_kernels import (
     Split,
     Tracking,

@@ -145,7 +145,7 @@ class SmallMemory:
         self._states: StateSearch | None = None
         if self._is_plain:
             # Each state stores the starts of all requests.
-            most_states = max(1, MOST_STATES * 64 // max(64, n))
+            most_states = max(1, min(SEARCHED_STATES, MOST_STATES * 64 // n))
             self._states = StateSearch(self.source.columns, most_states)
         share, after = SHARES[self._is_plain]
         steps: list[Callable[[Interval], None]] = [self._improve]

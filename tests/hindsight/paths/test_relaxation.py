@@ -17,7 +17,6 @@ from brute_force import (
 from drawn_instances import drawn_instance, drawn_prices, four_requests
 from effort import sweep
 
-from hindsight.exact.state_arrays import Flags
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
@@ -26,7 +25,7 @@ from hindsight.paths.graph import (
     coarsest_graph,
     finer_graph,
 )
-from hindsight.paths.layers import PathGraph
+from hindsight.paths.layers import Flags, PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
 from hindsight.paths.refinement import PathOutcome, Refinement
 from hindsight.paths.relaxation import Climb, PathRelaxation
