@@ -81,7 +81,6 @@ from .anonymous_states import room_for_states, set_epoch
 from .layer_kernels import extend_sets, join_parents, store_epoch
 from .layers import (
     COLUMNS,
-    FAR,
     START_BITS,
     Blocks,
     CoarserGraph,
@@ -254,9 +253,7 @@ def finer_graph(
         ``should_stop`` returned True.
     """
     arcs = costs_of_arcs(coarse, priced.starts, u, priced.columns.output_lengths)
-    paid = np.full(len(arcs), FAR)
-    paid[-1] = 0
-    costs_from_the_start(coarse, arcs, paid, 0, len(paid))
+    paid = costs_from_the_start(coarse, arcs)
     coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
     room = room._replace(threads=min(room.threads, MOST_THREADS))

@@ -2,8 +2,7 @@
 
 Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
 The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
-more start cost 0. Long loops take a range of nodes, so that their caller can poll the clock in
-between.
+more start cost 0.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
@@ -31,40 +31,36 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
     return arcs
 
 
-@njit
-def costs_to_the_end(
-    graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
-) -> None:
-    """Write value[g], the least cost from node g to the end, for begin <= g < end.
-
-    Initial values are 0 at node 0 and FAR elsewhere.
-    """
+@partial(njit, makes_arrays=True)
+def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
+    """Return the least cost from each node to the end, FAR if there is no path."""
     later, parents = graph.later, graph.parents
-    for g in range(begin, end):
+    value = np.full(len(later), FAR)
+    value[0] = 0
+    for g in range(len(later)):
         h = later[g]
         if h >= 0 and value[h] < FAR:
             value[g] = min(value[g], value[h] + arcs[g])
         p = parents[g]
         if p >= 0 and value[g] < value[p]:
             value[p] = value[g]
+    return value
 
 
-@njit
-def costs_from_the_start(
-    graph: PathGraph, arcs: IntArray, value: IntArray, begin: int, end: int
-) -> None:
-    """Write value[g], the least cost from the beginning to node g, for end > g >= begin.
-
-    Initial values are 0 at node N - 1 and FAR elsewhere.
-    """
+@partial(njit, makes_arrays=True)
+def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
+    """Return the least cost from the beginning to each node, FAR if there is no path."""
     later, parents = graph.later, graph.parents
-    for g in range(end - 1, begin - 1, -1):
+    value = np.full(len(later), FAR)
+    value[len(later) - 1] = 0
+    for g in range(len(later) - 1, -1, -1):
         p = parents[g]
         if p >= 0:
             value[g] = value[p]
         h = later[g]
         if h >= 0 and value[g] < FAR:
             value[h] = min(value[h], value[g] + arcs[g])
+    return value
 
 
 @partial(njit, makes_arrays=True)
@@ -103,35 +99,23 @@ def gibbs_paths(
     return completions
 
 
-@partial(njit, makes_arrays=True)
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
     """Group nodes by target, -1 if none: nodes of target g are members[first[g]:first[g + 1]]."""
-    size = len(targets)
-    first = np.zeros(size + 1, np.int64)
-    for g in range(size):
-        if targets[g] >= 0:
-            first[targets[g] + 1] += 1
-    for g in range(size):
-        first[g + 1] += first[g]
-    place = first[:-1].copy()
-    members = np.empty(first[size], np.int32)
-    for g in range(size):
-        p = targets[g]
-        if p >= 0:
-            members[place[p]] = g
-            place[p] += 1
-    return first, members
+    nodes = np.flatnonzero(targets >= 0)
+    pairs = np.ones(len(nodes), np.bool_), (targets[nodes], nodes)
+    matrix = sp.csr_array(pairs, (len(targets), len(targets)))
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
-@njit
+@partial(njit, makes_arrays=True)
 def best_path(
-    graph: PathGraph, arcs: IntArray, value: IntArray, starts: IntArray, counts: IntArray
-) -> None:
-    """Write how often a cheapest path starts each request, and the last start of each request.
+    graph: PathGraph, arcs: IntArray, value: IntArray, requests: int
+) -> tuple[IntArray, IntArray]:
+    """Return the last start of each request on a cheapest path, and how often the path starts it.
 
     Numbers of nodes decrease along a path, so one pass through them finds all further starts.
     """
-    counts.fill(0)
+    starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1
     while g > 0:
         h = graph.later[g]
@@ -142,10 +126,11 @@ def best_path(
         while following >= 0 and (graph.parents[following] != g or value[following] != value[g]):
             following -= 1
         if following < 0:
-            return
+            break
         g = following
         counts[graph.requests[g]] += 1
         starts[graph.requests[g]] = graph.epochs[g]
+    return starts, counts
 
 
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
@@ -269,15 +254,15 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 
 
 @njit
-def split_nodes(
-    graph: PathGraph, track: Tracking, split: Split, count: int, begin: int, end: int
-) -> int:
-    """Split the nodes end > g >= begin; return the number of new nodes, or -1 if full.
+def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
+    """Split all nodes; return the number of new nodes, or -1 if the arrays are full.
 
     A tracked request starts at most once, and by the last epoch in which an arc starts it.
     """
     value, budget = track.value, track.budget
-    for g in range(end - 1, begin - 1, -1):
+    last, count = len(value) - 1, 1
+    _add_node(split, last, np.uint64(0), 0, -1, 0)
+    for g in range(last, -1, -1):
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:

@@ -59,9 +59,6 @@ from .path_kernels import (
     split_nodes,
 )
 
-CHUNK = 1 << 20
-"""Number of nodes processed between two polls of ``should_stop``."""
-
 FARTHEST = float(1 << 17)
 """Largest start price in a climb, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
 requests complete in each: so its cost stays within 2^60, whatever the steps."""
@@ -225,19 +222,17 @@ class PathRelaxation:
         StoppedEarlyError
             ``should_stop`` returned True.
         """
-        u, through = self.start_prices, np.full(len(self), FAR)
+        u = self.start_prices
         if not self.is_open:
-            return through
+            return np.zeros(0, np.int64)
         arcs, to_end = self._evaluate(u)
         self._steps.append(PathStage(u, (), tuple(self._untold)))
         self._untold = []
         self._record(self.graph, arcs, to_end)
         # `_record` may have lowered the limit below the cost of a schedule.
         budget = self._priced.budget(u, self.limit)
-        through[-1] = 0
-        for chunk in reversed(self._chunks(len(self))):
-            self._poll()
-            costs_from_the_start(self.graph, arcs, through, *chunk)
+        self._poll()
+        through = costs_from_the_start(self.graph, arcs)
         del arcs
         kept = (through < FAR) & (to_end < FAR)
         through += to_end
@@ -252,8 +247,7 @@ class PathRelaxation:
         """Save the cheapest path if it is a schedule within the limit, and lower the limit."""
         if to_end[-1] >= FAR:
             return
-        starts, counts = np.zeros((2, self._n), np.int64)
-        best_path(graph, arcs, to_end, starts, counts)
+        starts, counts = best_path(graph, arcs, to_end, self._n)
         self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
         _, o, a, _ = self._priced.columns
         latency = int((starts + o - a).sum())
@@ -288,25 +282,16 @@ class PathRelaxation:
             self.track(self._most_missed())
             self.climb(ascent)
 
-    @staticmethod
-    def _chunks(size: int) -> list[tuple[int, int]]:
-        """Return ranges of nodes between two polls."""
-        return [(begin, min(size, begin + CHUNK)) for begin in range(0, size, CHUNK)]
-
     def _poll(self) -> None:
         if self._should_stop():
             raise StoppedEarlyError
 
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the costs of arcs, and the least costs to the end, at prices u."""
-        priced, size = self._priced, len(graph.later)
+        self._poll()
+        priced = self._priced
         arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
-        to_end = np.full(size, FAR)
-        to_end[0] = 0
-        for chunk in self._chunks(size):
-            self._poll()
-            costs_to_the_end(graph, arcs, to_end, *chunk)
-        return arcs, to_end
+        return arcs, costs_to_the_end(graph, arcs)
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return `_costs` of the whole graph at prices u; save the bound if it is the best."""
@@ -332,6 +317,7 @@ class PathRelaxation:
             ``should_stop`` returned True; the split nodes exceed their limit.
         """
         arcs, to_end = self._evaluate(self.start_prices)
+        self._poll()
         bits = np.zeros(self._n, np.uint64)
         # Nodes are already distinguished by the requests tracked before.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
@@ -343,15 +329,21 @@ class PathRelaxation:
         budget = self._priced.budget(self.start_prices, self.limit)
         first, children = grouped(self.graph.parents)
         tracking = Tracking(arcs, to_end, first, children, bits, required, budget)
-        room = min(self._most_nodes, max(1 << 16, 4 * len(self)))
-        while True:
-            split = _room_for_split(len(self), room)
-            count = self._split(split, tracking)
-            if count >= 0:
-                break
-            if room >= self._most_nodes:
-                raise TooLargeError
-            room = min(self._most_nodes, 4 * room)
+        # Arrays that are not initialised take memory only where they are written.
+        most, codes = self._most_nodes, np.int32
+        split = Split(
+            heads=np.full(len(self), -1, codes),
+            linked=np.empty(most, codes),
+            old=np.empty(most, codes),
+            masks=np.empty(most, np.uint64),
+            costs=np.empty(most, np.int64),
+            later=np.empty(most, codes),
+            parents=np.empty(most, codes),
+            alive=np.zeros(most, np.bool_),
+        )
+        count = split_nodes(self.graph, tracking, split)
+        if count < 0:
+            raise TooLargeError
         self.tracked += new
         self._untold = self._untold + new
         old, alive = split.old[:count], split.alive[:count]
@@ -366,22 +358,3 @@ class PathRelaxation:
         self.graph = keep_nodes(split_graph, order[alive[order] & reaches_the_end])
         del arcs, to_end, tracking, first, children
         self.drop()
-
-    def _split(self, split: Split, tracking: Tracking) -> int:
-        """Split all nodes; return the number of new nodes, or -1 if the arrays are full."""
-        count, size = 1, len(self)
-        split.old[0], split.heads[size - 1] = size - 1, 0
-        for chunk in reversed(self._chunks(size)):
-            self._poll()
-            count = split_nodes(self.graph, tracking, split, count, *chunk)
-            if count < 0:
-                break
-        return count
-
-
-def _room_for_split(nodes: int, room: int) -> Split:
-    linked, old, later, parents = np.full((4, room), -1, np.int32)
-    heads = np.full(nodes, -1, np.int32)
-    masks, costs = np.zeros(room, np.uint64), np.zeros(room, np.int64)
-    alive = np.zeros(room, np.bool_)
-    return Split(heads, linked, old, masks, costs, later, parents, alive)
