@@ -21,6 +21,7 @@ from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import IntArray
 
 from .graph import PricedInstance, Room, TooLargeError, coarsest_graph, finer_graph
+from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
@@ -61,8 +62,10 @@ class PathOutcome(NamedTuple):
     stages: tuple[PathStage, ...]
 
 
-class Refinement:
-    """Sequence of finer and finer graphs for one limit.
+def refine(
+    priced: PricedInstance, room: Room, climb: Climb, should_stop: Callable[[], bool]
+) -> PathOutcome:
+    """Build finer and finer graphs for one limit, as far as time and the limit on nodes allow.
 
     Parameters
     ----------
@@ -75,91 +78,73 @@ class Refinement:
     should_stop : Callable[[], bool]
         Polled throughout.
     """
+    n, graph, u = len(priced.kinds), coarsest_graph(priced), priced.first_prices
+    s, o, _, _ = priced.columns
+    # The longest requests are followed first, and identical requests are adjacent.
+    order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
+    followed = np.zeros(n, np.bool_)
+    stages, nodes = [PathStage(u)], [0]
+    lower, root, gained, found = 0, 0, 1.0, None
+    is_open, is_whole = priced.is_within, False
+    if not is_open:
+        lower = priced.limit + 1
+    try:
+        while is_open and not followed.all():
+            added = _next_ones(order, priced.kinds, followed, len(graph.later), gained)
+            stages.append(PathStage(u, tuple(added.tolist())))
+            finer = finer_graph(priced, graph, followed, added, u, room, should_stop)
+            followed[added] = True
+            if finer is None:
+                lower = priced.limit + 1
+                break
+            # The coarser graph is no longer needed, and large graphs take most of the memory.
+            graph = finer
+            del finer
+            nodes.append(len(graph.later))
+            relaxation = PathRelaxation(priced, graph, followed, u, room.nodes, should_stop)
+            try:
+                relaxation.climb(climb)
+                if followed.all():
+                    root = relaxation.lower_bound
+                    steps, (hot, cold) = max(1, climb.iterations // 2), climb.heats
+                    relaxation.sublimate(Climb(steps, (0.5 * hot, cold), 0.5 * climb.rate))
+            finally:
+                before, lower = lower, max(lower, relaxation.lower_bound)
+                gained = (lower - before) / max(1, priced.limit - before)
+                found = relaxation.found
+                stages += relaxation.stages()
+            is_open, graph, u = relaxation.is_open, relaxation.graph, relaxation.start_prices
+        is_whole = True
+    except (StoppedEarlyError, TooLargeError, MemoryError):
+        pass
+    size = sum(nodes), max(nodes)
+    return PathOutcome(lower, found, root or lower, *size, is_whole, tuple(stages))
 
-    def __init__(
-        self, priced: PricedInstance, room: Room, climb: Climb, should_stop: Callable[[], bool]
-    ) -> None:
-        self._priced, self._climb, self._should_stop = priced, climb, should_stop
-        self._room = room
-        # The longest requests are followed first, and identical requests are adjacent.
-        s, o, _, _ = priced.columns
-        self._order = np.lexsort((np.arange(len(s)), priced.kinds, -s, -o))
-        self._n = len(self._order)
-        self._followed = np.zeros(self._n, np.bool_)
-        self._done = 0
-        self._graph = coarsest_graph(priced)
-        self._u = priced.first_prices.copy()
-        self._stages = [PathStage(self._u)]
-        self._lower, self._root, self._is_open = 0, 0, True
-        self._gained = 1.0
-        self._found: IntArray | None = None
-        self._nodes: list[int] = []
 
-    def run(self) -> PathOutcome:
-        """Build finer and finer graphs, as far as time and the limit on nodes allow."""
-        is_whole = False
-        try:
-            if not self._priced.is_within:
-                self._close()
-            while self._is_open and self._done < self._n:
-                self._refine()
-            is_whole = True
-        except (StoppedEarlyError, TooLargeError, MemoryError):
-            pass
-        return PathOutcome(
-            lower_bound=self._lower,
-            start_times=self._found,
-            root_bound=self._root or self._lower,
-            nodes=sum(self._nodes),
-            most_nodes=max(self._nodes, default=0),
-            is_whole=is_whole,
-            stages=tuple(self._stages),
-        )
+def _next_ones(
+    order: IntArray, kinds: IntArray, followed: Flags, size: int, gained: float
+) -> IntArray:
+    """Return the requests to follow next: many at first, few after large graphs.
 
-    def _close(self) -> None:
-        self._lower, self._is_open = self._priced.limit + 1, False
+    Identical requests are followed together.
 
-    def _refine(self) -> None:
-        """Build one more graph and improve its bound."""
-        added = self._next_ones()
-        self._stages.append(PathStage(self._u, tuple(added.tolist())))
-        priced, room, stop = self._priced, self._room, self._should_stop
-        graph = finer_graph(priced, self._graph, self._followed, added, self._u, room, stop)
-        self._followed[added] = True
-        self._done += len(added)
-        if graph is None:
-            self._close()
-            return
-        # The coarser graph is no longer needed, and large graphs take most of the memory.
-        self._graph = graph
-        self._nodes.append(len(graph.later))
-        relaxation = PathRelaxation(priced, graph, self._followed, self._u, room.nodes, stop)
-        try:
-            relaxation.climb(self._climb)
-            if self._done == self._n:
-                self._root = relaxation.lower_bound
-                climb, (hot, cold) = self._climb, self._climb.heats
-                steps = max(1, climb.iterations // 2)
-                relaxation.sublimate(Climb(steps, (0.5 * hot, cold), 0.5 * climb.rate))
-        finally:
-            before, self._lower = self._lower, max(self._lower, relaxation.lower_bound)
-            self._gained = (self._lower - before) / max(1, priced.limit - before)
-            self._found = relaxation.found
-            self._stages += relaxation.stages()
-        self._is_open = relaxation.is_open
-        self._graph, self._u = relaxation.graph, relaxation.start_prices
-
-    def _next_ones(self) -> IntArray:
-        """Return the requests to follow next: many at first, few after large graphs.
-
-        Identical requests are followed together.
-        """
-        size, step = len(self._graph.later), math.ceil(FOLLOWED_FIRST * self._n)
-        if self._done:
-            step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
-            step *= 1 + (self._gained < WORTHWHILE)
-        end = min(self._n, self._done + step)
-        kinds = self._priced.kinds[self._order]
-        while end < self._n and kinds[end] == kinds[end - 1]:
-            end += 1
-        return np.sort(self._order[self._done : end])
+    Parameters
+    ----------
+    order, kinds : int64 array, shape (n,)
+        Requests in the order in which they are followed, and the class of each request.
+    followed : bool array, shape (n,)
+        Requests followed so far.
+    size : int
+        Nodes of the last graph.
+    gained : float
+        Share of the gap that the last graph closed.
+    """
+    n, done = len(order), int(followed.sum())
+    step = math.ceil(FOLLOWED_FIRST * n)
+    if done:
+        step = 2 if size > 1_000_000 else 3 if size > 100_000 else 4
+        step *= 1 + (gained < WORTHWHILE)
+    end = min(n, done + step)
+    while end < n and kinds[order[end]] == kinds[order[end - 1]]:
+        end += 1
+    return np.sort(order[done:end])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import PricedInstance, Room, TooLargeError
 from hindsight.paths.growth import LARGE, GraphGrowth
-from hindsight.paths.refinement import Refinement
+from hindsight.paths.refinement import refine
 from hindsight.paths.relaxation import Climb
 from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.runtime.clock import Clock
@@ -131,7 +131,7 @@ class GraphSearch:
         except (TooLargeError, MemoryError):
             return False
         room_of = Room(room, TABLE_BYTES, self._threads)
-        outcome = Refinement(priced, room_of, CLIMB, must_stop).run()
+        outcome = refine(priced, room_of, CLIMB, must_stop)
         interval.nodes += outcome.nodes
         self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:

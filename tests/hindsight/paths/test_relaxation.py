@@ -27,7 +27,7 @@ from hindsight.paths.graph import (
 )
 from hindsight.paths.layers import Flags, PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
-from hindsight.paths.refinement import PathOutcome, Refinement
+from hindsight.paths.refinement import PathOutcome, refine
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance
@@ -61,7 +61,7 @@ def finest(priced: PricedInstance, room: int = 200_000) -> PathGraph | None:
 def run(instance: Instance, seed: int, limit: int) -> PathOutcome:
     priced = PricedInstance(instance, *random_prices(instance, seed), limit)
     # Of 100 kB the tree of tables is begun anew now and then.
-    return Refinement(priced, Room(200_000, 100_000), Climb(9), never).run()
+    return refine(priced, Room(200_000, 100_000), Climb(9), never)
 
 
 def contains(graph: PathGraph, starts: list[int], followed: Flags) -> bool:
@@ -148,7 +148,7 @@ def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch
     optimum, _ = optimal_total_latency(instance)
     priced = PricedInstance(instance, *random_prices(instance, 3), optimum)
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
-    outcome = Refinement(priced, Room(10_000, 100_000), Climb(3), never).run()
+    outcome = refine(priced, Room(10_000, 100_000), Climb(3), never)
     assert (outcome.is_whole, outcome.lower_bound, outcome.nodes) == (False, 0, 0)
 
 
@@ -171,7 +171,7 @@ def test_prices_that_go_astray_prove_nothing_false(
         optimum, _ = optimal_total_latency(instance)
         priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
         climb = Climb(9, (1.0, 0.2), rate)
-        outcome = Refinement(priced, Room(200_000, 100_000), climb, never).run()
+        outcome = refine(priced, Room(200_000, 100_000), climb, never)
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
 
 
@@ -218,7 +218,7 @@ def test_limits_and_stops() -> None:
     with pytest.raises(StoppedEarlyError):
         finer_graph(priced, coarse, nobody, first, u, Room(200_000, 100_000), lambda: True)
     for room, stop in ((200_000, lambda: True), (1, never), (60, never), (200, never)):
-        outcome = Refinement(priced, Room(room, 100_000), Climb(3), stop).run()
+        outcome = refine(priced, Room(room, 100_000), Climb(3), stop)
         # Whatever it had no time or room for, what it says holds.
         assert outcome.lower_bound <= optimum
 

@@ -125,17 +125,13 @@ def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.Monk
 def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Waiting:
-        def __init__(self, *arguments: Any) -> None:
-            self._should_stop = arguments[3]
+    def wait(priced: Any, room: Any, climb: Any, should_stop: Any) -> PathOutcome:
+        clock = Clock(PATIENCE)
+        while not (should_stop() or clock.must_stop()):
+            Event().wait(0.01)
+        return PathOutcome(0, None, 0, 0, 0, False, ())
 
-        def run(self) -> PathOutcome:
-            clock = Clock(PATIENCE)
-            while not (self._should_stop() or clock.must_stop()):
-                Event().wait(0.01)
-            return PathOutcome(0, None, 0, 0, 0, False, ())
-
-    monkeypatch.setattr("hindsight.rounds.graphs.Refinement", Waiting)
+    monkeypatch.setattr("hindsight.rounds.graphs.refine", wait)
     leave_to_graphs(monkeypatch, SETTLED=1.0)
     instance = generate("arrival-model-1", 0, n=14)
     alone = hindsight.solve(instance, 1.0, threads=1, method="paths")
