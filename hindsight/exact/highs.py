@@ -1,7 +1,7 @@
-"""Interface to HiGHS: solves linear and mixed-integer programs given as arrays.
+"""Solve linear and mixed-integer programs, given as arrays, with HiGHS.
 
-Tolerances keep their defaults: with tighter ones HiGHS declared feasible programs infeasible, and
-all its results are checked exactly afterwards anyway.
+Tolerances keep their defaults. With tighter ones, HiGHS declared feasible programs infeasible.
+Callers check the schedules found and evaluate prices in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
 Termination = Literal["optimal", "infeasible", "stopped"]
-"""Reasons why HiGHS ended."""
+"""Reason why HiGHS ended: with an optimum, with a proof of infeasibility, or before either."""
 
 TERMINATIONS: dict[str, Termination] = {
     "Optimal": "optimal",
@@ -30,10 +30,11 @@ TERMINATIONS: dict[str, Termination] = {
     **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "stopped"),
     **dict.fromkeys(("ObjectiveTarget", "Unknown"), "stopped"),
 }
-"""Termination for each model status of HiGHS; any other status means that HiGHS itself failed."""
+"""Termination for each model status of HiGHS. Any other status counts as a failure of HiGHS."""
 
 BOUND_TOLERANCE = 1e-4
-"""Subtracted from the lower bounds of HiGHS before they are rounded up to integers."""
+"""Rounding error allowed for in lower bounds of HiGHS, in units of the objective: it is subtracted
+before a bound is rounded up to an integer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,13 @@ class LinearModel:
     Attributes
     ----------
     costs, column_lower, column_upper : float64 array, shape (columns,)
+        Objective coefficient, lower bound and upper bound of each variable.
+    offset : float
+        Constant of the objective.
     matrix : sp.csc_array
         The matrix A in CSC format, shape (rows, columns).
     row_lower, row_upper : float64 array, shape (rows,)
+        Bounds of each row, infinite if there is none.
     integer : bool array
         Whether each column is integer, shape (columns,).
     """
@@ -61,7 +66,7 @@ class LinearModel:
 
 
 class LinearResult(NamedTuple):
-    """Result that HiGHS reports for a model, unchecked.
+    """Result of a solve as HiGHS reports it in floating point, not checked.
 
     Attributes
     ----------
@@ -70,13 +75,13 @@ class LinearResult(NamedTuple):
     objective : float or None
         Objective of ``values``, or None if there is no solution.
     bound : float or None
-        Lower bound on the objective that HiGHS proved in floating point, or None.
+        Lower bound on the objective, or None.
     values : float64 array or None
-        Column values, or None.
+        Values of the variables, shape (columns,), or None if there is no solution.
     reduced_costs : float64 array or None
-        Reduced costs of the columns (linear programs only), or None.
+        Reduced costs of the columns, shape (columns,). None for integer programs.
     nodes : int
-        Branch-and-bound nodes.
+        Number of branch-and-bound nodes.
     """
 
     termination: Termination
@@ -98,20 +103,20 @@ def solve_linear(
     callback: Callable[[LinearResult], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LinearResult:
-    """Solve a program with HiGHS; with integer columns, to a gap of 0.
+    """Solve a program with HiGHS. Integer programs are solved to a gap of 0.
 
     Parameters
     ----------
     model : LinearModel
         The program.
     time_limit : float or None, default None
-        Seconds, or None.
+        Most seconds of the solve, or None for no limit.
     threads : int or None, default None
-        Threads, or None for the default of HiGHS.
+        Number of threads, or None for the default of HiGHS.
     seed : int, default 0
         Random seed of HiGHS.
     start : float64 array or None, default None
-        A feasible point to start the search from, or None.
+        Feasible values of the variables, used as first incumbent of an integer program.
     method : str, default "choose"
         Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose
         interior solution is not turned into a vertex.
@@ -119,7 +124,7 @@ def solve_linear(
         Called with each new incumbent or bound, as the result of a stopped solve; ``values`` is
         None unless the incumbent is new.
     should_stop : Callable[[], bool] or None, default None
-        Polled; returning True interrupts, and the result so far is returned.
+        Polled during the solve. When it returns True, the solve ends with the result so far.
 
     Raises
     ------
@@ -134,11 +139,10 @@ def solve_linear(
         "mip_abs_gap": 0.99,
         "solver": method,
         "run_crossover": "off" if method == "ipm" else "on",
+        "time_limit": math.inf if time_limit is None else max(0.0, float(time_limit)),
+        "threads": threads or 0,
     }
-    if time_limit is not None:
-        options["time_limit"] = max(0.0, float(time_limit))
     if threads is not None:
-        options["threads"] = int(threads)
         # The thread pool of HiGHS is global to the process and would keep its first size.
         highspy.Highs.resetGlobalScheduler(True)
     solver = _SilentHighs()  # type: ignore[no-untyped-call]
@@ -157,11 +161,11 @@ def solve_linear(
     name = solver.getModelStatus().name.removeprefix("k")
     if name not in TERMINATIONS:
         raise SolverError(f"HiGHS failed: {name}")
-    return _read(solver, len(model.costs), TERMINATIONS[name], is_mip=is_mip)
+    return _read(solver, TERMINATIONS[name], is_mip=is_mip)
 
 
 class _SilentHighs(highspy.Highs):
-    """HiGHS without the banner that version 1.16 prints when its constructor enables callbacks."""
+    """HiGHS that prints nothing. Version 1.16 prints a banner when it enables callbacks."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)
@@ -200,9 +204,8 @@ def _subscribe(
             if should_stop():
                 event.interrupt()
 
-        solver.cbSimplexInterrupt += poll
-        solver.cbIpmInterrupt += poll
-        solver.cbMipInterrupt += poll
+        for polled in (solver.cbSimplexInterrupt, solver.cbIpmInterrupt, solver.cbMipInterrupt):
+            polled.subscribe(poll)
     if callback is not None:
 
         def report(event: Any) -> None:
@@ -219,14 +222,10 @@ def _subscribe(
         solver.cbMipLogging += report
 
 
-def _read(
-    solver: highspy.Highs, columns: int, termination: Termination, *, is_mip: bool
-) -> LinearResult:
+def _read(solver: highspy.Highs, termination: Termination, *, is_mip: bool) -> LinearResult:
     info, solution = solver.getInfo(), solver.getSolution()
     objective = _finite(info.objective_function_value)
-    has_values = (
-        solution.value_valid and len(solution.col_value) == columns and objective is not None
-    )
+    has_values = solution.value_valid and objective is not None
     bound = objective if termination == "optimal" else None
     return LinearResult(
         termination=termination,

@@ -1,4 +1,4 @@
-"""Solution of Pyomo models of an instance to which the user added constraints."""
+"""Solve Pyomo models of `hindsight.build_model` to which the user added constraints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from instances.user_modules import described
 
 from .highs import BOUND_TOLERANCE, LinearModel, solve_linear
 from .program import Label, Program
-from .pyomo_model import program_of
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -31,21 +30,21 @@ class ModelResult:
     """Optimum, or bounds on it, of a program with added rows.
 
     The optimum is over the schedules that satisfy the added rows and tightened bounds of variables.
-    The schedule found is a schedule of the instance and is checked, so its cost is an upper bound
-    on the optimum of the instance. The lower bound does *not* hold for the instance: the added rows
-    exclude schedules, perhaps all optimal ones. The solver computes the lower bound in floating
-    point, without a certificate.
+    The schedule found is checked to be a feasible schedule of the instance, so its cost is an upper
+    bound on the optimum of the instance. The lower bound does *not* hold for the instance: the
+    added rows exclude schedules, perhaps all optimal ones. The solver computes the lower bound in
+    floating point, without a certificate.
 
     Attributes
     ----------
     instance : Instance
         The instance of the program.
     goal : {"latency", "makespan"}
-        Goal that the bounds refer to.
+        Cost to which the bounds refer.
     schedule : Schedule, FleetSchedule or None
-        The best schedule found; None if none was found.
+        The best schedule found, or None.
     lower_bound : int or None
-        Lower bound on the cost of schedules that satisfy the rows; None if there is no bound.
+        Lower bound on the cost of schedules that satisfy the rows, or None.
     status : ModelStatus
         ``"optimal"`` if the bounds meet, ``"feasible"`` if only a schedule was found,
         ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model satisfies
@@ -85,11 +84,11 @@ def solve_model(
     model : pyo.ConcreteModel
         The model, with total latency or the makespan as its objective.
     time_limit : float or None, default None
-        Seconds, or None.
+        Most seconds of the solve, or None for no limit.
     threads : int or None, default None
-        Threads of HiGHS; None for its default.
+        Number of threads of HiGHS, or None for its default.
     seed : int, default 0
-        Seed of HiGHS.
+        Random seed of HiGHS.
 
     Raises
     ------
@@ -121,8 +120,8 @@ def solve_model(
     built_of: Any = getattr(model, "built_of", None)
     if built_of is None or built_of[0].optional:
         raise _refused(model, "was not made by build_model for total latency or the makespan")
-    starts, formulation, goal = built_of
-    program = program_of(starts, formulation, goal)
+    starts, goal, build = built_of
+    program: Program = build()
     with search.clock.listening():
         linear, columns = described(lambda: compile_model(model), str(model.name), "model")
         places = _required_columns(model, program, linear, columns)

@@ -1,8 +1,8 @@
 """The time-indexed integer program, as arrays: one variable per class of requests and start.
 
 A *class* is all requests with one prompt length s, output length o and weight w, whenever they
-arrive. With X[c, t] of class c started at t, at times that complete lists of starts allow
-(`hindsight.exact.starts`), every schedule within the lists satisfies
+arrive. Let X[c, t] be the number of requests of class c that start at t. Given the allowed starts
+of each request (`hindsight.exact.starts`), every schedule with these starts satisfies
 
     (1) minimise    sum w_c (t + o_c) X[c, t] - sum w_i a_i
     (2) subject to  sum_t X[c, t] = n_c                                       for every class c,
@@ -10,27 +10,33 @@ arrive. With X[c, t] of class c started at t, at times that complete lists of st
     (4)             sum_{u <= t} X[c, u] <= requests of c that have arrived by t,
                     0 <= X[c, t] <= requests of c that may start at t,
 
-the program of [J25] Equations (1)-(4) with one column for interchangeable starts. Conversely an
-integer X is a schedule: give the starts of a class, in order, to its requests in order of arrival.
-So requests that differ only in their arrival share columns. In the relaxation a fractional X
-likewise divides among the requests, because the starts of each are all those from its arrival on.
+where a_i is the arrival of request i, n_c the size of class c, and M the memory limit. This is the
+program of [J25] Equations (1)-(4) with one column for interchangeable starts. Conversely, an
+integer X is a schedule: assign the starts of a class, in order, to its requests in order of
+arrival. So requests that differ only in their arrival share columns. In the relaxation, a
+fractional X is divided among the requests likewise, because each may use all starts of its class
+from its arrival on.
 
-*Memory in blocks.* Another memory rule replaces s_c + r - t and M in (3).
+*Memory in blocks.* The memory rule replaces s_c + r - t and M in (3) by numbers of blocks.
 
 *Replicas* are segments of one timeline (`hindsight.exact.starts`). The first K - 1 requests to
 arrive may use fewer than K replicas, so each of them is a class of its own.
 
-*Requests on time.* Requests with different last starts are in different classes. (2) has <= in
-place of =, and (1) counts the requests that are left out; weights do not matter.
+*Requests on time.* If requests may be left out, those with different last starts are in different
+classes. (2) has <= in place of =, and (1) counts the requests that are left out. Weights do not
+matter.
 
 *Rounding.* An integer X[c, t] is also at most M // (s_c + o_c): requests that start together hold
 s_c + o_c tokens each in their last round.
 
-*Differences.* Relaxations replace (3) by the running requests N_r and the memory used W_r,
+*Differences.* Instead of (3), memory can be counted by the number of running requests N_r and the
+memory used W_r in each round r,
 
     N_r = N_{r-1} + starts - completions at r - 1,    W_r = W_{r-1} + N_r + change at r - 1 <= M,
 
 with five non-zeros per start instead of o + 1. This requires that memory is counted in tokens.
+
+*Makespan.* Binaries ``busy[r]`` are 1 up to the last completion. They replace (1) by their sum.
 """
 
 from __future__ import annotations
@@ -51,7 +57,8 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its key."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Rows of one kind: name, keys, blocks of the matrix by columns, lower and upper bounds."""
+"""Rows of one kind: name, key of each row, blocks of the matrix by kind of column, and lower and
+upper bounds."""
 
 
 def classes_of(
@@ -64,7 +71,8 @@ def classes_of(
     instance : Instance
         The problem.
     last : int64 array or None, default None
-        Last starts of requests that may be left out, shape (n,).
+        Last start of each request if requests may be left out, shape (n,). It replaces the weight
+        as a property of the class.
     are_alone : bool, default False
         Whether each request is a class of its own.
     """
@@ -89,11 +97,11 @@ class Program:
     Parameters
     ----------
     starts : StartSets
-        Lists of allowed starts, complete for all schedules sought.
+        The allowed starts of each request.
     relax : bool, default False
         Build the linear relaxation.
     differences : bool, default False
-        Count memory by differences between rounds, with columns N and W.
+        Count memory by differences between rounds, with columns N and W in place of (3).
     are_alone : bool, default False
         Whether each request is a class of its own.
     makespan : bool, default False
@@ -176,7 +184,10 @@ class Program:
         )
 
     def _block(self, rows: Any, values: Any, size: int, columns: Any = None) -> Any:
-        """Return a matrix over X of ``size`` rows, with one value in each column by default."""
+        """Return a matrix with ``size`` rows and a column for each X, from its non-zeros.
+
+        Without ``columns``, each column has one non-zero, in the given row.
+        """
         places = rows, np.arange(len(self.epochs)) if columns is None else columns
         values = np.broadcast_to(values, len(rows))
         return sp.csr_array((values, places), (size, len(self.epochs)))
@@ -232,7 +243,10 @@ class Program:
         ]
 
     def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
-        """Return the rows of ``busy``: it never rises, and X[c, t] <= size busy at completion."""
+        """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size busy[t + o_c].
+
+        ``sizes`` are the upper bounds of the counts X, shape (counts,).
+        """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
         falls = (sp.eye_array(horizon) - sp.eye_array(horizon, k=-1)).tocsr()[1:]
@@ -247,9 +261,9 @@ class Program:
         return list(zip(owners.tolist(), self.epochs.tolist(), strict=True))
 
     def labels(self) -> tuple[list[Label], list[Label]]:
-        """Return name and key of each column and each row.
+        """Return name and key of each column and each row, as in the Pyomo model.
 
-        The key of a class is its first request to arrive.
+        In keys, a class is represented by its first request to arrive.
         """
         columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
         one, two = (
@@ -280,7 +294,10 @@ class Program:
         return np.bincount(places, minlength=len(known)).astype(np.float64)
 
     def starts(self, values: FloatArray) -> IntArray:
-        """Return the starts of an integer point, on the timeline, shape (n,); -1 if left out."""
+        """Return the start of each request in an integer point, shape (n,); -1 if left out.
+
+        For a fleet, starts are on the timeline of `hindsight.exact.starts`.
+        """
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
         for own, span in zip(self.classes, self._spans, strict=True):
@@ -305,7 +322,7 @@ class Program:
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # Interior-point solutions have tiny positive values; the mean is weighted in any case.
+            # Values of interior-point solutions do not add up to the size of the class exactly.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

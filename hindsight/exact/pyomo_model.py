@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -41,14 +42,15 @@ if TYPE_CHECKING:
 Formulation = Literal["dense", "sparse"]
 FORMULATIONS = ("dense", "sparse")
 EXPORT_SUFFIXES = (".lp", ".mps")
+"""File formats in which Pyomo writes a model: CPLEX LP and free MPS."""
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
-"""Bytes of memory that Pyomo needs per row or column, and per non-zero, to build and write a model.
+"""Bytes of memory per row or column, and per non-zero, that Pyomo needs to build and write a model.
 Measured on models of 60,000 to a million non-zeros."""
 
 
 class ModelSize(NamedTuple):
-    """Rows, columns and non-zeros of a model, before it is built."""
+    """Numbers of rows, columns and non-zeros of a model, computed before it is built."""
 
     formulation: str
     rows: int
@@ -61,7 +63,7 @@ class ModelSize(NamedTuple):
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
-        """Refuse a model that does not fit into the available memory.
+        """Raise an error if the model does not fit into the available memory.
 
         Raises
         ------
@@ -85,8 +87,8 @@ def model_size(
 ) -> ModelSize:
     """Compute the size of the model for total latency with all starts that complete by ``horizon``.
 
-    With ``last``, shape (n,), the model has the starts of each request up to that round. In the
-    sparse formulation the rows for arrivals, Equation (4), are not counted.
+    With ``last``, shape (n,), the model has the starts of request i up to round last[i] instead.
+    The rows for arrivals, Equation (4), of the sparse formulation are not counted.
     """
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
@@ -97,7 +99,8 @@ def model_size(
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # Each start changes N and W at its begin and end; each N and W refers to the round before.
+        # A start has non-zeros in the rows of N and of W where it begins and where it ends, and one
+        # in (2). Each N and W is in its own row and in the next one, and N also in a row of W.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -114,8 +117,9 @@ def build_model(
 ) -> pyo.ConcreteModel:
     """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
 
-    For the goal `OnTime` the model minimises late requests, which need not start. Its variables are
-    the starts on time, and its objective is ``late``.
+    The variable ``x[i, t]`` starts request i at t. For the goal `OnTime` the model minimises the
+    number of late requests, which need not start. Its variables are the starts on time, and its
+    objective is ``late``.
 
     A fleet is modelled as one timeline with a segment of H rounds per replica: ``x[i, k H + t]``
     starts request i at t on replica k. The i-th request to arrive may use only the first i
@@ -131,10 +135,11 @@ def build_model(
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round of each replica; None uses one that is proved to admit an optimal schedule.
+        Last round H of each replica. None uses one by which an optimal schedule is proved to end.
     goal : {"latency", "makespan"} or OnTime, default "latency"
-        Total latency; makespan, the number of rounds up to the last completion, counted by binaries
-        ``busy[r]`` that do not increase; or late requests, for which ``horizon`` must be None.
+        Cost to minimise: total latency, the makespan, or the number of late requests. The makespan
+        is the sum of binaries ``busy[r]``, 1 up to the last completion. With late requests,
+        ``horizon`` must be None.
     path : str or os.PathLike or None, default None
         File to which the model is also written: LP or free MPS format, by its suffix.
 
@@ -144,7 +149,7 @@ def build_model(
         ``instance`` is not an instance.
     InvalidValueError
         The formulation, goal or suffix of the path is unknown, some request cannot complete by the
-        horizon, or the model does not fit into memory (tested before it is built).
+        horizon, or the model does not fit into memory (tested before the model is built).
     OSError
         The path cannot be written; no partial file is left.
 
@@ -192,27 +197,15 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         The model with all starts up to the horizon does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # After the last arrival, an idle round can be removed under any memory rule.
+        # A schedule with an idle round after the last arrival improves by removing that round.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # If even the shortest possible horizon gives too large a model, refuse before the proof.
+        # Refuse before the slow proof if even the least possible horizon gives too large a model.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance).horizon
     rounds = as_integer(horizon, None, "horizon", minimum=1)
     model_size(instance, formulation, rounds).refuse_too_large()
     return rounds
-
-
-def program_of(starts: StartSets, formulation: str, goal: Goal, *, relax: bool = False) -> Program:
-    """Return the program of a formulation, as arrays."""
-    is_dense = formulation == "dense"
-    return Program(
-        starts,
-        relax=relax,
-        differences=not is_dense and starts.instance.memory_rule == TOKENS,
-        are_alone=is_dense,
-        makespan=goal == "makespan",
-    )
 
 
 def model_of(
@@ -221,13 +214,21 @@ def model_of(
     """Build the model with the given starts as variables, from the arrays of its program.
 
     ``x[i, t]`` is the number of requests started at t in the class whose first request to arrive is
-    i. If memory is counted by differences, ``running[r]`` and ``memory_used[r]`` are N_r and W_r.
+    i. If memory is counted by differences, ``running[r]`` and ``memory_used[r]`` are N_r and W_r of
+    `hindsight.exact.program`.
     """
     # Pyomo is imported here because loading it takes longer than most solves.
     import pyomo.environ as pyo
     from pyomo.core.expr import LinearExpression
 
-    program = program_of(starts, formulation, goal, relax=relax)
+    build = partial(
+        Program,
+        starts,
+        differences=formulation == "sparse" and starts.instance.memory_rule == TOKENS,
+        are_alone=formulation == "dense",
+        makespan=goal == "makespan",
+    )
+    program = build(relax=relax)
     linear, (labels, row_labels) = program.linear, program.labels()
     model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
     model.rounds = pyo.RangeSet(1, starts.horizon)
@@ -259,8 +260,8 @@ def model_of(
             rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
-    # Plain attribute, not a component: `solve_model` reads from it how the model was built.
-    model.built_of = starts, formulation, goal
+    # Plain attribute, not a component: `solve_model` rebuilds the program without added rows.
+    model.built_of = starts, goal, build
     return model
 
 

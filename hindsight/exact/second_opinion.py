@@ -1,6 +1,6 @@
-"""A second formulation of [J25] Equations (1)-(4), in PuLP, solved by CBC.
+"""Solve [J25] Equations (1)-(4) a second time, formulated in PuLP and solved by CBC.
 
-It shares no code with the program of `hindsight.exact` or with HiGHS, so that a different optimum
+The formulation shares no code with `hindsight.exact.program` and HiGHS. So a different optimum
 reveals an error in one of them.
 """
 
@@ -36,7 +36,7 @@ class Opinion(NamedTuple):
 def second_opinion(
     instance: Instance, interval: tuple[int, int] | None = None, time_limit: float | None = None
 ) -> Opinion:
-    """Solve [J25] Equations (1)-(4) again, with PuLP and CBC, and compare.
+    """Solve [J25] Equations (1)-(4) with PuLP and CBC, and compare the result with an interval.
 
     The program has every start up to the last arrival plus all output lengths, by which some
     optimal schedule completes: after the last arrival no replica in use needs an idle round.
@@ -46,9 +46,9 @@ def second_opinion(
     instance : Instance
         The problem, with any weights, replicas and memory rule.
     interval : tuple[int, int] or None, default None
-        Lower and upper bound on the least total latency, to be compared with the result of CBC.
+        Lower and upper bound on the least total latency, with which the result of CBC is compared.
     time_limit : float or None, default None
-        Seconds for CBC.
+        Most seconds of CBC, or None for no limit.
 
     Returns
     -------
@@ -97,9 +97,9 @@ def second_opinion(
 
 
 def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
-    """Return the program (1)-(4) and its variables: (i, t, k) starts request i at t on replica k.
+    """Return the program (1)-(4) and its binaries by (i, t, k): request i starts at t on replica k.
 
-    Replicas are interchangeable, so request i needs only those from 0 to i.
+    Replicas are interchangeable, so request i needs only replicas 0 to i.
     """
     horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     model_size(instance, "dense", horizon).refuse_too_large()

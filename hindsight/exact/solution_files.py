@@ -1,10 +1,10 @@
-"""Reading of solution files of an exported model, as HiGHS, Gurobi and SCIP write them.
+"""Read solution files of an exported model, as HiGHS, Gurobi and SCIP write them.
 
-All three formats list one variable per line, with name and value. Gurobi [1]_ puts comments before
-the variables, one of which gives the objective. SCIP puts the status and the objective before the
-variables, and omits zeros. HiGHS [2]_ (raw and sparse style) puts the variables in a section,
-followed by rows and duals. Names are those of `hindsight.build_model`: x(i_t) for the start of
-request i at t.
+All three formats list one variable per line, with name and value. Gurobi [1]_ writes comments
+before the variables, one of which gives the objective. SCIP writes the status and the objective
+before the variables, and omits zeros. HiGHS [2]_ (raw and sparse style) writes the variables in a
+section that rows and duals follow. Names are those of `hindsight.build_model`: x(i_t) for the start
+of request i at t.
 
 References
 ----------
@@ -24,7 +24,7 @@ from instances.files import read_bytes
 from .program import classes_of
 
 INTEGRAL = 1e-4
-"""Largest distance at which a value is rounded to an integer: solvers have at most 1e-5."""
+"""Largest distance from an integer at which a value is rounded. Solvers allow up to 1e-5."""
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
@@ -33,7 +33,7 @@ _NO_VALUES = ("none", "no solution available")
 
 
 class RefusedSolutionError(FileFormatError):
-    """The file has a solution, but not one of the model of this instance."""
+    """Raised if a file has a solution, but not of a model of this instance."""
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
@@ -45,8 +45,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     requests in order of arrival.
 
     The schedule must be feasible for ``instance``, and its cost must equal the objective in the
-    file, if there is one. Nothing else in the file is trusted, in particular no claim of
-    optimality.
+    file, if there is one. Other claims in the file, such as optimality, are ignored.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
 def _read(
     content: bytes, path: str | os.PathLike[str]
 ) -> tuple[dict[tuple[int, int], float], float | None]:
-    """Read the values of the variables x(i_t) from a file, by (i, t), and the objective."""
+    """Return the values of the variables x(i_t) in a file, by (i, t), and the objective or None."""
     values: dict[tuple[int, int], float] = {}
     objective, status, has_none, before = None, "", False, ""
 
@@ -126,13 +125,14 @@ def _read(
 def _start_times(
     values: dict[tuple[int, int], float], path: str | os.PathLike[str], instance: Instance
 ) -> list[int]:
+    """Return the start of each request, from the values of variables by (i, t)."""
     found: list[list[int]] = [[] for _ in instance]
     for (index, start), value in values.items():
         name = f"x({index}_{start})"
         if index >= len(instance) or start < instance[index].arrival_time:
             reason = "is not a start of this instance: the file belongs to another model"
             raise RefusedSolutionError(path, f"{name} {reason}")
-        # `round` would fail on numbers that are not finite.
+        # This test comes first because `round` fails on numbers that are not finite.
         is_count = -INTEGRAL <= value < len(instance) + 1
         if not is_count or abs(value - round(value)) > INTEGRAL:
             reason = "is fractional" if is_count else "is not a count of starts"

@@ -1,10 +1,10 @@
-"""The (request, start) pairs of a time-indexed model.
+"""The allowed (request, start) pairs of a time-indexed model.
 
 A fleet is modelled as one timeline with a segment for each replica: start t on replica k is start
-k H + t, where H is a round by which all requests on a replica complete. No request runs across the
-end of a segment, so the memory rows of one machine over K H rounds are those of K machines.
-Replicas are interchangeable, and can be numbered in the order in which their first requests arrive:
-the i-th request to arrive, counted from 0, needs only replicas 0 .. i.
+k H + t, where H is a round by which all requests complete. No request runs across the end of a
+segment, so the memory rows of one machine over K H rounds are those of K machines. Replicas are
+interchangeable. If they are numbered in the order in which their first requests arrive, the i-th
+request to arrive, counted from 0, needs only replicas 0 .. i.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LARGEST_RELAXATION = 400_000
 
 @dataclass(frozen=True, eq=False)
 class StartSets:
-    """Allowed starts of each request; with any of them the request completes by the horizon.
+    """Allowed starts of each request, all of which complete by the horizon.
 
-    A later start must not be included: its memory after the horizon would not be counted.
+    Memory after the horizon is not counted, so later starts must not be included.
 
     Attributes
     ----------
@@ -37,11 +37,10 @@ class StartSets:
     horizon : int
         Last round of the model; for a fleet, of the timeline of all replicas.
     starts : tuple[int64 array, ...]
-        Sorted int64 arrays, one per request, each non-empty unless `optional`; for a fleet, on the
-        timeline of the module docstring.
+        Sorted starts of each request, on the timeline for a fleet. Non-empty unless ``optional``.
     optional : bool, default False
-        Whether requests may be left out: these starts are those in time, and the model minimises
-        late requests.
+        Whether requests may be left out. If so, the starts are those on time, and the model
+        minimises the number of late requests.
     """
 
     instance: Instance
@@ -74,12 +73,12 @@ class StartSets:
 
 
 def useful_replicas(instance: Instance) -> int:
-    """Return the number of replicas, but at most the number of requests."""
+    """Return the number of replicas that a schedule can use: at most one per request."""
     return min(instance.replicas, len(instance))
 
 
 def _on_replicas(starts: StartSets) -> StartSets:
-    """Copy the starts of one machine to every replica that a request needs."""
+    """Repeat the starts of each request on one machine on every replica that it needs."""
     instance, horizon = starts.instance, starts.horizon
     count = useful_replicas(instance)
     if count == 1:
@@ -93,7 +92,7 @@ def _on_replicas(starts: StartSets) -> StartSets:
 
 
 def _needed_replicas(instance: Instance) -> IntArray:
-    """Return how many replicas each request needs to choose from, shape (n,)."""
+    """Return the number of replicas on which each request must be able to start, shape (n,)."""
     needed = np.empty(len(instance), dtype=np.int64)
     count = useful_replicas(instance)
     needed[by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
@@ -106,7 +105,10 @@ def by_arrival(instance: Instance) -> IntArray:
 
 
 def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArray:
-    """Return the starts of a schedule on the timeline, with replicas numbered by first arrival."""
+    """Return the starts of a schedule on the timeline, shape (n,).
+
+    Replicas are renumbered in the order in which their first requests arrive.
+    """
     if not isinstance(schedule, FleetSchedule):
         return schedule.start_times
     seen = dict.fromkeys(schedule.assignment[by_arrival(starts.instance)].tolist())
@@ -124,13 +126,13 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """Count the starts that `all_starts` lists."""
+    """Count the (request, start) pairs that `all_starts` lists, without listing them."""
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return int(np.maximum(latest, 0) @ _needed_replicas(instance))
 
 
 def all_starts(instance: Instance, horizon: int) -> StartSets:
-    """List, for every replica, each start from arrival on with completion by ``horizon``.
+    """List all starts of each request, from its arrival on, that complete by ``horizon``.
 
     Raises
     ------
@@ -147,29 +149,32 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
-    """Allow the given starts on every replica; H is their last completion."""
+    """Allow the given starts of each request on every replica. H is their last completion."""
     last = np.array([allowed.max(initial=0) for allowed in starts])
     horizon = int((last + instance.output_lengths).max())
     return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
 
 
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
-    """List the starts of each request from its arrival to ``last``, which may be before arrival."""
+    """List the starts of each request from its arrival to ``last``, none if that is earlier.
+
+    Requests may be left out.
+    """
     ends = np.maximum(last, instance.arrival_times - 1) + 1
     pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
     return start_sets(instance, [np.arange(*pair) for pair in pairs], optional=True)
 
 
 def latest_starts(instance: Instance, limits: Limits) -> IntArray:
-    """Return the last start of each request that meets its limits, shape (n,).
+    """Return the last start of each request that meets its service level, shape (n,).
 
-    It is one less than the arrival if no start meets them.
+    It is one less than the arrival if no start meets it.
     """
     a, o = instance.arrival_times, instance.output_lengths
     most = int(a.max() + o.sum())
     by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
     by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
     wait = np.minimum(by_latency, by_first_token).astype(np.int64)
-    # A running request emits a token in every round, so a limit below 1 per token cannot be met.
+    # A running request emits one token per round, so a limit below 1 round per token cannot be met.
     wait[(o > 1) & (limits.time_per_token < 1)] = -1
     return np.asarray(a + np.maximum(wait, -1))

@@ -19,7 +19,7 @@ from hindsight.exact.horizon import proved_horizon
 from hindsight.exact.own_models import compile_model
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
-from hindsight.exact.starts import StartSets, all_starts, latest_starts, start_sets, starts_until
+from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.rounds.large_memory import close_at_any_size
@@ -148,10 +148,7 @@ def test_the_program_has_the_optimum_of_an_enumeration() -> None:
     for seed in range(12):
         instance = enlarged(seed)
         optimum, starts = optimal_total_latency(instance)
-        useful = proved_horizon(instance).useful
-        assert useful is not None
-        proved = start_sets(instance, useful)
-        program = Program(proved)
+        program = Program(all_starts(instance, proved_horizon(instance).horizon))
         assert least(program.linear) == pytest.approx(optimum)
         values = program.point(Schedule(instance, np.array(starts)))
         assert program.linear.costs @ values + program.linear.offset == optimum
