@@ -1,12 +1,12 @@
-"""Compiled kernels of the forward search (`states`): bounds, expansion, merging.
+"""Compiled kernels of the forward search (`hindsight.exact.states`): bounds, expansion, merging.
 
-A state at epoch tau is what a partial schedule, all of whose starts are < tau, leaves behind: the
-set of started requests, the memory the active
-ones will hold in each later round (the *profile*), its cost so far, and a
-lower bound on the total latency of every completion. Bounds are int64 in units of 1 / `SCALE`.
+A state at epoch tau describes a partial schedule, all of whose starts are < tau: the set of started
+requests, the memory that active ones will hold in each later round (the *profile*), the cost so
+far, and a lower bound on the total latency of every completion. Bounds are int64 in units of 1 /
+`SCALE`.
 
-**Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then
-w = sum over started i of (s_i + o_i) t_i. Both are sums over requests, so the cost of a schedule is
+**Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then w =
+sum over started i of (s_i + o_i) t_i. Both are sums over requests, so the cost of a schedule is
 that of any prefix plus that of the rest. In code a cost is one integer, (f << COST_SHIFT) + w.
 
 **Bound.** For epoch prices Q(tau, m, r) >= 0 and capacities W_tau (no configuration has a total
@@ -16,52 +16,23 @@ Q(tau, .) above W_tau), every feasible schedule satisfies
                   + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
     P_i(t) = SCALE (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age),
 
-and each bracket, the slack of an epoch, is >= 0 (`hindsight.prices.states`). A partial
-schedule fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request
-costs at least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0.
-So the bound at tau is
+and each bracket, the slack of an epoch, is >= 0 (`hindsight.prices.states`). A partial schedule
+fixes P_i(t_i) of the started requests and the slacks of past epochs; an unstarted request costs at
+least u_i(tau) = min of P_i over starts >= max(tau, a_i), and a future slack is at least 0. So the
+bound at tau is
 
     sum over started of P_i(t_i) + sum over unstarted of u_i(tau) - sum of all W + past slacks.
 
-It grows by P_i(tau) - u_i(tau) when i starts at tau (its regret, >= 0), and from tau to tau + 1 by
-the slack of tau and by u_i(tau + 1) - u_i(tau) >= 0 for each request still unstarted. From the end
-T of the priced epochs on, u_i grows by SCALE a round, provided that i has arrived by T: the prices
-must reach past the last arrival.
+It grows by P_i(tau) - u_i(tau) when i starts at tau (the *regret*, >= 0), and from tau to tau + 1
+by the slack of tau and by u_i(tau + 1) - u_i(tau) >= 0 for each request still unstarted (its
+*drift*). From the end T of the priced epochs on, u_i grows by SCALE per round if i has arrived by
+T, so the prices must reach past the last arrival.
 
 **Merge.** Two states at tau with the same started set and the same profile have the same
 completions, at the same additional cost; the cheaper one stays.
 
-**Dominance** and **Improvable** states: `hindsight.exact.state_pruning`.
-
-**Twins.** Requests of the same lengths start in order of arrival, and in index order where they
-arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. To exchange the
-two starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory
-nor the cost; and a class of twins is sorted after finitely many such exchanges. The search holds
-each request to one of those before it in this order with a smaller index, the last of them: all in
-a row when requests are numbered by arrival. (The shorter of two requests first would be no rule:
-the longer one need not fit where the shorter one was.)
-
-**Fixing.** Request i is not started at tau where the bound, with the regrets of what starts at tau
-beside it, would exceed the budget by its own regret: the slack of tau and what is left unstarted
-add >= 0 to it.
-
-This and the bound do all that prices can do by *start windows* and by *precedences*. Let B be the
-bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the budget - B. Then
-SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i) <= c, which fixes
-the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves that i starts no
-later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over started of
-x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them >= 0. So a
-start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at tau with i
-unstarted past its latest start is pruned by its bound; and so is one with j started and i, which
-may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau > t_j.
-
-Why all of these are sound *together* is proved in `hindsight.exact.state_pruning`.
-
-(Sharper look-aheads were tried and dropped. Bounds from starts that fit beside the active requests
-and from the slack of the memory they leave free: a tenth fewer states at twice the time. Capacities
-of only what the start windows allow to run: the same at n = 15 and 20, better by 0.015 of 9241
-rounds at n = 50. Pruning branches by what skipped requests add to the bound: no faster. Dominance
-between different started sets: no state removed.)
+`hindsight.exact.state_pruning` states and proves all other rules by which states are removed, and
+why all rules are sound together.
 """
 
 from __future__ import annotations
@@ -143,7 +114,7 @@ class Child(NamedTuple):
         Rows as in a `Layer` at tau; the memory has one more round.
     drifts, regrets, weights : int64 array, shape (n,)
         For each request: the rise of the bound if it does not start at tau, the rise if it starts
-        at tau, and the capacity of the epoch that it then takes.
+        at tau, and its price at tau if it starts, by which the slack falls.
     candidates : int64 array, shape (n + 1,)
         Requests that may start at tau.
     chosen, depth : int64 array, shape (n + 1,), (1,)
@@ -169,18 +140,17 @@ class Expansion(NamedTuple):
     layer, following : Layer
         States at tau, and arrays for their children.
     table : int64 array
-        Hash table of the children: number of a child plus 1, or 0 if the slot is free. Its size is
-        a power of two.
+        Hash table of 2^k slots: the number of a child plus 1, or 0 if the slot is free.
     slots : int64 array, shape (capacity,)
         Slot of each child in the table.
     requests : RequestColumns
         Lengths, arrivals and M.
     twin : int64 array, shape (n,)
-        Twin that must start no later than this request, or -1.
+        Twin that must start before this request or with it, or -1.
     marks : uint64 array, shape (n + largest o,)
-        Random numbers for the hash of a state: of each request, and of each round of a profile.
+        Random factors for hashes, one per request and per round of a profile.
     past : int
-        Rounds before the profile whose memory is kept.
+        Number of rounds before the profile whose memory is stored.
     prices : Prices
         Prices from which the bounds of states are computed.
     child : Child
@@ -280,7 +250,7 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 
 @step
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
-    """Start candidate number k at tau; with ``sign`` -1 undo its start."""
+    """Start candidate number k at tau, or undo its start if ``sign`` is -1; return the new sums."""
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
@@ -296,7 +266,7 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 
 @step
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
-    """Return the place, from k on, of the first candidate that can start too, or ``count``."""
+    """Return the first place from k on of a candidate that may start as well, or ``count``."""
     child, twin = search.child, search.twin
     while k < count:
         i = child.candidates[k]
@@ -310,7 +280,7 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 
 @step
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
-    """Append the child at tau + 1, or merge it; return the number of children, -1 if full."""
+    """Append the child, or merge it with its equal; return the number of children, -1 if full."""
     keys, costs, bounds, memory, starts = search.following
     child = search.child
     if improvable(tau + 1, search.past, child.starts, child.memory, search.requests):
@@ -336,7 +306,7 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
-    """Compute ``drifts``, ``regrets`` and ``weights`` of all requests at tau."""
+    """Write the drift, regret and weight of each request at tau."""
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
     for i in range(len(s)):
@@ -350,7 +320,10 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 
 @step
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
-    """Restore the requests started in the child if the last call stopped within this state."""
+    """Start again what was started in the child if the last call stopped within this state.
+
+    Return the number of requests started, the place after the last of them, and the sums.
+    """
     child, k = search.child, 0
     depth = child.depth[0]
     child.depth[0] = 0

@@ -1,6 +1,29 @@
-"""Pruning rules of the forward search: dominance, and states with a strictly cheaper variant.
+"""Pruning rules of the forward search: twins, fixing, dominance and improvable states.
 
-States, costs and symbols are those of `hindsight.exact.state_kernels`.
+States, bounds, costs and symbols are those of `hindsight.exact.state_kernels`.
+
+**Twins.** Requests of the same lengths start in order of arrival, and in index order where they
+arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. Exchanging the two
+starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory nor
+the cost. A class of twins is sorted after finitely many such exchanges. The search makes each
+request wait for one twin: of those before it in this order that have a smaller index, the last. If
+requests are numbered by arrival, this keeps the whole class in order. (Starting the shorter of two
+requests first would not be valid: the longer one need not fit where the shorter one was.)
+
+**Fixing.** Request i is not started at tau if the bound before the starts at tau, plus the regrets
+of all requests that start at tau including i, exceeds the budget. This is valid because the slack
+of tau and the requests left unstarted add >= 0 to the bound.
+
+Bound and fixing prune all that *start windows* and *precedences* derived from prices would prune.
+Let B be the bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the
+budget - B. Then SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i)
+<= c, which fixes the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves
+that i starts no later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over
+started of x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them
+>= 0. So a start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at
+tau with i unstarted past its latest start is pruned by its bound; and so is one with j started and
+i, which may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau >
+t_j.
 
 **Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
 more memory than b in any later round. Every completion of b is one of c: the requests left are the
@@ -13,22 +36,20 @@ Write e = s + o. All starts after the state are >= tau, so they hold nothing in 
 those rounds are as the partial schedule leaves them.
 
 1. *A request i that ends at tau would have fitted d >= 1 rounds earlier*: t_i - d >= a_i, and
-   rounds t_i - d + 1 .. t_i - d + o_i <= tau hold at most M after the move. In the other rounds
-   <= tau memory only falls, and after tau nothing changes, as i has ended either way. TEL falls
-   by d.
+   rounds t_i - d + 1 .. t_i - d + o_i <= tau hold at most M after the move. In the other rounds <=
+   tau memory only falls, and after tau nothing changes, as i has ended either way. TEL falls by d.
 2. *An unstarted request i would have fitted at t = tau - o_i >= a_i*: rounds t + 1 .. tau hold at
-   most M with i added. In any extension t_i >= tau. Moving i to t changes no round after tau but
-   by taking i away. TEL falls by t_i - t >= o_i >= 1.
-3. *The same after taking out a started request j* with s_j <= s_i, o_j <= o_i and t_j >= t =
-   tau - o_i: rounds t + 1 .. tau hold at most M with i at t and without j. In an extension with
-   t_i >= tau let i start at t and j at t_i. This is feasible: t >= a_i by the rule, and
-   t_i >= tau > t_j >= a_j; rounds <= tau hold what was tested (in rounds <= t, j held nothing,
-   since t_j >= t, and i still holds nothing); in rounds > tau, i is gone, j no longer holds what
-   it may have held there, and in round t_i + k it holds s_j + k <= s_i + k for k <= o_j <= o_i,
-   where i held s_i + k. TEL changes by (t - t_i) + (t_i - t_j) = t - t_j <= 0. If t_j > t, it
-   falls. If t_j = t, TEL stays the same and w changes by e_i (t - t_i) + e_j (t_i - t) =
-   (e_i - e_j)(t - t_i) < 0 when e_i > e_j; e_i >= e_j always, and the rule does not apply when
-   e_i = e_j and t_j = t.
+   most M with i added. In any extension t_i >= tau. Moving i to t changes no round after tau but by
+   taking i away. TEL falls by t_i - t >= o_i >= 1.
+3. *The same after taking out a started request j* with s_j <= s_i, o_j <= o_i and t_j >= t = tau -
+   o_i: rounds t + 1 .. tau hold at most M with i at t and without j. In an extension with t_i >=
+   tau let i start at t and j at t_i. This is feasible: t >= a_i by the rule, and t_i >= tau > t_j
+   >= a_j; rounds <= tau hold what was tested (in rounds <= t, j held nothing, since t_j >= t, and i
+   still holds nothing); in rounds > tau, i is gone, j no longer holds what it may have held there,
+   and in round t_i + k it holds s_j + k <= s_i + k for k <= o_j <= o_i, where i held s_i + k. TEL
+   changes by (t - t_i) + (t_i - t_j) = t - t_j <= 0. If t_j > t, it falls. If t_j = t, TEL stays
+   the same and w changes by e_i (t - t_i) + e_j (t_i - t) = (e_i - e_j)(t - t_i) < 0 when e_i >
+   e_j; e_i >= e_j always, and the rule does not apply when e_i = e_j and t_j = t.
 
 So no prefix of a lexicographically minimal schedule is improvable.
 
@@ -38,8 +59,8 @@ turn. The argument that covers all of them is minimality in the lexicographic or
 sum of (s + o) t), in which both merge and dominance compare states.
 
 Call a schedule *minimal* if no feasible schedule is cheaper in that order; then its TEL is the
-optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Let
-budget >= optimum.
+optimum. Minimal schedules exist, since costs are pairs of non-negative integers. Assume that the
+budget is at least the optimum.
 
 *Claim.* At every epoch tau, until a schedule whose total latency is the optimum has been found,
 some kept state is the prefix of a minimal schedule whose twins start in order.
@@ -48,20 +69,20 @@ At tau = 0 the empty state is one (sort the starts of twins). Let it hold at tau
 and minimal schedule S, and let y be the prefix of S at tau + 1: a child of x, which `expand`
 enumerates unless it is pruned.
 
-1. y is not pruned by its bound, nor is the branch towards it: bounds are at most
-   SCALE * optimum <= SCALE * budget. (The budget is lowered only to one less than the total latency
-   of a schedule found, so it stays >= optimum until an optimum is found.)
+1. y is not pruned by its bound, nor is the branch towards it: bounds are at most SCALE * optimum <=
+   SCALE * budget. (The budget is lowered only to one less than the total latency of a schedule
+   found, so it stays >= optimum until an optimum is found.)
 2. y is not improvable: S extends it, and a strictly cheaper variant of S would be feasible.
 3. y obeys the twin rule, as S does.
 4. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
    no larger, and memory nowhere larger in later rounds; z was kept by the same tests as y. Complete
    z as S completes y: this schedule S' is feasible, and its cost, prefix plus rest, is at most that
-   of S. As S is minimal, so is S'. Its twins start in order: a request and the one it is held to
-   are both in z, which obeys the rule, or both in the rest, as in S, or the latter is in z and so
-   starts earlier; z has none without the one it is held to. So z takes the place of y *with a
-   minimal schedule of its own*, and 2. applies to S' in the next step. If z is itself merged away
-   or dominated, repeat; the order in which states remove each other has no cycles (each removal
-   refers to a state that is kept at the time, and the last one stays).
+   of S. As S is minimal, so is S'. Its twins start in order: a request and the twin it waits for
+   are both in z, which obeys the rule, or both in the rest, as in S, or the twin is in z and so
+   starts earlier. z contains no request without the twin it waits for. So z takes the place of y
+   *with a minimal schedule of its own*, and 2. applies to S' in the next step. If z is itself
+   merged away or dominated, repeat; the order in which states remove each other has no cycles (each
+   removal refers to a state that is kept at the time, and the last one stays).
 
 So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
 schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
@@ -82,7 +103,7 @@ from instances.arrays import IntArray, RequestColumns
 
 
 class _Partial(NamedTuple):
-    """The partial schedule of a state: its starts, and the memory held in rounds first, ...."""
+    """Partial schedule of a state: starts, and the memory held from round ``first`` on."""
 
     starts: IntArray
     memory: IntArray
@@ -153,17 +174,20 @@ def improvable(
 def dominated(
     rows: npt.NDArray[np.int16], begin: IntArray, end: IntArray, gone: npt.NDArray[np.bool_]
 ) -> None:
-    """Set ``gone`` for each row that is nowhere smaller than an earlier row which stays.
+    """Set ``gone`` for each state that an earlier state, itself not gone, dominates.
+
+    A state is dominated if another one costs no more and has no larger amount in any column.
 
     Parameters
     ----------
     rows : int16 array, shape (states, columns)
-        What a state should have little of, in an order in which earlier states cost no more.
+        Amounts per state, the less the better: memory, or tokens produced times -1. States are
+        sorted by cost.
     begin, end : int64 array, shape (states,)
-        Range of earlier rows with which each row is compared. A smaller range removes fewer states,
-        but never a wrong one.
+        Range of earlier states with which each state is compared. A smaller range removes fewer
+        states, but never a wrong one.
     gone : bool array, shape (states,)
-        One flag per state, False at first.
+        One flag per state, all False at first.
     """
     for y in range(len(rows)):
         for x in range(begin[y], end[y]):

@@ -1,18 +1,24 @@
 """Exact forward search (dynamic programming) over epochs, pruned by prices.
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
-latency of at most ``budget``. States are removed by these rules, each of which is stated and proved
-in `hindsight.exact.state_kernels` or `hindsight.exact.state_pruning`:
+latency of at most ``budget``. States are removed by these rules, which are proved in
+`hindsight.exact.state_kernels` (bound, merge) and `hindsight.exact.state_pruning`:
 
-* *bound*: the lower bound of the state from the prices exceeds the budget;
+* *bound*: a state is removed if its lower bound from prices exceeds the budget;
 * *fixing*: a request does not start now if the bound would then exceed the budget;
-* *merge*: of states with equal started sets and equal future memory only the cheapest stays;
-* *dominance*: another state has the same started set, no larger cost and nowhere more memory;
-* *improvable*: every schedule that extends the state has a strictly cheaper variant;
+* *merge*: of states with equal started sets and equal future memory, only the cheapest is kept;
+* *dominance*: a state is removed if another one has the same started set, no larger cost, and no
+  more memory in any later round;
+* *improvable*: a state is removed if every schedule that extends it has a strictly cheaper variant;
 * *twins*: requests of the same lengths start in order of arrival.
 
-Why the rules are valid together is proved in `hindsight.exact.state_pruning`. All arithmetic is on
-integers.
+All arithmetic is on integers.
+
+(Sharper bounds were tried and dropped. Bounds from starts that fit together with the active
+requests, and from the slack of the memory these leave free: a tenth fewer states at twice the time.
+Capacities of the requests that can run within the start windows: the same at n = 15 and 20, better
+by 0.015 of 9241 rounds at n = 50. Pruning branches by what skipped requests add to the bound: no
+faster. Dominance between different started sets: no state removed.)
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of cheaper states of the same started set with which a state is compared."""
+"""Most cheaper states of the same started set with which a state is compared for dominance."""
 
 PATIENCE = 5_000
 """Children between two polls of ``should_stop``."""
@@ -49,13 +55,14 @@ class SearchOutcome(NamedTuple, Generic[Found]):
     Attributes
     ----------
     status : SearchStatus
-        ``"exhausted"``: every schedule within the budget was covered, which is a proof; ``"beam"``:
-        states were dropped to keep the width; ``"states"``: the limit on states was exceeded;
-        ``"stopped"``: ``should_stop`` returned True; ``"epochs"``: start times did not fit into the
-        integers of a state. Only ``"exhausted"`` proves anything.
+        ``"exhausted"``: every schedule within the budget was covered. ``"beam"``: states were
+        dropped to keep the width. ``"states"``: the limit on states was exceeded. ``"stopped"``:
+        ``should_stop`` returned True. ``"epochs"``: start times did not fit into the integers of a
+        state. Only ``"exhausted"`` proves that ``found`` is optimal or that no schedule is within
+        the budget.
     found : Found or None
-        The cheapest schedule found within the budget; for `StateSearch`, int64 start times, shape
-        (n,).
+        The cheapest schedule found within the budget. For `StateSearch` it is an int64 array of
+        start times, shape (n,).
     states : int
         Number of states kept, over all epochs.
     peak : int
@@ -71,8 +78,8 @@ class SearchOutcome(NamedTuple, Generic[Found]):
 class StateSearch:
     """Forward search for one instance.
 
-    `set_prices` may be called again whenever better prices are known; until then, prices are 0. The
-    search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory, where H is
+    Prices are 0 until `set_prices` is called. It may be called again for better prices. The search
+    needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory, where H is
     a power of two, at least 64 and at least the largest o + 24.
 
     Parameters
@@ -224,7 +231,10 @@ class StateSearch:
 
 
 def _twins(requests: RequestColumns) -> IntArray:
-    """Return for each request its latest twin of smaller index and no later arrival, or -1."""
+    """Return the twin that each request waits for, shape (n,), or -1.
+
+    It is the last to arrive of the twins of smaller index that arrive no later.
+    """
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}
     twin = []

@@ -14,15 +14,15 @@ Progress = npt.NDArray[np.int16]
 
 
 class Choice(NamedTuple):
-    """Workspace: requests that may run next in a state, by gain, and the chosen set.
+    """Workspace: the candidates, requests that may run next in a state, and the set chosen to run.
 
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
-        Candidate requests, the tokens that each would hold, and its gain: the decrease of the bound
-        if it runs. Sorted by gain, largest first.
+        Candidates by decreasing gain, the tokens that each would hold, and its gain: the decrease
+        of the bound if it runs, in units of prices.
     rest : int64 array, shape (n + 1,)
-        Sum of the positive gains of a candidate and all candidates after it.
+        Sum of the positive gains of each candidate and all after it.
     chosen : bool array, shape (n,)
         Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
@@ -47,29 +47,30 @@ class Choice(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Data of the problem, and of the present round of the search.
+    """Data of the problem, and of the round of the search that is being expanded.
 
     Attributes
     ----------
     requests : RequestColumns
         The problem.
     twin : int64 array, shape (n,)
-        Previous request with equal arrival and lengths, or -1.
+        Previous request by index with equal arrival and lengths, or -1.
     offset : int64 array, shape (n,)
         First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
         request, one for each number of produced tokens.
     marks : uint64 array
-        Random numbers for the hashes of states.
+        Random numbers, one per request and number of tokens, from which states are hashed.
     unit : int
         Number of price units in one round of latency.
     choice : Choice
         Workspace.
     round : int
-        The present round r, counted from 1.
+        The round r, counted from 1.
     to_go : int64 array
-        Least cost to go h_i(p, r), at entry offset[i] + p; 0 for completed requests.
+        Least cost to go h_i(p, r), at entry offset[i] + p, in units of prices; 0 for completed
+        requests.
     tail : int
-        Sum of K over later rounds.
+        Sum of the capacities K over later rounds, in units of prices.
     budget : int
         Largest total latency to search for, in units of prices.
     """
@@ -94,8 +95,8 @@ class States(NamedTuple):
     progress : int16 array, shape (room, n)
         Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        Latency of completed requests in rounds, lower bound in units of prices, and parent state in
-        the round before.
+        Latency of completed requests in rounds, lower bound in units of prices, and index of the
+        parent state in the round before.
     keys : uint64 array, shape (room,)
         Hash of each state.
     """
@@ -119,9 +120,9 @@ class States(NamedTuple):
 
 @step
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
-    """Return the place of a state with this progress in the hash table, or the empty slot for it.
+    """Return the slot of a state with this progress in the hash table, or the free slot for it.
 
-    The hash table ``slots`` holds the numbers of states in ``found``, and -1 in free slots.
+    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -139,9 +140,9 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 
 @step
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
-    """List the requests that may run, largest gain first.
+    """List the requests that may run, by decreasing gain.
 
-    Return their number, or -1 if every request is complete; and the bound if no request runs.
+    Return their number, or -1 if every request is complete, and the bound if no request runs.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -176,9 +177,9 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 
 @step
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
-    """Return whether a candidate fits in ``room`` and its previous equal twin runs, if it has one.
+    """Return whether a candidate fits in ``room`` tokens and keeps the order of twins.
 
-    Equal twins have produced equally many tokens.
+    Its previous twin with equally many tokens, if there is one, must run.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
@@ -234,7 +235,12 @@ def _add_child(
 def expand_states(
     begin: int, end: int, count: int, task: Task, states: States, found: States, slots: IntArray
 ) -> int:
-    """Add the children of states begin .. end - 1; return the number of children, -1 if full."""
+    """Add the children of states begin .. end - 1 to ``found``, which has ``count`` children.
+
+    The sets of requests that run are enumerated depth first: each candidate in turn is included if
+    it fits, then excluded. A branch ends if its gain cannot bring the bound down to the budget.
+    Return the number of children, or -1 if the arrays are full.
+    """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
         total, base = _candidates(state, states, task)

@@ -6,30 +6,32 @@ requests that have arrived. In each round a set of arrived, unfinished requests 
 s_i + p_i + 1 is at most M. The search expands all states of a round before the next round, and
 prunes by these rules:
 
-* **bound**: with prices q and their K_r (`hindsight.prices.stops`), every completion of a
-  state costs at least  sum over completed of C_i - a_i  +  sum over others of h_i(p_i, t)
-  -  sum of K_r over r > t,  with h_i from `costs_to_go`. States above the budget go. *Proof*: the
-  bound of `prices` applied to the rounds after t alone.
-* **maximal sets**: sets to which a further request that could run may be added. *Proof*: let a
-  schedule leave request i out of round r although it fits, and let its next token come in round
-  r' > r. Produce that token in r instead. Nothing else moves, r' holds less, r still fits, and i
-  completes no later. Repeat; the sum of all rounds used falls, so this ends.
-* **twins**: of requests alike in (a, s, o) with equally many tokens, one with a smaller index runs
-  first. *Proof*: exchange the two from there on.
-* **merge and dominance**: of two states x, y after the same round with p_x >= p_y throughout and
-  J_x <= J_y, y goes. *Proof*: complete x as y is completed, but leave out of each request's rounds
-  those that produce tokens it has already. Memory never exceeds that of y's completion: at every
-  round a request that runs in both has produced equally many tokens in both (it skips until it is
-  behind no more). Each request completes no later, so the total is no larger.
+* **bound**: a state is removed if its lower bound exceeds the budget. With prices q and their K_r
+  (`hindsight.prices.stops`), every completion of a state after round t costs at least  sum over
+  completed of C_i - a_i  +  sum over others of h_i(p_i, t)  -  sum of K_r over r > t,  with h_i
+  from `costs_to_go`. *Proof*: the bound of `hindsight.prices.stops`, applied to the rounds after t
+  alone.
+* **maximal sets**: a set does not run if a further request fits with it. *Proof*: let a schedule
+  leave request i out of round r although it fits, and let its next token come in round r' > r.
+  Produce that token in r instead. Nothing else moves, r' holds less, r still fits, and i completes
+  no later. Repeat; the sum of all rounds used falls, so this ends.
+* **twins**: of requests with equal (a, s, o) and equally many tokens, the one with the smaller
+  index runs first. *Proof*: exchange the two from there on.
+* **merge and dominance**: of two states x, y after the same round with p_x >= p_y for every request
+  and J_x <= J_y, y is removed. *Proof*: complete x as y is completed, but leave out of each
+  request's rounds those that produce tokens it has already. Memory never exceeds that of y's
+  completion: a request that runs in both at a round has produced equally many tokens in both,
+  because it skips rounds until y's completion has caught up. Each request completes no later, so
+  the total is no larger.
 
-*Why they are sound together.* Let f(x) be the least cost of completing state x. The first two rules
-say that f(x) is reached through maximal sets that respect the order of twins. Merge and dominance
-remove y only where a state x of the same round, earlier in the order by (J, -sum of p), stays with
-J_x + (what x still adds) <= J_y + (what y still adds); such removals cannot run in a circle. The
-bound never exceeds the cost of a completion. So, round by round, while no schedule of the least
-cost has been found, a state is kept from which it can be reached, provided that it is within the
-budget; if no state is left, none is: every preemptive schedule costs at least budget + 1, or as
-much as the best found.
+*Why they are sound together.* Let f(x) be the least cost of completing state x. By the rules of
+maximal sets and twins, f(x) is reached through maximal sets that respect the order of twins. Merge
+and dominance remove y only where a state x of the same round, earlier in the order by (J, -sum of
+p), stays with J_x + (what x still adds) <= J_y + (what y still adds); such removals cannot run in a
+circle. The bound never exceeds the cost of a completion. So, round by round, while no schedule of
+the least cost has been found, a state is kept from which it can be reached, provided that it is
+within the budget; if no state is left, none is: every preemptive schedule costs at least budget +
+1, or as much as the best found.
 """
 
 from __future__ import annotations
@@ -47,14 +49,22 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Number of cheaper states with which a state is compared for dominance."""
+"""Most cheaper states with which a state is compared for dominance: those next to it in cost."""
 
 SLICE = 2_000
 """Number of states expanded between two polls of ``should_stop``."""
 
 
 class PreemptiveSearch:
-    """Exact search for preemptive schedules of one instance, pruned by the given prices."""
+    """Exact search for preemptive schedules of one instance, pruned by the given prices.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem, on one machine in tokens.
+    prices : PreemptivePrices
+        Memory prices from which bounds of states are computed.
+    """
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
         self._instance = instance
@@ -97,7 +107,7 @@ class PreemptiveSearch:
             Largest total latency to search for. After each schedule found, it becomes one less than
             the total latency of that schedule.
         max_states : int
-            Most children of the states of one round; the run ends if there are more.
+            Most children of all states of one round. The run ends if there are more.
         should_stop : Callable[[], bool]
             Polled every few thousand states.
         width : int or None, default None
@@ -158,7 +168,7 @@ class PreemptiveSearch:
             room = min(max_states, 4 * room)
 
     def _costs_after(self, t: int) -> IntArray:
-        """Return costs to go after round t; past the last price, each round costs one unit."""
+        """Return costs to go after round t. Past the last price, each round adds one of latency."""
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
             column += (t - self._last) * self._task.unit
