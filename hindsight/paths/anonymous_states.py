@@ -1,21 +1,23 @@
 """Compiled kernels: the heaviest anonymous states that fit in memory with followed requests.
 
-At an epoch let some active requests be known with their starts (*followed*) and let all others be
-*anonymous*: any configuration of states (m, r) in which anonymous requests can be at that epoch, as
-in `hindsight.prices.state_tables`, as long as it fits with the followed ones. The most that
-anonymous states can add to the price of the followed ones is found by the dynamic program of the
-tables, over (k, S): k members so far whose m add up to S, states in order of decreasing r, where a
-state (m, r) is accepted iff S + m + (k + 1) r <= M.
+At an epoch, a request in state (m, r) holds m tokens and has r rounds to go. Of some active
+requests, the *followed* ones, the states are given. All others are *anonymous*: they may form any
+configuration of states that requests can be in at that epoch (`hindsight.prices.state_tables`) and
+that fits in memory with the followed ones. The largest total price of anonymous states is found by
+a dynamic program over (k, S): k members chosen so far, whose m add up to S. States are tried in
+order of decreasing r, and a state (m, r) fits iff S + m + (k + 1) r <= M.
 
-*Read from its end.* Let V_r(k, S) be the most that states with r or fewer rounds to go can add
-behind a prefix (k, S); V_0 = 0. Followed members with more rounds to go than any anonymous state
-are a prefix, so V at the largest r, theta, answers for all of them at once. A followed member
-(m, r) with r <= theta stands inside the list: its V equals that without it below r, is
-V_r(k + 1, S + m) at r where the member is accepted and impossible where not, and continues with the
-states of larger r. Members taken in order of increasing r lead from one V to the next: a tree of
-tables, in which sets of followed members share tables if their members of small r are the same.
-A prefix of k members with r or more rounds to go has k r <= M: V_r has rows for these k only.
-When the tree is full, it is emptied: it is only a cache.
+*Values.* Let V_r(k, S) be the largest price of states with r or fewer rounds to go that fit after k
+members with sum S; V_0 = 0. Let theta be the largest r of an anonymous state. Followed members with
+r > theta come before all anonymous states, so their number and sum are an index (k, S) into
+V_theta. A followed member (m, r) with r <= theta comes between anonymous states. It changes V as
+follows: for less than r rounds to go V is as without it; V_r(k, S) becomes V_r(k + 1, S + m) if the
+member fits, and impossible otherwise; and larger r continue from there.
+
+*Tree.* Followed members with r <= theta, in order of increasing r, lead from one V to the next. So
+the V of all sets of followed members form a tree of tables, in which sets share tables if their
+members of small r are the same. k members with r or more rounds to go have k r <= M, so V_r has
+rows for these k only. The tree is a cache: it is emptied when it is full.
 """
 
 from __future__ import annotations
@@ -30,31 +32,32 @@ from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""Odd number near 2^64 divided by the golden ratio, which spreads keys over a hash table."""
 
 
 class AnonymousStates(NamedTuple):
-    """Anonymous states of one epoch, and the tree of tables.
+    """Anonymous states of one epoch, and the tree of tables V (see the module docstring).
 
     Attributes
     ----------
     tables : int32 array, shape (capacity, rows, M + 1)
-        V of each node of the tree; -1 where the followed members do not fit. V_r(k, .) is row
-        rows[r] + k.
+        V of each node of the tree, in price units; -1 if the followed members do not fit. V_r(k, .)
+        is row rows[r] + k.
     rows : int64 array, shape (theta + 2,)
         First row of each V_r in a table.
     used : int64 array, shape (1,)
-        Number of nodes; node 0 has no followed member.
+        Number of nodes of the tree. Node 0 has no followed member.
     keys, nodes : int64 array
-        Hash table with a power of two of slots: a key of parent and member, or -1 if the slot is
-        free; and the child node.
+        Hash table of 2^k slots: a key of parent node and member, or -1 if the slot is free, and the
+        child node.
     first : int64 array, shape (M + 3,)
         The states with r rounds to go are at first[r] .. first[r + 1] - 1 in the arrays below.
     held, copies, weights : int64 array, shape ((M + 1)^2,)
-        m, the number of copies, and the price of each state.
+        m of each state, the most requests that can be in it at once, and its price.
     longest : int64 array, shape (1,)
         theta, the largest r of an anonymous state at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
-        Work space.
+        Workspace: the number of requests per state (m, r).
     """
 
     tables: npt.NDArray[np.int32]
@@ -71,7 +74,10 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate arrays of about ``size`` bytes for states with up to ``longest`` rounds to go."""
+    """Allocate arrays of about ``size`` bytes for states with up to ``longest`` rounds to go.
+
+    ``most`` is the largest number of followed members.
+    """
     side = memory_limit + 1
     counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
     rows = np.concatenate([[0], np.cumsum(counts)])
@@ -122,6 +128,7 @@ def set_epoch(
 
 @step
 def _begin(states: AnonymousStates) -> None:
+    """Empty the tree, and write the table of its root."""
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
     states.used[0] = 1
@@ -149,7 +156,7 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 
 @step
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
-    """Return the node with one more followed member (m, r) than ``parent``; -1 if none is free."""
+    """Return the node of ``parent`` with one more followed member (m, r), or -1 if full."""
     tables, rows, used = states.tables, states.rows, states.used
     keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
     key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
@@ -187,9 +194,9 @@ def heaviest_beside(
     states : AnonymousStates
         Anonymous states of the epoch.
     held, rounds : int64 array
-        m and r of the followed members, in any order.
+        Tokens m and rounds to go r of the followed members, in any order.
     size : int
-        Number of followed members.
+        Number of followed members, the first entries of ``held`` and ``rounds``.
     scratch : int64 array
         Workspace of at least ``size`` entries.
     """
@@ -218,6 +225,7 @@ def heaviest_beside(
 def _behind(
     states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
 ) -> int:
+    """Return the node of the first ``left`` members of ``order``, or -1 if the tree is full."""
     node = 0
     for p in range(left):
         node = _child(states, node, held[order[p]], rounds[order[p]])

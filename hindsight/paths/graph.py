@@ -1,63 +1,65 @@
-"""Path graph: the sets of running requests that prices of states cannot exclude at each epoch.
+"""Path graph: the sets of active requests that prices of states cannot exclude at each epoch.
 
-**The relaxation.** A schedule is a walk through epochs: at tau the set of active requests, each
-with its start, loses the requests that complete, then gains those that start, one after the other
-in the order of indices. Forget which requests have run and completed: nodes are (tau, active
-requests with their starts), arcs are "i starts at tau" and "on to tau + 1". Every schedule is a
-path from the empty set at 0 to an empty set, and a path is a schedule but for how often each
-request is started: it may start some never and some again after their completion.
+**The relaxation.** A node is an epoch tau together with the set of requests active at tau and their
+starts. Arcs are "i starts at tau" and "go to tau + 1, where requests that have ended are no longer
+active". Requests that start at one epoch do so in the order of indices. Every schedule is a path
+from the empty set at 0 to an empty set. A path is like a schedule, except that nodes do not record
+which requests have completed: it may start some requests never, and some again after their
+completion.
 
-**Some followed, the others anonymous.** Let nodes hold only the active requests of a set A, the
-*followed* requests. Every schedule is still a path. All other requests run as *anonymous* states,
-as in the configurations of `hindsight.prices.state_tables`. With more requests in A the graph is
-*finer*: its nodes at tau, without the requests that the coarser graph does not follow, are nodes of
-the coarser graph.
+**Followed and anonymous requests.** Let nodes record only the active requests of a set A, the
+*followed* requests. Every schedule is still a path. All other requests are *anonymous*: they are
+only known as states (memory held, rounds to go), as in the configurations of
+`hindsight.prices.state_tables`. With more requests in A the graph is *finer*: a node of it, without
+the requests that the coarser graph does not follow, is a node of the coarser graph.
 
-**What prices leave.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
-(`hindsight.prices.states`), u_i any number for the followed requests and min P_i for the
-others, all in units of 1 / SCALE. A schedule has
+**Costs of paths.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
+(`hindsight.prices.states`), u_i any number for the followed requests and min P_i for the others,
+all in units of 1 / SCALE. A schedule has
 
     SCALE * TEL = L + sum_i (P_i(t_i) - u_i) + sum_tau (W_tau - price of what is active at tau),
     L = sum_i u_i - sum_tau W_tau.
 
-The *slack* of a node at tau is W_tau, less the price of its followed requests, less the most that
-anonymous states add beside them (`hindsight.paths.anonymous_states`): no more than the last bracket
-of a schedule that passes there. The *regrets* (reduced costs) P_i(t_i) - u_i of anonymous requests
-are >= 0. So a path costs the slacks of its nodes and the regrets of its followed requests, each
-paid when the request completes, and a schedule with a total latency of at most ``limit`` is a path
-that costs at most B = SCALE * limit - L. With slacks that only grow as more requests are followed,
-and regrets that are there for each of them, a path of the finer graph costs at least what its
-coarser one does.
+The *slack* of a node at tau is W_tau, less the price of its followed requests, less the largest
+price of anonymous states that fit in memory with them (`hindsight.paths.anonymous_states`). It is
+at most the last bracket of every schedule that passes the node. The *regrets* (reduced costs)
+P_i(t_i) - u_i of anonymous requests are >= 0. Let the cost of a path be the slacks of its nodes
+plus the regrets of its followed requests, each counted when the request completes. Then a schedule
+with a total latency of at most ``limit`` is a path that costs at most B = SCALE * limit - L, the
+budget.
 
-The graph is built from its end to its start. For a node x at tau let G be the least cost of its
-ways to the end, and F the least cost of the ways from the beginning to the node of the coarser
-graph that x is there: it is left out when F + G > B, or when it is not in the coarser graph at all.
-*Every schedule within the limit is a path of the graph*, as all that is left out costs more. The
-coarsest graph follows no request: a chain of epochs in which nothing costs anything.
+The graph is built from its end to its start. A node x at tau corresponds to a node y of the coarser
+graph. Let G be the least cost of paths from x to the end, and F the least cost of paths of the
+coarser graph from its beginning to y. x is left out if F + G > B, or if y is not in the coarser
+graph. *Every schedule within the limit is a path of the graph*: slacks do not fall as more requests
+are followed, and the requests followed newly add regrets >= 0, so F is at most the cost of the
+schedule before x. The coarsest graph follows no request: it is a chain of epochs, and its arcs cost
+0.
 
-Backwards, because the requests that run early are short, many, and alike: forwards their
-combinations abound before anything is known about their costs. Long requests are followed first,
-because few of them run at once and all others are states with few rounds to go.
+The graph is built backwards because the requests that run early are short, many, and alike. Their
+combinations would be too many forwards, when nothing is known about their costs yet. Long requests
+are followed first, because few of them run at once and all others have few rounds to go.
 
-**Starts fixed by reduced cost.** With u_i = min P_i for all i no bracket is negative, so that no
-schedule within the limit starts i at t when P_i(t) - u_i > B.
+**Starts fixed by reduced cost.** With u_i = min P_i for all i, no term of the sum is negative. So
+no schedule within the limit starts i at t if P_i(t) - u_i > B.
 
-**Once at a time.** A node holds a request once at most: so does a schedule.
+**Once at a time.** A node contains a request at most once, like a schedule.
 
 **Twins.** Identical requests (same a, s, o) start in index order: sorting the starts of each class
-of a schedule gives one of the same cost. So a node with two of them active in which the one of
-larger index started earlier may be left out. They are followed together.
+of a schedule gives one of the same cost. So a node is left out if two of them are active and the
+one of larger index started earlier. Identical requests are followed from the same graph on.
 
-**Blocks.** Where memory is handed out in blocks, all of this is about the instance in tokens below
-(`instances.problem.memory_translation`), of which every schedule in blocks is one. But a node whose
-followed requests do not fit round tau + 1 in *blocks* is left out too. What a request holds in
-blocks never falls while it runs, so where each completion fits all rounds do: with all requests
-followed, paths are schedules in blocks. Requests that are identical below hold the same blocks, so
-twins stay twins (`hindsight.certificates.problem.Rows` has the reason).
+**Blocks.** If memory is allocated in blocks, all of this applies to the relaxed instance in tokens
+(`instances.problem.memory_translation`), for which every schedule in blocks is feasible. A node
+whose followed requests do not fit into memory in *blocks* in round tau + 1 is left out too. The
+blocks of a request never decrease while it runs, so if the rounds of completions fit, all rounds
+do. So with all requests followed, paths fit in blocks. Requests that are identical in the relaxed
+instance hold the same blocks, so twins stay twins (`hindsight.certificates.problem.Rows` proves
+it).
 
-**Where it ends.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE per
-round. A regret with u_i = min P_i is at most B only up to T + B / SCALE, so the epochs up to there
-and one output length more hold all schedules within the limit.
+**Last epoch.** From the last priced epoch T on, W and Q are 0 and P_i(t) grows by SCALE per round.
+With u_i = min P_i, a regret is at most B only for starts up to T + B / SCALE. So all schedules
+within the limit end by T + B / SCALE plus the largest output length.
 
 **Order.** Nodes are numbered from the end to the start: arcs lead to smaller numbers.
 """
@@ -98,14 +100,14 @@ SETS_AT_ONCE = 2_000
 """Largest number of sets extended between two polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Largest number of table entries of anonymous states filled between two polls, at one table per
-set."""
+"""Largest number of table entries of anonymous states filled between two polls, if each set needs a
+table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes: up to twice as many completions must have 32-bit numbers."""
+"""Largest number of nodes. Up to twice as many completions must have 32-bit numbers."""
 
 MOST_THREADS = 4
-"""Largest number of threads per graph: each reserves its own memory, used or not."""
+"""Largest number of threads that build a graph. Each reserves its own memory, used or not."""
 
 NEVER = 1 << 50
 """Cost that marks a start which no schedule within the limit has."""
@@ -117,11 +119,11 @@ class Room(NamedTuple):
     Attributes
     ----------
     nodes : int
-        Largest number of nodes; one epoch may have an eighth of it, or 4096 if that is more.
+        Largest number of nodes. One epoch may have an eighth of it, but at least 4096.
     table_bytes : int
-        Bytes of the tables of anonymous states.
+        Largest size of the tables of anonymous states of all threads, in bytes.
     threads : int, default 1
-        Number of threads, at most `MOST_THREADS`; the graph does not depend on it.
+        Number of threads, of which `MOST_THREADS` are used. The graph does not depend on it.
     """
 
     nodes: int
@@ -130,11 +132,11 @@ class Room(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """The graph would exceed its limit on nodes."""
+    """Raised if a graph would exceed its limit on nodes or another limit on sizes."""
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
-    """Return an upper bound on active requests: each needs s + 1 tokens or more next round."""
+    """Return an upper bound on the number of active requests: each holds s + 1 tokens or more."""
     held = np.cumsum(np.sort(prompt_lengths) + 1)
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
 
@@ -147,19 +149,19 @@ class PricedInstance:
     instance : Instance
         The problem, with any memory rule.
     prices, capacities : int64 array
-        Q and W of `hindsight.prices.states`, int64, shapes (T, M + 1, M + 1) and (T,), with
-        T past the last arrival.
+        Q and W of `hindsight.prices.states`, shapes (T, M + 1, M + 1) and (T,), with T later than
+        the last arrival.
     limit : int
-        Total latency; only schedules up to it are considered.
+        Largest total latency of the schedules considered.
 
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
         u_i = min P_i, in units of 1 / SCALE.
     starts : int64 array, shape (n, epochs + 1)
-        Priced costs P_i(t) of starts; `NEVER` where no schedule within the limit has the start.
+        Priced costs P_i(t) of starts. `NEVER` if no schedule within the limit has the start.
     is_within : bool
-        False if prices alone prove that no schedule is within the limit.
+        Whether a schedule may be within the limit. False if prices prove that none is.
 
     Raises
     ------
@@ -204,7 +206,7 @@ class PricedInstance:
 
 
 def coarsest_graph(priced: PricedInstance) -> PathGraph:
-    """Return the graph that follows no request: a chain of epochs."""
+    """Return the graph that follows no request: a chain of epochs whose arcs cost 0."""
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
     columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
@@ -234,7 +236,8 @@ def finer_graph(
     added : int64 array
         Further requests that the finer graph follows, increasing; identical requests together.
     u : int64 array, shape (n,)
-        Start prices, in units of 1 / SCALE; `PricedInstance.first_prices` if not followed yet.
+        Start prices, in units of 1 / SCALE. For requests that the coarser graph does not follow
+        they are those of `PricedInstance.first_prices`.
     room : Room
         Limits on the size of the finer graph.
     should_stop : Callable[[], bool]
@@ -267,7 +270,7 @@ def finer_graph(
 
 
 class _Builder:
-    """Arrays of a path graph while its epochs are added one by one."""
+    """Arrays of a path graph to which epochs are added one by one, from the last to the first."""
 
     def __init__(
         self,
@@ -362,7 +365,7 @@ class _Builder:
         self.size += nodes
 
     def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> None:
-        """Append the nodes that another thread found to those of the first."""
+        """Append the nodes that another thread found to those of the first thread."""
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError

@@ -1,20 +1,21 @@
-"""Estimates of the number of nodes and the time of path graphs, learned from earlier graphs."""
+"""Estimate the number of nodes and the time of path graphs from earlier graphs of the solve."""
 
 from __future__ import annotations
 
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Range of the growth of log(nodes) per round of the limit, as measured with 25 to 60 requests."""
+"""Range of the growth of log(nodes) per round of the limit. Measured with 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""Growth assumed for MANY requests or more, after the first graph and until others are known."""
+"""Growth of log(nodes) per round of the limit that is assumed for MANY requests or more, after the
+first graph and until it is measured."""
 
 SECONDS_A_NODE = 2.5e-6
-"""Initial estimate of the seconds of all graphs of a limit, per node of the largest graph."""
+"""First estimate of the seconds for all graphs of a limit, per node of the largest of them."""
 
 LARGE = 1_000_000
-"""Number of nodes above which the time of a graph is learned."""
+"""Number of nodes above which the time per node is measured."""
 
 BEYOND = 2.0
 """Assumed size of a graph that was too large, as a multiple of its limit on nodes."""
@@ -23,7 +24,8 @@ BEYOND = 2.0
 class GraphGrowth:
     """Estimate of the sizes of graphs in one solve: nodes * exp(growth * reach).
 
-    The *reach* of a graph is its limit on total latency less the bound by prices, in rounds.
+    The *reach* of a graph is its limit on total latency less the lower bound that prices prove, in
+    rounds.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class GraphGrowth:
     Attributes
     ----------
     is_tried : bool
-        Whether any graph was built.
+        Whether a graph was built or abandoned.
     """
 
     def __init__(self, nodes: float, growth: float, requests: int) -> None:
@@ -52,12 +54,12 @@ class GraphGrowth:
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """Return the reach of a graph expected to take ``room`` nodes or ``seconds``."""
+        """Return the reach at which a graph is expected to take ``room`` nodes or ``seconds``."""
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """Learn from the nodes of a limit's largest graph, and the time of all its graphs."""
+        """Update the estimate by the largest graph of a limit and the time of all its graphs."""
         before, self._measured = self._measured, (reach, nodes)
         self._reach, self._nodes = self._measured
         if not self.is_tried:
@@ -70,16 +72,19 @@ class GraphGrowth:
         self._fit(before, self._too_far)
 
     def learn_too_large(self, reach: float, room: float) -> None:
-        """Learn that a graph exceeded its limit of ``room`` nodes."""
+        """Update the estimate after a graph exceeded its limit of ``room`` nodes."""
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # Even the largest growth predicts too few nodes: start from the assumed size instead.
+            # Even the largest growth predicts too few nodes, so estimate from this graph instead.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
-        """Set the growth to the steepest slope known; better prices may make some negative."""
+        """Set the growth to the steepest slope to a known (reach, nodes), if it is positive.
+
+        Slopes may be negative because prices improve between graphs.
+        """
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)
             for point in known

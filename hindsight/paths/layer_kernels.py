@@ -1,14 +1,17 @@
-"""Compiled kernel that adds one epoch to a graph of paths, from the last epoch backwards.
+"""Compiled kernels that add one epoch to a path graph, from the last epoch backwards.
 
-`hindsight.paths.graph` states what the graph is and proves what may be left out of it. Going
-backwards, the predecessors of a node y at tau + 1 in which nothing starts at tau + 1 are y with any
-followed requests added that complete in round tau + 1; each of them is a node at tau, and taking
-out what started last at tau gives the nodes before its starts. Every active set fits in memory:
-until the next start requests only leave, so only rounds in which a request completes matter, and
-the sum of such a round is tested where the request is added.
+`hindsight.paths.graph` defines the graph and proves which nodes may be left out. Let y be a node at
+tau + 1 before any start at tau + 1. The nodes at tau that lead to y are y plus any followed
+requests that complete in round tau + 1. `extend_sets` enumerates them. Removing the requests that
+start at tau, the last one first, gives the nodes before these starts, which `join_parents` adds.
 
-Which of the requests that the coarser graph follows complete is read from its arcs: the node of the
-coarser graph that y maps to has the predecessors that are left there; no others need be tried.
+*Memory.* Every active set fits in memory. Until the next start requests only complete, so the
+memory is largest in rounds in which a request completes. The memory of such a round is tested when
+the request is added.
+
+*Coarser graph.* Let y correspond to node y' of the coarser graph. Of the requests that the coarser
+graph follows, only sets that complete on an arc of that graph to y' need be tried. For each such
+arc, all sets of the requests followed newly are tried.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class _Sums(NamedTuple):
 
 @inner
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
-    """Return the slot of a set in the hash table, and the number of the set, or -1 if absent."""
+    """Return the slot of a set in the hash table, and the index of the set, or -1 if absent."""
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
@@ -54,7 +57,7 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 @step
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
-    """Write the states at tau of the members of set q; return their totals."""
+    """Write the states at tau of the members of set q at tau + 1; return their totals."""
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
     size, stored, _ = given.blocks
@@ -71,7 +74,7 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Let request i complete as well, or undo it if ``sign`` is -1; return the new totals."""
+    """Return the totals with request i, which completes, or without it if ``sign`` is -1."""
     s, o, _, _ = given.requests
     return _Sums(
         sums.cost + sign * given.regrets[i, given.tau + 1 - o[i]],
@@ -82,7 +85,7 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 
 @step
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
-    """Add request i to the set that completes, at position ``at``."""
+    """Write request i, which completes in round tau + 1, as member ``at``; return the totals."""
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
     return _complete(given, i, 1, sums)
@@ -92,7 +95,10 @@ def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) ->
 def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
-    """Let the requests of coarser node c complete; return the number of members, -1 if too many."""
+    """Write the requests that complete from coarser node c as members ``size`` and following.
+
+    Return the number of members, or -1 if they do not fit in memory, and the totals.
+    """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
         i: Any = np.int64(graph.ended[x])
@@ -105,9 +111,9 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Find the first place in ``added`` from ``begin`` on of a request that may complete, or -1.
+    """Return the first place in ``added`` from ``begin`` on of a request that may complete, or -1.
 
-    The request must fit in memory, and the cost must stay at ``most`` or less.
+    The request must fit in memory, and the cost must not exceed ``most``.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -131,7 +137,7 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write the node of set q and the chosen requests that complete, at places up to ``end``."""
+    """Write the node of set q and the chosen requests that complete, the members before ``end``."""
     above, here, scratch = given.above, found.here, found.scratch
     node, taken = counts
     first, key = above.sizes[q], above.keys[q]
@@ -162,14 +168,15 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
 def _add_choices(
     given: Extension, q: int, c: int, of_set: _Sums, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Add the nodes before set q that map to node c of the coarser graph; see `extend_sets`."""
+    """Add the nodes before set q that correspond to node c of the coarser graph."""
     nodes, taken = counts
     size, members = given.above.sizes[q], found.members
     left, least = given.budget - given.coarser.paid[c], given.coarser.graph.slacks[c]
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate every choice of added requests that complete as well, depth first.
+    # Enumerate the sets of added requests that complete as well, depth first. The slack of a node
+    # is at least that of its coarser node, so sets that cost more than left - least are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -199,8 +206,8 @@ def extend_sets(
 ) -> tuple[int, int]:
     """Find the nodes at tau, within the budget, that lead to one of the given sets at tau + 1.
 
-    Returns the number of nodes so far, or -1 if the arrays are full, and the entries of ``ended``
-    in use. `join_parents` adds the other nodes once all sets are extended.
+    Return the number of nodes so far, or -1 if the arrays are full, and the entries of ``ended`` in
+    use. `join_parents` adds the other nodes once all sets are extended.
 
     Parameters
     ----------
@@ -229,7 +236,10 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the node before the last start of v; return the node count, or -1 if full."""
+    """Find or add the node before the last start of v.
+
+    Return the number of nodes, or -1 if the arrays are full.
+    """
     here, scratch, coarser = found.here, found.scratch, given.coarser
     size = here.sizes[v] - 1
     i = here.members[v, size] >> START_BITS
@@ -254,10 +264,11 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes before each start at tau, and number all nodes; return how many, -1 if full.
+    """Add the nodes before each start at tau, and number all nodes of the epoch.
 
-    Members that start at tau come last, in the order of indices, as starts at one epoch are taken
-    in that order. Nodes are numbered by decreasing number of these members.
+    Members that start at tau are last in a set, in the order of indices, in which they start. Nodes
+    are numbered by decreasing number of these members. Return the number of nodes, or -1 if the
+    arrays are full.
     """
     here, scratch = found.here, found.scratch
     for v in range(nodes):
@@ -293,7 +304,7 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
     """Write the nodes of an epoch into the graph, numbered from ``first`` on.
 
-    Returns the number of nodes with no start at tau. These nodes are copied to ``above``.
+    Nodes before any start at tau are also copied to ``above``. Return the number of these nodes.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

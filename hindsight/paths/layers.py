@@ -1,7 +1,7 @@
 """Arrays of a path graph, and of the epoch that is being added to it (`hindsight.paths.graph`).
 
-A node at an epoch is a set of active followed requests with their starts, (i, t) as the code
-(i << START_BITS) + t, sorted by start, then by index.
+A node at an epoch is a set of active followed requests i with their starts t. Each member is stored
+as the code (i << START_BITS) + t, sorted by start, then by index.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from instances.arrays import IntArray, RequestColumns
 from .anonymous_states import AnonymousStates
 
 START_BITS = 15
-"""Starts, and hence epochs, are below 2^START_BITS."""
+"""Bits of a start in the code of a member: epochs are below 2^START_BITS."""
 
 FAR = np.int64(1 << 60)
-"""Cost above that of any path."""
+"""Cost of a node that no path reaches, above that of any path, in units of 1 / SCALE."""
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -28,24 +28,25 @@ Shorts = npt.NDArray[np.int16]
 
 
 class PathGraph(NamedTuple):
-    """Path graph, see `hindsight.paths.graph`; node 0 is its end, node N - 1 its beginning.
+    """Path graph (`hindsight.paths.graph`). Node 0 is its end, node N - 1 its beginning.
 
     Attributes
     ----------
     later : int32 array, shape (N,)
-        Node at the next epoch, reached if no further request starts; -1 if there is none.
+        Node at the next epoch that is reached if no further request starts, or -1.
     parents : int32 array, shape (N,)
-        Node before the last start at this epoch; -1 if no request starts.
+        Node before the last start at this epoch, or -1 if no request starts at it.
     requests : int16 array, shape (N,)
-        Request that started last, or -1.
+        Request that started last at this epoch, or -1.
     epochs : int16 array, shape (N,)
         Epoch tau of the node.
     slacks : int64 array, shape (N,)
-        Slack of the node at tau, for nodes that have a ``later`` node.
+        Slack of the node, in units of 1 / SCALE, if it has a ``later`` node.
     ended_first, ended_counts : int32, int16 array, shape (N,)
-        Position in ``ended``, and number, of the requests that complete in round tau + 1.
+        Followed requests that complete in round tau + 1: position of the first in ``ended``, and
+        their number.
     ended : int16 array
-        Indices of requests that complete, of all nodes one after the other.
+        Indices of the requests that complete, grouped by node.
     """
 
     later: Codes
@@ -59,11 +60,11 @@ class PathGraph(NamedTuple):
 
 
 COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
-"""Types of the columns of a graph that have an entry for each node."""
+"""Types of the columns of a `PathGraph` that have an entry for each node."""
 
 
 class CoarserGraph(NamedTuple):
-    """Graph of fewer followed requests, which bounds the cost of a path up to a node.
+    """Graph that follows fewer requests, and gives lower bounds on costs of paths up to a node.
 
     Attributes
     ----------
@@ -72,7 +73,7 @@ class CoarserGraph(NamedTuple):
     followed : bool array, shape (n,)
         The requests that it follows.
     first, earlier : int64, int32 array
-        The nodes whose ``later`` is g are earlier[first[g]:first[g + 1]].
+        Nodes `grouped` by their ``later`` node: earlier[first[g]:first[g + 1]] lead to g.
     paid : int64 array, shape (N,)
         Least cost from the beginning of the graph to each node.
     """
@@ -85,12 +86,12 @@ class CoarserGraph(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Sets of active followed requests of one epoch.
+    """Sets of active followed requests at one epoch: the nodes of that epoch.
 
     Attributes
     ----------
     members : int32 array, shape (capacity, most members)
-        Codes of the members (i, t).
+        Codes of the members (i, t), sorted by start, then by index.
     sizes : int64 array, shape (capacity,)
         Number of members of each set.
     keys : uint64 array, shape (capacity,)
@@ -98,9 +99,9 @@ class Sets(NamedTuple):
     costs : int64 array, shape (capacity,)
         Least cost from the set to the end of the graph.
     coarser : int32 array, shape (capacity,)
-        Node of the coarser graph that the set maps to.
+        Corresponding node of the coarser graph: the set without the requests added.
     nodes : int64 array, shape (capacity,)
-        Number of the node: within its epoch, and in the graph once the epoch is stored.
+        Number of the node, within its epoch until the epoch is stored, and then in the graph.
     """
 
     members: Codes
@@ -124,12 +125,12 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     table : int64 array
-        Hash table with open addressing and a power of two of slots: number of a node plus 1, or 0
-        if the slot is free; cleared after each epoch.
+        Hash table of 2^k slots: index of a node plus 1, or 0 if the slot is free. It is cleared
+        after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
         As in `PathGraph`.
     parents : int64 array, shape (capacity,)
-        Position in these arrays of the node before the last start, or -1.
+        Index in these arrays of the node before the last start, or -1.
     slots : int64 array, shape (capacity,)
         Slot of each node in the table.
     fresh : int64 array, shape (capacity,)
@@ -147,7 +148,7 @@ class Scratch(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """KV cache memory of requests, in whole blocks; a block has one token if tokens are counted.
+    """KV cache memory of requests, in whole blocks. Blocks of one token count tokens.
 
     Attributes
     ----------
@@ -163,7 +164,7 @@ class Blocks(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """Data from which the nodes at an epoch are built.
+    """Data from which the nodes at epoch tau are built.
 
     Attributes
     ----------
@@ -172,11 +173,11 @@ class Extension(NamedTuple):
     room : int
         Largest number of nodes of the epoch.
     capacity : int
-        Upper bound W_tau on the price of a configuration at tau.
+        W_tau, the largest total price of a configuration at tau.
     prices : int64 array, shape (M + 1, M + 1)
         Epoch prices at tau.
     budget : int
-        Largest cost of a path.
+        Largest cost of a path, in units of 1 / SCALE.
     regrets : int64 array, shape (n, epochs + 1)
         Regret (reduced cost) of starting request i at t: its priced cost less u_i.
     requests : RequestColumns
@@ -184,13 +185,13 @@ class Extension(NamedTuple):
     blocks : Blocks
         Memory of the requests, in whole blocks.
     added : int64 array
-        Requests followed here and not in the coarser graph, increasing.
+        Requests followed here and not in the coarser graph, in increasing order.
     kinds : int64 array, shape (n,)
-        Class of each request: equal for identical requests, which are followed together.
+        Class of each request, equal for identical requests.
     keys : uint64 array, shape (n, epochs + 1)
-        Random numbers for hashes.
+        Random number of each member (i, t), from which sets are hashed.
     above : Sets
-        The nodes at tau + 1 in which nothing starts.
+        The nodes at tau + 1 before any request starts at tau + 1.
     coarser : CoarserGraph
         The graph of fewer followed requests.
     """
@@ -211,16 +212,16 @@ class Extension(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Members of a set at tau + 1, followed by requests that complete in round tau + 1.
+    """Workspace: the members of a set at tau + 1, then requests that complete in round tau + 1.
 
     Attributes
     ----------
     held, rounds : int64 array
-        State (m, r) of each member at tau.
+        State of each member at tau: tokens held and rounds to go.
     chosen, places : int64 array
-        For members that complete: the request, and its position in ``added`` if it is there.
+        For each member that completes: the request, and its index in ``added`` if it is in there.
     order : int64 array
-        Workspace.
+        Workspace of `heaviest_beside`.
     """
 
     held: IntArray
@@ -236,7 +237,7 @@ class Found(NamedTuple):
     Attributes
     ----------
     here, scratch : Sets, Scratch
-        Sets of the nodes, and further data of the nodes.
+        Sets of the nodes found, and further data of these nodes.
     ended : int16 array
         As in `PathGraph`.
     states : AnonymousStates

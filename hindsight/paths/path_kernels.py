@@ -1,6 +1,6 @@
 """Compiled kernels on a path graph: least costs from both ends, Gibbs weights, node splitting.
 
-Numbers of nodes fall along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
+Node numbers decrease along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
 The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
 more start cost 0.
 """
@@ -21,7 +21,10 @@ from .layers import FAR, Codes, Flags, Masks, PathGraph
 
 @partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
-    """Return each arc's cost to the next epoch: the slack, and P - u of requests that complete."""
+    """Return the cost of each node's arc to the next epoch.
+
+    It is the slack of the node, plus the regret P - u of each request that completes.
+    """
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
     for g in range(len(arcs)):
@@ -67,9 +70,10 @@ def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
 def gibbs_paths(
     graph: PathGraph, arcs: IntArray, value: IntArray, heat: float, requests: int
 ) -> FloatArray:
-    """Return how often each request completes on a path, averaged with weights exp(-cost / heat).
+    """Return the mean completions of each request, over paths weighted by exp(-cost / heat).
 
-    ``value`` is from `costs_to_the_end`; relative to it no weight exceeds the number of paths.
+    ``value`` is from `costs_to_the_end`. Weights are relative to exp(-value / heat) at each node, so
+    none exceeds the number of paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -100,7 +104,10 @@ def gibbs_paths(
 
 
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
-    """Group nodes by target, -1 if none: nodes of target g are members[first[g]:first[g + 1]]."""
+    """Group nodes by their target node, -1 if none.
+
+    Return ``first`` and ``members``: the nodes with target g are members[first[g]:first[g + 1]].
+    """
     nodes = np.flatnonzero(targets >= 0)
     pairs = np.ones(len(nodes), np.bool_), (targets[nodes], nodes)
     matrix = sp.csr_array(pairs, (len(targets), len(targets)))
@@ -111,9 +118,9 @@ def grouped(targets: Codes) -> tuple[IntArray, Codes]:
 def best_path(
     graph: PathGraph, arcs: IntArray, value: IntArray, requests: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the last start of each request on a cheapest path, and how often the path starts it.
+    """Return the last start of each request on a cheapest path, and its number of starts there.
 
-    Numbers of nodes decrease along a path, so one pass through them finds all further starts.
+    Node numbers decrease along a path, so one pass through the nodes finds all starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1
@@ -136,7 +143,7 @@ def best_path(
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
     """Return the subgraph of the chosen nodes, numbered in the order of ``chosen``.
 
-    ``ended`` is not shortened.
+    Its array ``ended`` is that of the graph.
     """
     # Index -1, which means no node, reads the last entry: that entry must stay -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
@@ -152,17 +159,17 @@ class Split(NamedTuple):
     Attributes
     ----------
     heads : int32 array, shape (N,)
-        The latest new node of each old node, or -1.
+        The new node added last for each old node, or -1.
     linked : int32 array, shape (capacity,)
-        The previous new node of the same old node, or -1.
+        The new node added before for the same old node, or -1.
     old : int32 array, shape (capacity,)
         Old node of each new node.
     masks : uint64 array, shape (capacity,)
-        Tracked requests that have been started.
+        Set of tracked requests that have been started, as bits.
     costs : int64 array, shape (capacity,)
-        Least cost from the start.
+        Least cost of a path from the beginning to the node.
     later, parents : int32 array, shape (capacity,)
-        Arcs.
+        Arcs, as in `PathGraph`.
     alive : bool array, shape (capacity,)
         Whether a path within the limit may pass the node.
     """
@@ -178,18 +185,18 @@ class Split(NamedTuple):
 
 
 class Tracking(NamedTuple):
-    """Data by which nodes are split, and limits on the cost of their paths.
+    """Data from which nodes are split by tracked requests, and a limit on the cost of paths.
 
     Attributes
     ----------
     arcs, value : int64 array, shape (N,)
-        Costs of arcs, and least costs to the end.
+        Costs of arcs, and least costs from nodes to the end.
     first, children : int64, int32 array
-        Child nodes, with one more start, `grouped` by their parents.
+        Nodes with one more start, `grouped` by the node before that start.
     bits : uint64 array, shape (n,)
         Bit of each tracked request; 0 for all others.
     required : uint64 array, shape (epochs,)
-        By epoch, the tracked requests that no arc starts then or later.
+        For each epoch, the tracked requests that no arc starts then or later, as bits.
     budget : int
         Largest cost of a path.
     """
@@ -205,7 +212,7 @@ class Tracking(NamedTuple):
 
 @step
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
-    """Write a new node for old node h."""
+    """Write new node ``count`` for old node h."""
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
     split.linked[count] = split.heads[h]
@@ -214,7 +221,10 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 
 @step
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Add the nodes with one more start than x; return the number of new nodes, or -1 if full."""
+    """Add the nodes with one more start than new node x.
+
+    Return the number of new nodes, or -1 if the arrays are full.
+    """
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
@@ -231,7 +241,10 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 
 @step
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Follow the arc from x to the next epoch; return the number of new nodes, or -1 if full."""
+    """Add the node that new node x leads to at the next epoch, unless it exists already.
+
+    Return the number of new nodes, or -1 if the arrays are full.
+    """
     g = split.old[x]
     h = graph.later[g]
     cost = split.costs[x] + track.arcs[g]
@@ -255,9 +268,10 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 
 @njit
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
-    """Split all nodes; return the number of new nodes, or -1 if the arrays are full.
+    """Split all nodes, in the order of paths, by which tracked requests have been started.
 
-    A tracked request starts at most once, and by the last epoch in which an arc starts it.
+    Return the number of new nodes, or -1 if the arrays are full. A tracked request starts at most
+    once, and by the last epoch in which an arc starts it.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1

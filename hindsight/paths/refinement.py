@@ -1,11 +1,11 @@
-"""Path graphs that follow more and more requests, each pruned by the previous graph.
+"""Build path graphs that follow more and more requests, each pruned by the previous graph.
 
-A graph that follows every request is small once built, but far too large while the costs of its
-paths before and after an epoch are unknown. So the first graph follows only the longest requests.
-Its start prices are improved and its nodes dropped from both ends (`hindsight.paths.relaxation`).
-The least cost of its paths up to each node then prunes the next finer graph
-(`hindsight.paths.graph`), until all requests are followed. Bounds rise from graph to graph, and a
-graph that follows only some requests already proves one.
+A graph follows a request if its nodes record whether it is active, and since when
+(`hindsight.paths.graph`). A graph that follows every request would be far too large unless most of
+its nodes are excluded while it is built. So the first graph follows only the longest requests. Its
+start prices are improved, and nodes on no cheap path are dropped (`hindsight.paths.relaxation`).
+The least cost of its paths up to each node then excludes nodes of the next finer graph, until all
+requests are followed. Each graph proves a lower bound, and the bounds rise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""Share of the requests that the first graph follows."""
+"""Share of the requests that the first graph follows (whose starts its nodes record)."""
 
 WORTHWHILE = 0.04
 """Share of the gap between bound and limit that a graph must close; otherwise the next graph adds
@@ -42,15 +42,15 @@ class PathOutcome(NamedTuple):
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
-        Lower bound proved by graphs and prices alone, before any request was tracked.
+        Lower bound proved before any request was tracked (`hindsight.paths.relaxation`).
     nodes : int
-        Total number of nodes of all graphs when built.
+        Total number of nodes of all graphs, before any are dropped.
     most_nodes : int
-        Number of nodes of the largest graph.
+        Number of nodes of the largest graph, before any are dropped.
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
-        Stages that prove the bound.
+        Stages of the proof of the bound.
     """
 
     lower_bound: int

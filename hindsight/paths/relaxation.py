@@ -1,34 +1,36 @@
 """Successive sublimation: price paths until a cheapest path is a schedule or no path is left.
 
-Let a graph hold every schedule with a total latency of at most ``limit`` as a path
-(`hindsight.paths.graph`), with L(u) the constant of start prices u, any numbers for the requests it
-follows. A schedule is a path that starts every request once, so
+Let a graph contain every schedule with a total latency of at most ``limit`` as a path
+(`hindsight.paths.graph`). Let u be start prices, which are arbitrary for the requests that the
+graph follows, L(u) the constant defined there, and V(u) the least cost of a path. A schedule is a
+path that starts every request once, so
 
-    SCALE * TEL >= L(u) + V(u),
+    SCALE * TEL >= L(u) + V(u):
 
-V(u) the least cost of a path: the Lagrangian bound of "every followed request is started once". All
-of it is in integers. From it follow
+the Lagrangian bound in which "each followed request is started once" is relaxed, at multipliers u.
+All values are integers. This gives
 
 * *a bound*: every schedule costs at least min(limit + 1, (L(u) + V(u)) / SCALE);
-* *dropping from both ends*: with F and G the least costs from the start to a node and from there
-  to the end, a node with L(u) + F + G > SCALE limit is on no path of a schedule within the limit.
-  What is dropped for one u stays dropped for all: the graph keeps its property;
-* *an optimum*: where all requests are followed and a path within the limit starts each once, it is
-  a schedule, and the limit becomes one less than its total latency. When no path is left, the last
+* *dropping of nodes*: let F and G be the least costs from the start to a node and from there to the
+  end. A node with L(u) + F + G > SCALE * limit is on no path of a schedule within the limit, so it
+  is dropped. The graph still contains every schedule within the limit, also for other prices;
+* *an optimum*: if all requests are followed and a path within the limit starts each once, it is a
+  schedule, and the limit becomes one less than its total latency. When no path is left, the last
   schedule found is optimal.
 
-u follows the gradient 1 - (completions of i) of the bound smoothed by Gibbs weights over paths
-(`hindsight.paths.path_kernels.gibbs_paths`), which Adam climbs while the heat falls.
+The bound is maximised by Adam on its smoothed form, in which paths have Gibbs weights
+(`hindsight.paths.path_kernels.gibbs_paths`). The gradient is 1 - (mean completions of i). The
+temperature falls during the ascent.
 
-**Sublimation.** Where prices alone leave a gap, some requests are *tracked*: nodes are told apart
-by which of these have been started, a tracked request is not started again, and a path may end only
-when all of them were. Schedules are such paths, so the property is kept, and bounds only rise.
-Those that cheapest paths start too often, or not at all, come first. With all of them tracked every
-path is a schedule. As bounds from both ends drop nodes all the while, few are ever there:
-state-space relaxation (Christofides, Mingozzi and Toth 1981) put back step by step, as in the
-successive sublimation of single-machine scheduling (Ibaraki 1987; Tanaka, Fujikuma and Araki 2009,
-doi 10.1007/s10951-008-0093-5; with idle time Tanaka and Fujikuma 2012, doi
-10.1007/s10951-011-0242-0).
+**Sublimation.** If prices alone leave a gap, some requests are *tracked*: nodes also record which
+of these have been started, a tracked request is not started again, and a path may end only when all
+tracked requests were started. All schedules are such paths, so the graph still contains them, and
+bounds only rise. Requests that cheapest paths start several times or never are tracked first. With
+all requests tracked, every path is a schedule. Few nodes exist at any time, because nodes are
+dropped after each step. The method inverts a state-space relaxation (Christofides, Mingozzi and
+Toth 1981) step by step, like the successive sublimation method of single-machine scheduling
+(Ibaraki 1987; Tanaka, Fujikuma and Araki 2009, doi 10.1007/s10951-008-0093-5; with idle time Tanaka
+and Fujikuma 2012, doi 10.1007/s10951-011-0242-0).
 """
 
 from __future__ import annotations
@@ -60,35 +62,35 @@ from .path_kernels import (
 )
 
 FARTHEST = float(1 << 17)
-"""Largest start price in a climb, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
-requests complete in each: so its cost stays within 2^60, whatever the steps."""
+"""Largest start price in an ascent, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
+requests complete in each, so its cost stays below 2^60."""
 
 STEPS_AT_ONCE = 25
-"""Steps of the price ascent before the core of the graph is chosen again."""
+"""Steps of the price ascent before the core of the graph is determined again (see `climb`)."""
 
 
 CORE_MARGIN = 7.0
-"""The first core has the paths that cost at most this many rounds more than the cheapest."""
+"""The first core consists of paths that cost at most this many rounds more than the cheapest."""
 
 CORE_SHARE = 0.5
-"""Largest share of the nodes for which a core is used instead of the graph."""
+"""Largest share of the graph's nodes in a core. If a core had more, the whole graph is used."""
 
 SETTLED = 0.02
-"""Prices count as converged if each request's expected starts deviate from 1 by less than this."""
+"""Prices count as converged if the expected number of starts of each request is this close to 1."""
 
 
 @dataclass(frozen=True)
 class Climb:
-    """Parameters of an ascent of start prices.
+    """Parameters of an ascent on start prices (`PathRelaxation.climb`).
 
     Attributes
     ----------
     iterations : int, default 50
         Number of steps.
     heats : tuple[float, float], default (1.0, 0.2)
-        First and last heat of the paths' weights, in rounds.
+        First and last temperature of the Gibbs weights of paths, in rounds.
     rate : float, default 1.0
-        First step, in rounds; the last is a tenth of it.
+        First step size, in rounds. The last one is a tenth of it.
     """
 
     iterations: int = 50
@@ -104,13 +106,13 @@ class PathRelaxation:
     priced : PricedInstance
         The problem and the limit.
     graph : PathGraph
-        Graph that holds every schedule within the limit; nodes are dropped from it in place.
+        Graph that contains every schedule within the limit.
     followed : bool array, shape (n,)
-        Requests that the graph follows.
+        Requests that the graph follows (`hindsight.paths.graph`).
     u : int64 array, shape (n,)
         First start prices, in units of 1 / SCALE.
     most_nodes : int
-        Largest number of nodes when nodes are split.
+        Largest number of nodes after nodes are split.
     should_stop : Callable[[], bool]
         Polled throughout.
 
@@ -143,7 +145,7 @@ class PathRelaxation:
         self.limit, self.start_prices = priced.limit, u.copy()
         self.tracked: list[int] = []
         self._steps: list[PathStage] = []
-        self._untold: list[int] = []
+        self._unrecorded: list[int] = []
         self.found: IntArray | None = None
         self._misses = np.zeros(self._n)
 
@@ -157,21 +159,21 @@ class PathRelaxation:
 
     @property
     def lower_bound(self) -> int:
-        """Return the proved lower bound on total latency."""
+        """Return the lower bound on total latency proved so far."""
         return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
 
     def stages(self) -> list[PathStage]:
         """Return the stages that dropped nodes so far; the last one drops all remaining nodes."""
         # If the last split left no node, no stage has recorded the requests tracked last.
-        last = PathStage(self.start_prices, (), tuple(self._untold))
+        last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
     def climb(self, ascent: Climb) -> None:
-        """Improve start prices along the gradient, and drop nodes in between.
+        """Improve start prices by gradient steps, and drop nodes in between.
 
-        Most nodes are far from every cheap path and have no weight. So steps use only the *core* of
-        the graph: the nodes on paths that cost little more than the cheapest. Every few steps, the
-        prices are evaluated on the whole graph.
+        Most nodes are on no cheap path and have nearly no Gibbs weight. So steps use only the
+        *core* of the graph: the nodes on paths that cost little more than the cheapest. Every few
+        steps, the best prices are evaluated on the whole graph.
 
         Raises
         ------
@@ -200,7 +202,8 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                # At a high heat, weights of many paths may overflow: then only let the heat fall.
+                # At a high temperature, weights of many paths may overflow: then prices are kept,
+                # and only the temperature falls.
                 if np.isfinite(gradient).all():
                     adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
@@ -210,12 +213,12 @@ class PathRelaxation:
         self.drop()
 
     def drop(self) -> IntArray:
-        """Drop the nodes on no path within the limit, at the best prices so far.
+        """Drop the nodes that are on no path within the limit, at the best prices so far.
 
         Returns
         -------
         int64 array
-            Least cost of paths through each remaining node.
+            Least cost of a path through each remaining node.
 
         Raises
         ------
@@ -226,8 +229,8 @@ class PathRelaxation:
         if not self.is_open:
             return np.zeros(0, np.int64)
         arcs, to_end = self._evaluate(u)
-        self._steps.append(PathStage(u, (), tuple(self._untold)))
-        self._untold = []
+        self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
+        self._unrecorded = []
         self._record(self.graph, arcs, to_end)
         # `_record` may have lowered the limit below the cost of a schedule.
         budget = self._priced.budget(u, self.limit)
@@ -255,7 +258,7 @@ class PathRelaxation:
             self.found, self.limit = starts, latency - 1
 
     def _core(self, through: IntArray, margin: float) -> PathGraph:
-        """Return the nodes on paths that cost at most the margin more than the cheapest."""
+        """Return the graph of the nodes on paths within ``margin`` rounds of the cheapest."""
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
@@ -263,7 +266,7 @@ class PathRelaxation:
         return keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
-        """Return the bound of a core at prices u (not a proof), and its smoothed gradient."""
+        """Return the bound of a core at prices u, which is no proof, and its smoothed gradient."""
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
         completions = gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
@@ -271,12 +274,12 @@ class PathRelaxation:
         return self._priced.constant(u) + int(to_end[-1]), gradient
 
     def sublimate(self, ascent: Climb) -> None:
-        """Track more and more requests until no path is left.
+        """Track more and more requests, each time with an ascent on prices, until no path is left.
 
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            ``should_stop`` returned True; the split nodes exceed their limit.
+            ``should_stop`` returned True, or the split nodes exceed their limit.
         """
         while self.is_open and len(self.tracked) < self._n:
             self.track(self._most_missed())
@@ -294,7 +297,7 @@ class PathRelaxation:
         return arcs, costs_to_the_end(graph, arcs)
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return `_costs` of the whole graph at prices u; save the bound if it is the best."""
+        """Return `_costs` of the whole graph at prices u; keep u if its bound is the best."""
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
         bound = SCALE * (self.limit + 1) if value >= FAR else self._priced.constant(u) + value
@@ -303,7 +306,7 @@ class PathRelaxation:
         return arcs, to_end
 
     def _most_missed(self) -> list[int]:
-        """Return the requests to track next: fewer in large graphs, as each may double nodes."""
+        """Return the requests to track next: fewer in large graphs, as each may double a graph."""
         rest = [i for i in range(self._n) if i not in self.tracked]
         rest.sort(key=lambda i: -self._misses[i])
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
@@ -314,12 +317,12 @@ class PathRelaxation:
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            ``should_stop`` returned True; the split nodes exceed their limit.
+            ``should_stop`` returned True, or the split nodes exceed their limit.
         """
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # Nodes are already distinguished by the requests tracked before.
+        # Requests tracked before need no bit: nodes that differ in them are separate already.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -345,9 +348,9 @@ class PathRelaxation:
         if count < 0:
             raise TooLargeError
         self.tracked += new
-        self._untold = self._untold + new
+        self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]
-        # Old numbers decrease along arcs, so new nodes can be ordered by their old numbers.
+        # Node numbers decrease along arcs, so new nodes are ordered by the numbers of old ones.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
