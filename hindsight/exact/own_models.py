@@ -45,6 +45,8 @@ class ModelResult:
         The best schedule found, or None.
     lower_bound : int or None
         Lower bound on the cost of schedules that satisfy the rows, or None.
+    upper_bound : int or None
+        Cost of ``schedule``, computed from its start times.
     status : ModelStatus
         ``"optimal"`` if the bounds meet, ``"feasible"`` if only a schedule was found,
         ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model satisfies
@@ -55,19 +57,13 @@ class ModelResult:
     goal: Goal
     schedule: Schedule | FleetSchedule | None
     lower_bound: int | None
+    upper_bound: int | None
     status: ModelStatus
 
     def __repr__(self) -> str:
         name = Problem(self.instance, self.goal).goal_name
         ends = f"[{self.lower_bound}, {self.upper_bound}]"
         return f"ModelResult({self.instance!r}, {self.status}, {name} in {ends})"
-
-    @property
-    def upper_bound(self) -> int | None:
-        """Return the cost of ``schedule``, recomputed from its start times."""
-        if self.schedule is None:
-            return None
-        return int(Problem(self.instance, self.goal).cost(self.schedule))
 
 
 def solve_model(
@@ -132,7 +128,7 @@ def solve_model(
             seed=seed,
             should_stop=search.clock.must_stop,
         )
-    schedule: Any = None
+    schedule, upper = None, None
     status: ModelStatus = "unknown"
     bound = None if result.termination == "infeasible" else result.bound
     lower = None if bound is None else max(0, math.ceil(bound - BOUND_TOLERANCE))
@@ -147,7 +143,7 @@ def solve_model(
         status = "optimal" if lower == upper else "feasible"
     elif result.termination == "infeasible":
         status = "infeasible"
-    return ModelResult(starts.instance, goal, schedule, lower, status)
+    return ModelResult(starts.instance, goal, schedule, lower, upper, status)
 
 
 def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
+import numpy as np
 import pulp
 
 from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight.schedules.timetables import schedule_on
 from instances import FleetSchedule, Instance, InvalidTypeError, Schedule
 from instances.validation import as_time_limit
 
@@ -80,12 +82,8 @@ def second_opinion(
     if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Opinion(None, is_optimal=False)
     chosen = sorted(key for key, begin in begins.items() if (begin.value() or 0.0) > 0.5)
-    _, starts, replicas = zip(*chosen, strict=True)
-    schedule = (
-        FleetSchedule.from_starts(instance, replicas, starts)
-        if instance.replicas > 1
-        else Schedule(instance, starts)
-    )
+    _, starts, replicas = np.array(chosen).T
+    schedule = schedule_on(instance, replicas, starts)
     for violation in schedule.violations():
         raise ScheduleCheckError(f"CBC's schedule is infeasible: {violation}")
     total, is_optimal = schedule.total_latency, problem.sol_status == pulp.LpSolutionOptimal

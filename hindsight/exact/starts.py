@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.schedules.timetables import schedule_on
 from instances import FleetSchedule, Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
 from instances.service_level import Limits
@@ -119,10 +120,7 @@ def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArr
 
 def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedule:
     """Return the schedule with these starts on the timeline, shape (n,)."""
-    if starts.instance.replicas == 1:
-        return Schedule(starts.instance, times)
-    replicas, own = np.divmod(times, starts.rounds)
-    return FleetSchedule.from_starts(starts.instance, replicas, own)
+    return schedule_on(starts.instance, *np.divmod(times, starts.rounds))
 
 
 def count_starts(instance: Instance, horizon: int) -> int:

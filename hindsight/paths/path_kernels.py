@@ -70,9 +70,9 @@ def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
 def gibbs_paths(
     graph: PathGraph, arcs: IntArray, value: IntArray, heat: float, requests: int
 ) -> FloatArray:
-    """Return the mean completions of each request, over paths weighted by exp(-cost / heat).
+    """Return the mean completions of each request, if paths have weights exp(-cost / heat).
 
-    ``value`` is from `costs_to_the_end`. Weights are relative to exp(-value / heat) at each node, so
+    ``value`` is from `costs_to_the_end`. Weights are relative to exp(-value / heat) of a node, so
     none exceeds the number of paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
@@ -182,6 +182,10 @@ class Split(NamedTuple):
     later: Codes
     parents: Codes
     alive: Flags
+
+
+SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np.bool_)
+"""Types of the columns of a `Split` that have an entry for each new node."""
 
 
 class Tracking(NamedTuple):

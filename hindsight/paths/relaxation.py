@@ -36,8 +36,7 @@ and Fujikuma 2012, doi 10.1007/s10951-011-0242-0).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +48,7 @@ from instances.arrays import FloatArray, IntArray
 from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 from .path_kernels import (
+    SPLIT_COLUMNS,
     Split,
     Tracking,
     best_path,
@@ -79,8 +79,7 @@ SETTLED = 0.02
 """Prices count as converged if the expected number of starts of each request is this close to 1."""
 
 
-@dataclass(frozen=True)
-class Climb:
+class Climb(NamedTuple):
     """Parameters of an ascent on start prices (`PathRelaxation.climb`).
 
     Attributes
@@ -332,18 +331,9 @@ class PathRelaxation:
         budget = self._priced.budget(self.start_prices, self.limit)
         first, children = grouped(self.graph.parents)
         tracking = Tracking(arcs, to_end, first, children, bits, required, budget)
-        # Arrays that are not initialised take memory only where they are written.
-        most, codes = self._most_nodes, np.int32
-        split = Split(
-            heads=np.full(len(self), -1, codes),
-            linked=np.empty(most, codes),
-            old=np.empty(most, codes),
-            masks=np.empty(most, np.uint64),
-            costs=np.empty(most, np.int64),
-            later=np.empty(most, codes),
-            parents=np.empty(most, codes),
-            alive=np.zeros(most, np.bool_),
-        )
+        # Arrays of zeros take memory only where they are written.
+        empty: Any = (np.zeros(self._most_nodes, kind) for kind in SPLIT_COLUMNS)
+        split = Split(np.full(len(self), -1, np.int32), *empty)
         count = split_nodes(self.graph, tracking, split)
         if count < 0:
             raise TooLargeError
