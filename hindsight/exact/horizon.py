@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.prices.tokens import (
-    PriceBound,
-    bound_without_prices,
-    price_bound,
-    round_prices,
-    useful_starts,
-)
-from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
+from hindsight.prices import tokens, volume
 from hindsight.runtime.clock import StoppedEarlyError, never
 from hindsight.schedules.lists import best_fleet_schedule, best_list_schedule
 from instances import FleetSchedule, Instance, Schedule
@@ -43,7 +36,7 @@ class HorizonProof(NamedTuple):
         Round by which every optimal schedule completes.
     """
 
-    price_bound: PriceBound
+    price_bound: tokens.PriceBound
     lower_bound: int
     horizon: int
 
@@ -78,17 +71,17 @@ def proved_horizon(
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, schedule.makespan)
     must_stop = never if thorough or should_stop is None else should_stop
-    bound = bound_without_prices(machine)
+    bound = tokens.bound_without_prices(machine)
     if must_stop():
         return HorizonProof(bound, bound.bound, latest)
-    filling = fill_by_volume(machine)
-    lower = max(mean_busy_time_bound(machine, filling), machine.total_output_length)
+    filling = volume.fill_by_volume(machine)
+    lower = max(volume.mean_busy_time_bound(machine, filling), machine.total_output_length)
     with suppress(StoppedEarlyError):
-        prices = round_prices(filling_prices(filling), machine)
-        bound = price_bound(machine, prices, should_stop=must_stop)
+        prices = tokens.round_prices(volume.filling_prices(filling), machine)
+        bound = tokens.price_bound(machine, prices, should_stop=must_stop)
     lower = max(lower, bound.bound)
     if len(instance) * latest > LARGEST_ENUMERATION:
         return HorizonProof(bound, lower, latest)
-    useful = useful_starts(machine, bound, schedule.total_latency, latest)
+    useful = tokens.useful_starts(machine, bound, schedule.total_latency, latest)
     last = np.array([own[-1] for own in useful])
     return HorizonProof(bound, lower, int((last + instance.output_lengths).max()))

@@ -79,21 +79,9 @@ from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import relaxed
 
+from . import layers
 from .anonymous_states import room_for_states, set_epoch
 from .layer_kernels import extend_sets, join_parents, store_epoch
-from .layers import (
-    COLUMNS,
-    START_BITS,
-    Blocks,
-    CoarserGraph,
-    Extension,
-    Flags,
-    Found,
-    Members,
-    PathGraph,
-    Scratch,
-    Sets,
-)
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
@@ -176,14 +164,14 @@ class PricedInstance:
         tokens, rule = relaxed(instance), instance.memory_rule
         s, o, a, _ = self.columns = tokens.columns
         stored = instance.prompt_lengths - rule.unstored
-        self.blocks = Blocks(rule.block_size, stored, rule.held(stored + o))
+        self.blocks = layers.Blocks(rule.block_size, stored, rule.held(stored + o))
         n, T = len(s), len(capacities)
         P, u = start_values(prices, s, o, a)
         self.first_prices = np.ascontiguousarray(u[:, 0])
         budget = self.budget(self.first_prices)
         self.is_within = budget >= 0
         self.epochs = T + max(0, budget) // SCALE + int(o.max()) + 2
-        is_late = max(self.epochs, n) >= 1 << START_BITS
+        is_late = max(self.epochs, n) >= 1 << layers.START_BITS
         if is_late or int(capacities.max(initial=0)) >= 1 << 31:
             raise TooLargeError
         self.starts = np.full((n, self.epochs + 1), NEVER, dtype=np.int64)
@@ -205,24 +193,24 @@ class PricedInstance:
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
 
-def coarsest_graph(priced: PricedInstance) -> PathGraph:
+def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
     """Return the graph that follows no request: a chain of epochs whose arcs cost 0."""
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
     columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
-    typed = (column.astype(kind) for column, kind in zip(columns, COLUMNS, strict=True))
-    return PathGraph._make([*typed, np.zeros(0, np.int16)])
+    typed = (column.astype(kind) for column, kind in zip(columns, layers.COLUMNS, strict=True))
+    return layers.PathGraph._make([*typed, np.zeros(0, np.int16)])
 
 
 def finer_graph(
     priced: PricedInstance,
-    coarse: PathGraph,
-    followed: Flags,
+    coarse: layers.PathGraph,
+    followed: layers.Flags,
     added: IntArray,
     u: IntArray,
     room: Room,
     should_stop: Callable[[], bool],
-) -> PathGraph | None:
+) -> layers.PathGraph | None:
     """Build the graph that follows more requests than a coarser one.
 
     Parameters
@@ -257,7 +245,7 @@ def finer_graph(
     """
     arcs = costs_of_arcs(coarse, priced.starts, u, priced.columns.output_lengths)
     paid = costs_from_the_start(coarse, arcs)
-    coarser = CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
+    coarser = layers.CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
     room = room._replace(threads=min(room.threads, MOST_THREADS))
     builder = _Builder(priced, coarser, added, u, room)
@@ -275,7 +263,7 @@ class _Builder:
     def __init__(
         self,
         priced: PricedInstance,
-        coarser: CoarserGraph,
+        coarser: layers.CoarserGraph,
         added: IntArray,
         u: IntArray,
         room: Room,
@@ -289,7 +277,7 @@ class _Builder:
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
         # The first set is empty: no request is active after the last epoch.
-        self.given = Extension(
+        self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
             capacity=0,
@@ -301,27 +289,27 @@ class _Builder:
             added=added,
             kinds=priced.kinds,
             keys=priced.random_keys,
-            above=Sets.room(self.room, most),
+            above=layers.Sets.room(self.room, most),
             coarser=coarser,
         )
         # Arrays of zeros take memory only where they are written.
         self.parts = [
-            Found(
-                Sets.room(self.room, most),
-                Scratch(
+            layers.Found(
+                layers.Sets.room(self.room, most),
+                layers.Scratch(
                     np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
-                    *(np.zeros(self.room, np.int64) for _ in Scratch._fields[1:]),
+                    *(np.zeros(self.room, np.int64) for _ in layers.Scratch._fields[1:]),
                 ),
                 np.zeros(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
                 room_for_states(longest, most, side - 1, room.table_bytes // room.threads),
-                Members(*np.zeros((5, most + 1), np.int64)),
+                layers.Members(*np.zeros((5, most + 1), np.int64)),
             )
             for first in [True] + [False] * (room.threads - 1)
         ]
         cells = self.parts[0].states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
-        columns = (np.zeros(room.nodes + 1, kind) for kind in COLUMNS)
-        self.arrays = PathGraph._make([*columns, self.parts[0].ended])
+        columns = (np.zeros(room.nodes + 1, kind) for kind in layers.COLUMNS)
+        self.arrays = layers.PathGraph._make([*columns, self.parts[0].ended])
         later, parents, requests, epochs, *_ = self.arrays
         later[0] = parents[0] = requests[0] = -1
         epochs[0] = priced.epochs
@@ -364,7 +352,7 @@ class _Builder:
         self.count = store_epoch(given, nodes, self.size, self.parts[0], self.arrays)
         self.size += nodes
 
-    def _append(self, part: Found, nodes: int, more: int, taken: int, room: int) -> None:
+    def _append(self, part: layers.Found, nodes: int, more: int, taken: int, room: int) -> None:
         """Append the nodes that another thread found to those of the first thread."""
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
@@ -377,7 +365,7 @@ class _Builder:
         first.ended[self.ended : self.ended + taken] = part.ended[:taken]
         self.ended += taken
 
-    def graph(self) -> PathGraph:
+    def graph(self) -> layers.PathGraph:
         """Return the graph built so far, in the arrays of this object."""
         for column in self.arrays[:-1]:
             # Shrink in place: a copy would take the memory twice.

@@ -45,21 +45,9 @@ from hindsight.prices.states import SCALE, PathStage
 from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import FloatArray, IntArray
 
+from . import path_kernels as kernels
 from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
-from .path_kernels import (
-    SPLIT_COLUMNS,
-    Split,
-    Tracking,
-    best_path,
-    costs_from_the_start,
-    costs_of_arcs,
-    costs_to_the_end,
-    gibbs_paths,
-    grouped,
-    keep_nodes,
-    split_nodes,
-)
 
 FARTHEST = float(1 << 17)
 """Largest start price in an ascent, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
@@ -234,7 +222,7 @@ class PathRelaxation:
         # `_record` may have lowered the limit below the cost of a schedule.
         budget = self._priced.budget(u, self.limit)
         self._poll()
-        through = costs_from_the_start(self.graph, arcs)
+        through = kernels.costs_from_the_start(self.graph, arcs)
         del arcs
         kept = (through < FAR) & (to_end < FAR)
         through += to_end
@@ -242,14 +230,14 @@ class PathRelaxation:
         kept &= through <= budget
         if not kept.all():
             through = through[kept]
-            self.graph = keep_nodes(self.graph, np.flatnonzero(kept))
+            self.graph = kernels.keep_nodes(self.graph, np.flatnonzero(kept))
         return through
 
     def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> None:
         """Save the cheapest path if it is a schedule within the limit, and lower the limit."""
         if to_end[-1] >= FAR:
             return
-        starts, counts = best_path(graph, arcs, to_end, self._n)
+        starts, counts = kernels.best_path(graph, arcs, to_end, self._n)
         self._misses = 0.9 * self._misses + 0.1 * np.abs(counts - 1)
         _, o, a, _ = self._priced.columns
         latency = int((starts + o - a).sum())
@@ -262,13 +250,13 @@ class PathRelaxation:
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
             return graph
-        return keep_nodes(graph, np.flatnonzero(near))
+        return kernels.keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the bound of a core at prices u, which is no proof, and its smoothed gradient."""
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
-        completions = gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
+        completions = kernels.gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
         gradient = np.where(self._followed, 1.0 - completions, 0.0)
         return self._priced.constant(u) + int(to_end[-1]), gradient
 
@@ -292,8 +280,8 @@ class PathRelaxation:
         """Return the costs of arcs, and the least costs to the end, at prices u."""
         self._poll()
         priced = self._priced
-        arcs = costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
-        return arcs, costs_to_the_end(graph, arcs)
+        arcs = kernels.costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
+        return arcs, kernels.costs_to_the_end(graph, arcs)
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return `_costs` of the whole graph at prices u; keep u if its bound is the best."""
@@ -329,12 +317,12 @@ class PathRelaxation:
             mine = epochs[requests == i]
             required[int(mine.max(initial=-1)) + 1 :] |= bits[i]
         budget = self._priced.budget(self.start_prices, self.limit)
-        first, children = grouped(self.graph.parents)
-        tracking = Tracking(arcs, to_end, first, children, bits, required, budget)
+        first, children = kernels.grouped(self.graph.parents)
+        tracking = kernels.Tracking(arcs, to_end, first, children, bits, required, budget)
         # Arrays of zeros take memory only where they are written.
-        empty: Any = (np.zeros(self._most_nodes, kind) for kind in SPLIT_COLUMNS)
-        split = Split(np.full(len(self), -1, np.int32), *empty)
-        count = split_nodes(self.graph, tracking, split)
+        empty: Any = (np.zeros(self._most_nodes, kind) for kind in kernels.SPLIT_COLUMNS)
+        split = kernels.Split(np.full(len(self), -1, np.int32), *empty)
+        count = kernels.split_nodes(self.graph, tracking, split)
         if count < 0:
             raise TooLargeError
         self.tracked += new
@@ -348,6 +336,6 @@ class PathRelaxation:
         split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
-        self.graph = keep_nodes(split_graph, order[alive[order] & reaches_the_end])
+        self.graph = kernels.keep_nodes(split_graph, order[alive[order] & reaches_the_end])
         del arcs, to_end, tracking, first, children
         self.drop()

@@ -165,7 +165,7 @@ def test_prices_that_go_astray_prove_nothing_false(
         return completions
 
     if overflow:
-        monkeypatch.setattr("hindsight.paths.relaxation.gibbs_paths", overflowing)
+        monkeypatch.setattr("hindsight.paths.path_kernels.gibbs_paths", overflowing)
     for seed in range(8):
         instance = tiny(seed)
         optimum, _ = optimal_total_latency(instance)
