@@ -42,12 +42,6 @@ def tiny(seed: int) -> Instance:
     return drawn_instance([41, seed], (1, 4), (3, 9), prompts=prompts, outputs=5, last_arrival=last)
 
 
-def four_requests(seed: int) -> Instance:
-    """Every second one with arrivals."""
-    last = 3 if seed % 2 else None
-    return drawn_instance([43, seed], (4, 4), (5, 9), prompts=(1, 3), outputs=5, last_arrival=last)
-
-
 def parts_apart(count: int) -> tuple[list[Instance], Instance]:
     """Small instances, and one of all in any order, so far apart that their optima add up."""
     parts = [

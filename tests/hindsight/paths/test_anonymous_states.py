@@ -6,34 +6,13 @@ from collections import Counter
 
 import numpy as np
 from drawn_instances import drawn_instance
+from layers_by_definition import State, fits, heaviest
 
 from hindsight.paths.anonymous_states import heaviest_beside, room_for_states, set_epoch
 from hindsight.paths.graph import most_at_once
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-
-State = tuple[int, int]
-
-
-def fits(members: list[State], limit: int) -> bool:
-    """Whether all that are left in each later round hold at most M in it."""
-    return all(sum(m + r for m, later in members if later >= r) <= limit for _, r in members)
-
-
-def heaviest(members: list[State], copies: Counter[State], prices: IntArray, limit: int) -> int:
-    """The most that anonymous states add to the price of the members."""
-    if not copies:
-        return 0
-    state, *_ = copies
-    rest = Counter({one: count for one, count in copies.items() if one != state})
-    most = 0
-    for count in range(copies[state] + 1):
-        more = members + [state] * count
-        if not fits(more, limit):
-            break
-        most = max(most, count * int(prices[state]) + heaviest(more, rest, prices, limit))
-    return most
 
 
 def followed_members(

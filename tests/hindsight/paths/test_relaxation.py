@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from brute_force import (
-    all_feasible_schedules,
     is_feasible_by_definition,
     optimal_total_latency,
-    sound_horizon,
     total_latency_by_definition,
 )
-from drawn_instances import drawn_instance, drawn_prices, four_requests
+from drawn_instances import drawn_instance, drawn_prices
 from effort import sweep
 
 from hindsight.paths.anonymous_states import room_for_states
@@ -25,7 +22,7 @@ from hindsight.paths.graph import (
     coarsest_graph,
     finer_graph,
 )
-from hindsight.paths.layers import Flags, PathGraph
+from hindsight.paths.layers import PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
 from hindsight.paths.refinement import PathOutcome, refine
 from hindsight.paths.relaxation import Climb, PathRelaxation
@@ -62,54 +59,6 @@ def run(instance: Instance, seed: int, limit: int) -> PathOutcome:
     priced = PricedInstance(instance, *random_prices(instance, seed), limit)
     # Of 100 kB the tree of tables is begun anew now and then.
     return refine(priced, Room(200_000, 100_000), Climb(9), never)
-
-
-def contains(graph: PathGraph, starts: list[int], followed: Flags) -> bool:
-    """Whether the schedule is a path: from the beginning, start by start of those followed."""
-    by_parent: dict[tuple[int, int], int] = {}
-    for g, (parent, request) in enumerate(zip(graph.parents, graph.requests, strict=True)):
-        if parent >= 0:
-            by_parent[int(parent), int(request)] = g
-    g: int | None = len(graph.later) - 1
-    while g is not None and g > 0:
-        for i in [i for i, t in enumerate(starts) if followed[i] and t == graph.epochs[g]]:
-            g = by_parent.get((g, i))
-            if g is None:
-                return False
-        g = int(graph.later[g]) if graph.later[g] >= 0 else None
-    return g is not None
-
-
-def test_a_graph_holds_every_schedule_within_its_limit() -> None:
-    """Followed in steps, or all at once with twins, 0 and 3; twins start in order of indices."""
-    for seed in range(20):
-        instance, twins = four_requests(seed), seed % 4 == 0
-        if twins:
-            s, o, a, _ = (np.copy(column) for column in instance.columns)
-            s[3], o[3], a[3] = s[0], o[0], a[0]
-            instance = Instance.from_arrays(s, o, a, memory_limit=instance.memory_limit)
-        optimum, _ = optimal_total_latency(instance)
-        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + seed % 3)
-        kinds = priced.kinds
-        alike = [(i, j) for i, j in combinations(range(4), 2) if kinds[i] == kinds[j]]
-        assert not twins or (0, 3) in alike
-        within = [
-            starts
-            for starts in all_feasible_schedules(instance, sound_horizon(instance))
-            if total_latency_by_definition(instance, starts) <= optimum + seed % 3
-            if all(starts[i] <= starts[j] for i, j in alike)
-        ]
-        assert within
-        graph, followed = coarsest_graph(priced), np.zeros(len(instance), np.bool_)
-        order = np.random.default_rng(seed).permutation(len(instance))
-        for added in np.split(order, [] if alike else [1, 3]):
-            finer = finer_graph(
-                *(priced, graph, followed, np.sort(added), priced.first_prices),
-                *(Room(100_000, 100_000), never),
-            )
-            assert finer is not None
-            graph, followed[added] = finer, True
-            assert all(contains(graph, list(starts), followed) for starts in within)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
