@@ -18,8 +18,8 @@ LARGEST_ENUMERATION = 4_000_000
 """Most (request, start) pairs that are priced one by one. A model with more would be too large."""
 
 THOROUGH_UP_TO = 300
-"""Most requests for which all bounds are computed and all list schedules are tried. Above it, only
-what is fast, once the time is up."""
+"""Most requests for which all list schedules are tried, and bounds are computed even past the time
+limit."""
 
 
 class HorizonProof(NamedTuple):

@@ -57,8 +57,7 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its key."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Rows of one kind: name, key of each row, blocks of the matrix by kind of column, and lower and
-upper bounds."""
+"""Rows of one kind: name, key of each row, matrix by kind of column, lower and upper bounds."""
 
 
 def classes_of(

@@ -188,6 +188,7 @@ class PreemptiveSearch:
         return np.sort(order[~gone])
 
     def _read_back(self, layers: list[States], last: int, at: int) -> PreemptiveSchedule:
+        """Return the schedule of state ``at`` after round ``last``, from its chain of parents."""
         rounds: list[list[int]] = [[] for _ in self._instance]
         for r in range(last, 0, -1):
             layer = layers[r]
