@@ -213,12 +213,12 @@ OUT_OF_RANGE = """
 0 | version | 2 | format or version
 0 | instance requests | [] | no requests
 0 | instance requests 0 | [0, 1] | 2 entries, not 3
-0 | instance requests 0 2 | 0 | output_length is below 1
-0 | instance requests 0 2 | 9 | exceed memory_limit
+0 | instance requests 0 2 | 0 | output_length = 0 is below 1
+0 | instance requests 0 2 | 9 | exceeds memory_limit
 0 | instance requests 0 0 | 9007199254740993 | arrival
 0 | instance memory_limit | 2147483648 | memory_limit
-0 | instance memory_rule | {"block_size": 0} | memory_rule
-0 | instance memory_rule | {"emitted_token": "then"} | memory_rule
+0 | instance memory_rule | {"block_size": 0} | memory rule: block_size
+0 | instance memory_rule | {"emitted_token": "then"} | memory rule: emitted_token
 0 | instance replicas | 1 | below 2
 0 | start_times | [0, 1] | 2 entries, not 4
 0 | start_times 0 | 4611686018427387904 | too large
@@ -226,7 +226,7 @@ OUT_OF_RANGE = """
 0 | stretches | [] | unknown key 'start_times'
 0 | proof kind | "window-tree" | kind 'window-tree' is unknown
 0 | proof scale | 0 | below 1
-1 | instance requests 0 1 | 0 | prompt is below 1
+1 | instance requests 0 1 | 0 | prompt_length = 0 is below 1
 2 | assignment 0 | 2 | replica 2 of 2
 2 | assignment | [0, 1, 1] | 3 entries, not 4
 2 | instance replicas | 0 | below 2
@@ -246,7 +246,7 @@ OUT_OF_RANGE = """
 5 | proof stages 0 start_prices | [0] | 1 start prices for 0
 5 | proof stages -1 start_prices | [0, 0, 0, -4611686018427387905] | below
 5 | proof stages -1 followed | [0] | twice
-6 | stretches | [[[1, 2]], [[3, 4]]] | 2, not 4
+6 | stretches | [[[1, 2]], [[3, 4]]] | 2 entries, not 4
 6 | stretches 0 | [[1, 2, 3]] | 3 entries, not 2
 6 | stretches 0 | [[2, 1]] | is before
 6 | stretches 0 0 1 | 4611686018427387904 | too large
@@ -271,8 +271,8 @@ OUT_OF_RANGE = """
 7 | batch_time | "llama" | is not a list
 7 | lower_bound | NaN | is not between
 7 | lower_bound | -1 | is not between
-7 | instance requests | [] | instance
-7 | instance requests 0 | [0.0, 1] | instance
+7 | instance requests | [] | no requests
+7 | instance requests 0 | [0.0, 1] | 2 entries, not 3
 7 | instance requests 0 2 | 1.5 | output
 7 | instance memory_limit | 1 | memory
 7 | start_times | [0, 0, 0] | unknown key

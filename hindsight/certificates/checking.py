@@ -1,23 +1,24 @@
-"""Check of a certificate, that is a schedule and a proof of a lower bound, without any solver.
+"""Check of a certificate: its schedule and its proof of a lower bound, without any solver.
 
-The modules of the checker follow from the definitions alone. They import nothing from the solver,
-only `instances` (for the digest): a check of the claims of the solver must not depend on code of
-the solver, so code that exists in both is duplicated on purpose.
+The checker imports nothing from the solver. From `instances` it takes the classes of problems,
+which check the requests and compute their digest. A check of the solver's claims must not depend on
+the solver's code, so code that both need exists twice on purpose. The modules are:
 
 * `hindsight.certificates.format`: the JSON file and the form of its parts;
 * `hindsight.certificates.problem`: the instance, and the total latency of its schedule;
-* `hindsight.certificates.proofs`: the base class of all proofs; the module of each kind of proof
-  explains why the proof implies its bound;
-* `hindsight.certificates.replay`: the search that a proof may require;
-* `hindsight.certificates.path_layers`, `hindsight.certificates.path_states`: the graphs of paths;
-* `hindsight.certificates.seconds_proof`: the exception, for bounds in seconds: it evaluates prices
-  with the code of the solver, in floats rounded outward;
+* `hindsight.certificates.proofs`: the base class of all proofs, and proofs by prices alone;
+* `hindsight.certificates.state_proofs`: proofs by prices of states;
+* `hindsight.certificates.replay`: proofs by a search, which the checker repeats;
+* `hindsight.certificates.path_proof`, `hindsight.certificates.path_layers`,
+  `hindsight.certificates.path_states`: proofs by graphs of paths;
+* `hindsight.certificates.seconds_proof`: bounds in seconds. They are the exception: their prices
+  are evaluated by code of the solver, in floats rounded outward;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic is on integers. Arrays have 64 or 32 bits, and only where Python integers have shown
-first that nothing can overflow. The format is described in docs/certificates.md. A claim that is
-false or not proved raises `CertificateError`; a malformed document, or one that is too expensive to
-check, raises a subclass.
+All arithmetic in rounds is on integers. Arrays have 32 or 64 bits, after a test in Python integers
+that results fit. The format is described in docs/certificates.md. A claim that is false or not
+proved raises `CertificateError`. A document that is malformed or too expensive to check raises a
+subclass.
 """
 
 from __future__ import annotations
@@ -25,20 +26,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .format import (
-    FORMAT,
-    VERSION,
-    CertificateError,
-    MalformedCertificateError,
-    Verdict,
-    keys_of,
-    shown,
-    whole,
-)
+from .format import FORMAT, VERSION, CertificateError, Verdict, demand, keys_of, shown, whole
 from .path_proof import PathProof
-from .price_proofs import MemoryProof, PreemptiveMemoryProof, PreemptiveProof
 from .problem import Rows, read_instance, total_latency
-from .proofs import Proof
+from .proofs import MemoryProof, PreemptiveMemoryProof, PreemptiveProof, Proof
 from .replay import SearchProof
 from .state_proofs import StateProof
 
@@ -75,14 +66,14 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     CertificateTooLargeError
         The check would exceed the limits of `hindsight.certificates.limits`.
     """
-    preemptive = isinstance(document, Mapping) and "stretches" in document
-    in_seconds = isinstance(document, Mapping) and "batch_time" in document
+    known = document if isinstance(document, Mapping) else {}
+    preemptive, in_seconds = "stretches" in known, "batch_time" in known
     schedule = "stretches" if preemptive else "start_times"
     rest = ("batch_time",) if in_seconds else (schedule, "upper_bound")
     keys = ("format", "version", "instance", *rest, "lower_bound", "proof")
     keys_of(document, keys, "certificate", optional=() if in_seconds else ("assignment",))
-    if document["format"] != FORMAT or whole(document["version"], "version") != VERSION:
-        raise MalformedCertificateError("format or version is not that of this checker")
+    is_known = document["format"] == FORMAT and whole(document["version"], "version") == VERSION
+    demand(is_known, "format or version is not that of this checker")
     if in_seconds:
         # Imported here, because it loads modules that other certificates do not need.
         from .seconds_proof import check_seconds
@@ -108,9 +99,9 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         )
     if claim > upper:
         raise CertificateError(f"lower_bound {claim} exceeds the feasible schedule's {upper}")
-    sizes = len(instance.rows), 1, proof.leaves
-    machine: Any = {"memory_rule": instance.memory_rule, "replicas": instance.replicas}
-    return Verdict(claim, upper, proof.kind, *sizes, instance.digest, preemptive, **machine)
+    sizes, given = (len(instance.rows), 1, proof.leaves), instance.given
+    facts: Any = given.digest, preemptive, given.memory_rule.told, None, given.replicas
+    return Verdict(claim, upper, proof.kind, *sizes, *facts)
 
 
 def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Proof:
@@ -125,7 +116,6 @@ def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Pro
     """
     instance = read_instance(document.get("instance")) if instance is None else instance
     part: Any = document.get("proof")
-    kind = part.get("kind") if isinstance(part, Mapping) else None
-    if type(kind) is not str or kind not in KINDS:
-        raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown")
+    kind: Any = part.get("kind") if isinstance(part, Mapping) else None
+    demand(type(kind) is str and kind in KINDS, f"proof: kind {shown(kind)} is unknown")
     return KINDS[kind](instance, part)

@@ -18,7 +18,10 @@ FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
 LIMIT = 2**62
-"""Upper limit (exclusive) of every number read and every sum computed in int64."""
+"""Every number read, and every sum computed in int64, is below this."""
+
+TOO_MUCH_WORK = "proof: to check it takes more than this checker does"
+"""Reason for the refusal of a proof whose check would visit too many array entries."""
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
 """First bytes of a file compressed with xz."""
@@ -38,7 +41,7 @@ class CertificateTooLargeError(MalformedCertificateError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Bounds that a checked certificate proves, and facts about its proof.
+    """Bounds that a certificate proves, as checked, and facts about its proof.
 
     Attributes
     ----------
@@ -55,8 +58,8 @@ class Verdict:
     requests : int
         Number of requests.
     price_sets, leaves : int
-        Sizes of the proof; 0 if it has no such part. Leaves are the partial schedules of a search,
-        or the nodes of graphs of paths.
+        Sizes of the proof. ``price_sets`` is 1, or 0 if it has no prices. ``leaves`` counts the
+        partial schedules of a search or the nodes of graphs of paths; 0 for other proofs.
     digest : str
         Digest of the instance.
     preemptive : bool
@@ -124,22 +127,32 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
+def demand(holds: bool, reason: str) -> None:
+    """Refuse a malformed certificate for ``reason``, unless a condition on its form holds."""
+    if not holds:
+        raise MalformedCertificateError(reason)
+
+
+def refuse_above(most: float, value: float, reason: str) -> None:
+    """Refuse a certificate if a value that its check needs is above a limit of the checker."""
+    if not value <= most:  # also if it is NaN
+        raise CertificateTooLargeError(reason)
+
+
 def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
     """Refuse a value that is not a JSON object with all keys ``names`` and no unknown key."""
-    if not isinstance(part, Mapping):
-        raise MalformedCertificateError(f"{where} is not a JSON object")
+    demand(isinstance(part, Mapping), f"{where} is not a JSON object")
     for name in names:
-        if name not in part:
-            raise MalformedCertificateError(f"{where}: {name!r} is missing")
+        demand(name in part, f"{where}: {name!r} is missing")
     for name in part:
-        if name not in names and name not in optional:
-            raise MalformedCertificateError(f"{where}: unknown key {shown(name)}")
+        demand(name in names or name in optional, f"{where}: unknown key {shown(name)}")
 
 
-def list_of(value: Any, where: str) -> list[Any]:
-    """Return the value if it is a list; refuse any other value."""
+def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
+    """Return the value if it is a list of ``count`` (None: any number of) entries."""
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
+    demand(count in (None, len(value)), f"{where}: {len(value)} entries, not {count}")
     return value
 
 
@@ -147,20 +160,17 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
     """Return the value if it is an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
-    if value < minimum:
-        raise MalformedCertificateError(f"{where}: {shown(value)} is below {minimum}")
-    if value >= LIMIT:
-        raise CertificateTooLargeError(f"{where}: {shown(value)} is too large")
+    demand(value >= minimum, f"{where}: {shown(value)} is below {minimum}")
+    refuse_above(LIMIT - 1, value, f"{where}: {shown(value)} is too large")
     return value
 
 
 def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
     """Return the value if it is a list of ``count`` (None: any number of) integers, see `whole`."""
-    if len(list_of(value, where)) != count and count is not None:
-        raise MalformedCertificateError(f"{where}: {len(value)} entries, not {count}")
-    if {*map(type, value)} == {int} and min(value) >= minimum and max(value) < LIMIT:
-        return [*value]
-    return [whole(entry, where, minimum) for entry in value]
+    entries = list_of(value, where, count)
+    if {*map(type, entries)} == {int} and min(entries) >= minimum and max(entries) < LIMIT:
+        return [*entries]
+    return [whole(entry, where, minimum) for entry in entries]
 
 
 def _no_number(text: str) -> None:

@@ -1,10 +1,11 @@
 """Limits on the cost of checking a certificate, whose author may be hostile.
 
 The memory of a check grows with the size of the file, not with the numbers in it: a schedule is
-checked only at completions, prices are stored only near epochs that have one, and tables that grow
-with M are limited by `LARGEST_TABLE_MEMORY`. Run time is measured in array entries visited. Visits
-are counted before they are made, and limited by `LARGEST_WORK`. A proof by paths may cause far more
-work than its size suggests, so a short one may use only a share of the limits (`part_of`).
+checked only at completions, prices are stored only up to the last epoch that has one, and tables
+that grow with M are limited by `LARGEST_TABLE_MEMORY`. Run time is measured in array entries
+visited. Visits are counted before they are made, and limited by `LARGEST_WORK`. A proof by paths
+may cause far more work than its size suggests, so a short one may use only a share of the limits
+(`part_of`).
 """
 
 LARGEST_FILE = 1 << 26
@@ -14,13 +15,14 @@ XZ_MEMORY = 1 << 28
 """Memory limit of the decompression of a file, in bytes."""
 
 LARGEST_TABLE_MEMORY = 1024
-"""Largest M for which states are priced: some arrays have (M + 1)^2 entries."""
+"""Largest M in tokens for which states are priced: some arrays have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Most epochs with prices, most prices of states in all, and most priced starts held at once."""
+"""Most epochs with prices, most prices of states in total, and most priced starts stored."""
 
 LARGEST_AXIS = 4_000_000
-"""Most nodes of a graph of paths built at once, and most entries in its sets of requests."""
+"""Most nodes of a graph of paths built in one batch, and most flags that store its sets of
+requests."""
 
 LARGEST_WORK = 20_000_000_000
 """Most array entries visited in a check; such a check takes some minutes."""
@@ -44,7 +46,7 @@ LONGEST_PATH = 100_000
 """Most epochs of a graph of paths. Each takes about 900 bytes in addition to its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Most table entries held at once for requests that may run together with known ones."""
+"""Most entries stored in tables of prices of requests that run together with known ones."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 """Most points of a time grid at which one request is evaluated, and most points per price cell."""
@@ -59,10 +61,10 @@ SPREADS = (1.05, 2.0)
 """Least and largest ratio of lengths of rounds that share a tangent."""
 
 FULL_SIZE = 20_000
-"""Size (count of numbers in a proof by paths and its instance) from which the full limits apply."""
+"""Size from which the full limits apply: count of numbers in a proof by paths and its instance."""
 
 LEAST_SIZE = 100
-"""Size that a smaller proof by paths is treated as having."""
+"""Least size of a proof by paths: a smaller one gets the limits of this size."""
 
 
 def part_of(limit: int, size: int) -> int:

@@ -1,18 +1,18 @@
-"""Largest total price of unknown requests that can run together with known ones at one epoch.
+"""Largest total price of requests in unknown states that run together with known ones.
 
-Let some requests be *followed*: it is known which of them are active, and in which states (m, r).
-The other active requests may be in any state that a request not followed passes through by then.
-Read all active requests in order of decreasing r: each keeps S + k r <= M, with k requests read so
-far that hold S in all (`hindsight.certificates.state_proofs`). Let V_r(k, S) be the most that
-states of r or fewer rounds can add after k requests that hold S, or less than 0 if followed ones
-among them do not fit: V_0 = 0. V_r follows from V_(r - 1): each state of r is taken at most as
-often as there are requests that pass through it, then each followed request of r is taken. Requests
-of equal r may be read in any order: the test of the last of them implies those of the others. The
-result is V_r for the largest r of any other state, at the (k, S) of the followed requests of more
-rounds.
+A graph of paths knows of some requests, the *followed* ones, which of them are active at an epoch
+and in which states (m, r). Each other active request may be in any state that it can have reached
+by then. Sort all active requests by decreasing r. Each must pass the test S + k r <= M, with k the
+requests up to it in that order and S the sum of their m (`hindsight.certificates.state_proofs`).
+Let V_r(k, S) be the largest total price that other requests in states of r or fewer rounds can add
+after k requests whose sum of m is S. It is negative if followed requests of r or fewer rounds do
+not fit. V_0 = 0. V_r follows from V_(r - 1): first each state of r rounds is taken at most as often
+as there are other requests that pass through it, then each followed request of r rounds is taken.
+Requests of equal r may come in any order: the last of them has the strictest test. The result is
+V_r for the largest r of any other request, at the (k, S) of the followed requests of more rounds.
 
-V_r depends only on the number of followed requests and their sum of m for each r. Cases that agree
-in these numbers up to some r share the tables computed so far.
+V_r depends only on the number of followed requests and the sum of their m for each r. Cases that
+agree in these numbers up to some r share the tables V computed so far.
 """
 
 from __future__ import annotations
@@ -24,94 +24,72 @@ import numpy as np
 import numpy.typing as npt
 
 from . import limits
-from .format import CertificateTooLargeError
+from .format import LIMIT, refuse_above
 from .limits import CALL
-from .proofs import Flags, Ints, Numbers, Proof
+from .proofs import Flags, Ints, Numbers
+from .state_proofs import StateProof
 
 Shorts = npt.NDArray[np.int16]
 
-NOTHING = -(2**61)
-"""Minus infinity: less than any sum of prices, and twice this does not overflow."""
+NOTHING = -(2**60)
+"""Price of requests that do not fit together: minus infinity. It is below -1 times any cost."""
 
 CELLS = 1 << 21
-"""Most entries of the tables V over all cases that are computed at once."""
+"""Most entries of the tables V of all cases that are computed in one batch."""
 
 
-def joined(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, int]:
-    """Combine columns into one key column: keys are equal where all columns are equal.
+def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
+    """Number the distinct tuples that the places of several columns form.
 
-    The numbers of each column are below its entry of ``sizes``.
-
-    Returns
-    -------
-    tuple of int64 array and int
-        The key column, and an exclusive upper limit of its numbers.
-    """
-    key, largest = columns[0].astype(np.int64), sizes[0]
-    for column, size in zip(columns[1:], sizes[1:], strict=True):
-        if largest * size >= 2**62:
-            chosen, key = numbered(key, largest)
-            largest = len(chosen)
-        key *= size
-        key += column
-        largest *= size
-    return key, largest
-
-
-def numbered(keys: Ints, largest: int) -> tuple[Ints, Ints]:
-    """Number the distinct keys, all below ``largest``, in increasing order.
+    Parameters
+    ----------
+    columns : Sequence of int arrays, shape (N,)
+        Numbers >= 0.
+    sizes : Sequence[int]
+        Exclusive upper limit of the numbers of each column.
 
     Returns
     -------
     tuple of int64 arrays
-        One place in ``keys`` for each number, and the number of each entry of ``keys``.
+        The first place of each distinct tuple, and the number of the tuple at each place.
     """
-    bits = len(keys).bit_length()
-    if largest < 2 ** (62 - bits):
-        # Sorting keys with their places in the low bits is faster than argsort.
-        ordered = keys << bits
-        ordered |= np.arange(len(keys))
-        ordered.sort()
-        order = ordered & (1 << bits) - 1
-        ordered >>= bits
-    else:
-        order = np.argsort(keys)
-        ordered = keys.take(order)
-    is_first = np.ones(len(keys), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    place = np.empty(len(keys), dtype=np.int64)
-    place[order] = np.cumsum(is_first) - 1
-    return order[is_first], place
+    key, largest = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column, size in zip(columns, sizes, strict=True):
+        if largest * size >= LIMIT:
+            # Replace keys by their numbers, so that the next product fits into int64.
+            key = np.unique(key, return_inverse=True)[1]
+            largest = len(key)
+        key = key * size + column
+        largest *= size
+    _, chosen, place = np.unique(key, return_index=True, return_inverse=True)
+    return chosen, place
 
 
-def _alike(rows: Numbers, size: int) -> tuple[Ints, Ints]:
-    """Number the distinct columns of ``rows``, whose entries are below ``size``: `numbered`."""
-    nothing = np.zeros(rows.shape[1], dtype=np.int64)
-    return numbered(*joined([nothing, *rows], [1, *[size] * len(rows)]))
-
-
-class HeaviestBeside:
-    """Largest total price of all other requests that can run together with the followed ones.
+class OtherRequests:
+    """Largest total price that the requests not followed can have beside the followed ones.
 
     Parameters
     ----------
-    proof : Proof
+    proof : StateProof
         The proof, with the requests and M; it counts the work.
     others : list[int]
-        Requests not followed.
+        Indices of the requests not followed.
     followed : list[int]
-        Requests followed.
+        Indices of the followed requests.
     size : int
         Count of numbers in the proof, which sets its share of the limits (`limits.part_of`).
     """
 
-    def __init__(self, proof: Proof, others: list[int], followed: list[int], size: int) -> None:
+    def __init__(
+        self, proof: StateProof, others: list[int], followed: list[int], size: int
+    ) -> None:
         rows, M, stored = proof.rows, proof.limit, proof.instance.stored
-        self.M, self.spend, self.block_size = M, proof.spend, proof.instance.block_size
+        self.proof, self.M, self.spend = proof, M, proof.spend
+        self.block_size = proof.instance.given.memory_rule.block_size
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round, by the memory rule.
+        # Tokens that each followed request stores in its last round, for its blocks.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # (k, S) of each entry of a table.
@@ -119,7 +97,7 @@ class HeaviestBeside:
         self.cells = np.array(cells, dtype=np.int32)
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """Set the prices of an epoch, and the states of followed requests at the next epoch.
+        """Set the prices of an epoch, and which followed requests run on to the next epoch.
 
         Parameters
         ----------
@@ -144,19 +122,21 @@ class HeaviestBeside:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # Cell k (M + 1) + S of V for the followed requests with more rounds than any other request:
-        # k is their number, S the sum of their m.
+        # For each base, the followed requests with more rounds than any other request: k is their
+        # number, S the sum of their m. They are stored as the position k (M + 1) + S in V.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Bases are of one kind if their remaining followed requests are in the same states.
+        # Bases are of one kind if the followed requests of fewer rounds are in the same states.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
-        chosen, self.kind = _alike(code, int(size) ** 2)
+        nothing = np.zeros(code.shape[1], dtype=np.int64)
+        sizes = [1, *[int(size) ** 2] * len(code)]
+        chosen, self.kind = numbered([nothing, *code], sizes)
         self.held, self.rounds = np.divmod(code[:, chosen].T, size)
 
     def _count_states(self, tau: int) -> None:
-        """List the priced states of requests not followed: r, m, most requests in it, and price."""
+        """List the priced states in which requests that are not followed may be at epoch tau."""
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -164,23 +144,24 @@ class HeaviestBeside:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        self.states = [
-            (r, m, min(number, M // (m + r)), int(prices[m, r]))
-            for (r, m), number in sorted(copies.items())
-        ]
-        self.longest = self.states[-1][0] if self.states else 0
+        # By r: m, most requests in the state (m, r), and its price.
+        self.states: dict[int, list[tuple[int, int, int]]] = {}
+        for (r, m), number in sorted(copies.items()):
+            one = (m, min(number, M // (m + r)), int(prices[m, r]))
+            self.states.setdefault(r, []).append(one)
+        self.longest = max(self.states, default=0)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
-        """Sum the prices of active followed requests and the most that other requests can add.
+        """Return the price of active followed requests plus the most that others can add, (N,).
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Columns of ``left``: the followed requests that continue to run.
+            Columns of ``left``, which say which followed requests run on.
         ended : int64 array, shape (N,)
-            Rows of ``ends``: the requests that run their last round.
+            Rows of ``ends``, which say which requests run their last round.
         ends : bool array, shape (sets, n)
-            Sets of requests.
+            Sets of requests, as flags.
         """
         self.spend(CALL + 20 * len(base))
         mine = ends[:, self.followed]
@@ -189,33 +170,28 @@ class HeaviestBeside:
         paid += (mine @ self.prices[last, 1]).take(ended)
         if not self.states or not len(base):
             return paid
-        pairs = self.kind.take(base) * len(ends) + ended
-        chosen, place = numbered(pairs, len(self.rounds) * len(ends))
-        kinds, sets = np.divmod(pairs[chosen], len(ends))
+        pairs = [self.kind.take(base), ended]
+        chosen, place = numbered(pairs, [len(self.rounds), len(ends)])
+        kinds, sets = (column[chosen] for column in pairs)
         later = self.later.take(base)
         most = np.empty(len(base), dtype=np.int64)
         cases = max(1, CELLS // self.cells.shape[1])
         for begin in range(0, len(chosen), cases):
             self.spend(CALL + 10 * len(base))
-            number, held = self._counted(kinds[begin : begin + cases])
-            ending = sets[begin : begin + cases]
+            kind, ending = kinds[begin : begin + cases], sets[begin : begin + cases]
+            # Number of followed requests by rounds r and case, and the sum of their m.
+            number, held = np.zeros((2, self.longest + 1, len(kind)), dtype=np.int64)
+            where = self.rounds[kind].T, np.arange(len(kind))
+            np.add.at(number, where, 1)
+            np.add.at(held, where, self.held[kind].T)
             number[1] += mine.sum(axis=1)[ending]
             held[1] += (mine @ last.astype(np.int64))[ending]
             values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
         # If the followed requests do not fit, no schedule passes here, at any cost.
-        paid += np.where(most < 0, NOTHING // 2, most)
+        paid += np.where(most < 0, NOTHING, most)
         return paid
-
-    def _counted(self, kinds: Ints) -> tuple[Ints, Ints]:
-        """Return the number of followed requests of each kind by rounds r, and their sums of m."""
-        shape, size = (self.longest + 1, len(kinds)), (self.longest + 1) * len(kinds)
-        at = (self.rounds[kinds] * len(kinds) + np.arange(len(kinds))[:, None]).ravel()
-        number = np.bincount(at, minlength=size).reshape(shape)
-        held = np.zeros(size, dtype=np.int64)
-        np.add.at(held, at, self.held[kinds].ravel())
-        return number, held.reshape(shape)
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
         """Return the tables V over (k, S), one row for each group of cases, and the groups.
@@ -223,21 +199,20 @@ class HeaviestBeside:
         Parameters
         ----------
         number, held : int64 arrays, shape (rounds, cases)
-            Number of followed requests with r rounds in row r, and the sum of their m.
+            In row r, the number of followed requests with r rounds, and the sum of their m.
         """
-        is_large = self.M * max(price for *_, price in self.states) >= 2**28
+        is_large = self.M * int(self.prices.max()) >= 2**28
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)  # V_0
         group = np.zeros(number.shape[1], dtype=np.int64)
-        position = 0
         for r in range(1, self.longest + 1):
-            while position < len(self.states) and self.states[position][0] == r:
-                self._append(values, *self.states[position])
-                position += 1
+            tables = values.reshape(len(values), -1, self.M + 1)
+            for m, copies, price in self.states.get(r, ()):
+                self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
                 # Cases with equal followed requests of r or fewer rounds form one group.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
-                chosen, group = numbered(*joined(columns, sizes))
+                chosen, group = numbered(columns, sizes)
                 before, *members = (column[chosen] for column in columns)
                 values = self._behind(values, before, r, *members)
         return values, group
@@ -248,8 +223,8 @@ class HeaviestBeside:
         Group g of the new tables refines group ``before[g]`` of the old ones.
         """
         M, (k, S) = self.M, self.cells
-        if len(before) * len(k) > self.most_cells:
-            raise CertificateTooLargeError("proof: too many requests may run with followed ones")
+        reason = "proof: too many requests may run with followed ones"
+        refuse_above(self.most_cells, len(before) * len(k), reason)
         values = values[before]
         some = np.flatnonzero(number)
         number, held = number[some], held[some]
@@ -257,33 +232,12 @@ class HeaviestBeside:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # Entries that do not fit are read from a wrong place, and replaced by ``where`` below.
+        # V(k + number, S + held) of the old group. If (k, S) does not fit, a wrong entry is read
+        # here, and replaced below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
-        values[some] = _nothing(values)
-        values[some, :size] = np.where(fits, read, _nothing(values))
+        # Minus infinity: less than any sum of prices, and twice this does not overflow.
+        nothing = np.iinfo(values.dtype).min // 4
+        values[some] = nothing
+        values[some, :size] = np.where(fits, read, nothing)
         return values
-
-    def _append(self, values: Numbers, r: int, m: int, copies: int, price: int) -> None:
-        """Add up to ``copies`` requests in state (m, r), in steps of 1, 2, 4, ... and the rest."""
-        M, together = self.M, 1
-        while copies:
-            j = min(together, copies)
-            room, away = M - j * (m + r), j * (M + 1 + m)
-            # With j requests of r rounds, all entries that fit are before this place.
-            end = min((room // r + 1) * (M + 1), values.shape[1] - away)
-            if end <= 0:
-                return
-            self.spend(CALL + end * len(values))
-            k, S = self.cells[:, :end]
-            gain = np.where(k * np.int32(r) + S <= room, j * price, _nothing(values))
-            before = values[:, :end]
-            added = values[:, away : away + end] + gain.astype(values.dtype)
-            np.maximum(before, added, out=before)
-            copies -= j
-            together *= 2
-
-
-def _nothing(values: Numbers) -> int:
-    """Return minus infinity for a table: below any sum of prices; twice this cannot overflow."""
-    return NOTHING if values.dtype == np.int64 else -(2**29)

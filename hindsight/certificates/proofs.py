@@ -1,38 +1,82 @@
-"""Base class of all proofs in rounds: reads prices, counts work and rounds bounds up."""
+"""Base class of all proofs in rounds, and proofs by prices alone.
+
+**Prices of a token in each round** (`MemoryProof`). The bound is that of
+`hindsight.certificates.state_proofs` with the price (m + 1) y_tau for the state (m, r) at epoch
+tau. Round tau + 1 holds at most M tokens, so the capacity is W_tau = M y_tau. The price of a start
+is a difference of prefix sums, so large instances are cheap to check. The latency of a request is
+multiplied by its weight.
+
+**Preemption** (`PreemptiveMemoryProof`, `PreemptiveProof`). Schedules may stop requests, which keep
+their tokens.
+
+Request i = (a, s, o) runs in any o rounds r_1 < ... < r_o after a, and holds s + k tokens in the
+k-th of them. Let q_r(m) >= 0 be the price of holding m tokens in round r, in units of 1 / scale and
+0 after the last priced round. Let K_r be at least the largest total price in round r of a set of
+requests that fits into M: each member has one k with 1 <= k <= min(o, r - a), and the sum of their
+s + k is at most M. For any such schedule
+
+    scale * TEL = sum_i (scale (r_o - a) + sum_k q_{r_k}(s + k)) - sum_r (prices paid in round r)
+               >= sum_i V_i - sum_r K_r,
+
+    V_i = min over r_1 < ... < r_o, r_1 > a, of scale (r_o - a) + sum_k q_{r_k}(s + k),
+
+because the requests that run in round r are such a set: the k-th token comes in round a + k or
+later. TEL is an integer, so bounds are rounded up. Schedules without preemption are a special case.
+
+**V_i.** A request that has k tokens after round t still has to pay at least
+
+    F_k(t) = min over t' >= t of q_{t'+1}(s + k + 1) + F_{k+1}(t' + 1),   F_o(t) = scale t,
+
+and V_i = F_0(a) - scale a. After the last priced round T waiting never pays, so
+F_k(T) = scale (T + o - k). No request has k tokens before round a + k. So only F_k(t) with
+t >= a + k are needed, and with t < T only those with k < T - a.
+
+**K_r.** *Prices by number of tokens* give q_r(m) for some m. Then K_r is a knapsack over the tokens
+held in total, with at most one k for each request. *Prices of a token* give q_r(m) = y_r m. Then
+K_r = M y_r.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from . import format as form
 from . import limits
-from .format import (
-    LIMIT,
-    CertificateError,
-    CertificateTooLargeError,
-    MalformedCertificateError,
-    keys_of,
-    list_of,
-    whole,
-    wholes,
-)
 from .problem import Row, Rows
+
+ROW = 100
+"""Work counted for each request in addition to its starts, in array entries visited."""
+
+BLOCK = 1024
+"""Number of starts evaluated in the first block; each further block is twice as long."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 
 
-class SearchFailedError(CertificateError):
-    """The search does not end as the proof claims."""
+class SearchFailedError(form.CertificateError):
+    """The search of the checker does not confirm the claim of the proof."""
 
 
 class Proof(ABC):
-    """A proof read from a certificate; `bound` computes its lower bound and counts its leaves."""
+    """A proof read from a certificate.
+
+    Attributes
+    ----------
+    rows, limit : list of Row, int
+        Arrival, prompt and output of each request, and M, of the instance the proof is about.
+    scale : int
+        Denominator of the prices.
+    work, leaves : int
+        Array entries visited so far; partial schedules or nodes of graphs built so far.
+    """
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
     """Keys of the JSON object in addition to ``kind`` and ``scale``."""
@@ -46,20 +90,18 @@ class Proof(ABC):
     leaves = work = 0
 
     schedule_cost: int | None = None
-    """Total latency of the schedule of the certificate; no search can exclude this value."""
+    """Total latency of the schedule of the certificate, if known: no proof can exclude it."""
 
     should_stop: Callable[[], bool] | None = None
 
     def __init__(self, instance: Rows, part: Mapping[str, Any]) -> None:
-        keys_of(part, ("kind", "scale", *self.keys), "proof")
-        if max(instance.weights) > 1 and not self.takes_weights:
-            raise MalformedCertificateError(
-                f"proof: {part['kind']} counts every request alike: it takes no weights"
-            )
+        form.keys_of(part, ("kind", "scale", *self.keys), "proof")
+        reason = f"proof: {part['kind']} counts every request alike: it takes no weights"
+        form.demand(self.takes_weights or max(instance.weights) == 1, reason)
         self.instance, self.rows, self.limit = instance, instance.rows, instance.memory_limit
         self.part = part
         self.kind: str = part["kind"]
-        self.scale = whole(part["scale"], "scale", 1)
+        self.scale = form.whole(part["scale"], "scale", 1)
         self.most_work = limits.LARGEST_WORK
 
     @abstractmethod
@@ -69,23 +111,21 @@ class Proof(ABC):
     def spend(self, numbers: int) -> None:
         """Count array entries about to be visited; raise if the work exceeds the limit."""
         self.work += numbers
-        is_late = self.should_stop is not None and self.should_stop()
-        if is_late or self.work > self.most_work:
-            raise CertificateTooLargeError("proof: to check it takes more than this checker does")
+        most = -1 if self.should_stop is not None and self.should_stop() else self.most_work
+        form.refuse_above(most, self.work, form.TOO_MUCH_WORK)
 
     def _token_prices(self) -> list[int]:
         """Read prices of a token in rounds 1, 2, ..."""
-        numerators = wholes(self.part["prices"], "prices")
-        if len(numerators) > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_EPOCH} rounds")
+        numerators = form.wholes(self.part["prices"], "prices")
+        most = limits.LARGEST_EPOCH
+        form.refuse_above(most, len(numerators), f"prices: more than {most} rounds")
         return numerators
 
     def _price_rows(self, width: int) -> list[list[int]]:
         """Read prices, one row of ``width`` prices for each epoch or round."""
-        listed = list_of(self.part["prices"], "prices")
-        if len(listed) * (width + 1) > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError("prices: too many")
-        return [wholes(row, "prices", width) for row in listed]
+        listed = form.list_of(self.part["prices"], "prices")
+        form.refuse_above(limits.LARGEST_EPOCH, len(listed) * (width + 1), "prices: too many")
+        return [form.wholes(row, "prices", width) for row in listed]
 
     def _refuse_schedule_within(self, limit: int, reason: str) -> None:
         """Refuse the claim that no total latency is <= ``limit``, if that of the schedule is."""
@@ -103,10 +143,127 @@ class Proof(ABC):
         epochs.
         """
         latest = T + max(a + o for a, _, o in self.rows)
-        if charged + self.scale * latest * max(self.instance.weights) >= LIMIT:
-            raise CertificateTooLargeError("prices: the prices or the scale are too large")
+        largest = charged + self.scale * latest * max(self.instance.weights)
+        form.refuse_above(form.LIMIT - 1, largest, "prices: the prices or the scale are too large")
 
 
 def lengths(row: Row) -> tuple[int, int]:
     """Return the prompt and output length of a request."""
     return row[1:]
+
+
+class MemoryProof(Proof):
+    """Proof by prices of a token in rounds 1, 2, ..., for schedules without preemption."""
+
+    takes_weights = True
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        numerators = self._token_prices()
+        T, scale = len(numerators), self.scale
+        self.spend(T + ROW * len(self.rows))
+        largest = max(s for _, s, _ in self.rows)
+        # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
+        self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
+        y = np.array(numerators, dtype=np.int64)
+        plain = np.concatenate([[0], np.cumsum(y)])
+        tilted = np.concatenate([[0], np.cumsum(y * np.arange(T, dtype=np.int64))])
+        total = -self.limit * sum(numerators)
+        for (first, s, o), weight in zip(self.rows, self.instance.weights, strict=True):
+            unit, a, length = scale * weight, first, BLOCK
+            # The first start after the last price pays nothing.
+            least = unit * (max(a, T) + o - a)
+            # A start costs at least its latency, so stop once the latency reaches the least cost.
+            while first < T and unit * (first + o - a) < least:
+                self.spend(limits.CALL + length)
+                t = np.arange(first, min(first + length, T), dtype=np.int64)
+                end = np.minimum(t + o, T)
+                # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
+                paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
+                least = min(least, int((unit * (t + (o - a)) + paid).min()))
+                first, length = first + length, 2 * length
+            total += least
+        return self._rounded_up(total)
+
+
+class _PathProof(Proof):
+    """Proof for preemptive schedules: each request runs in its cheapest rounds under the prices."""
+
+    preemptive = True
+
+    def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
+        """Return the sum of all V_i.
+
+        ``price(m)`` has the prices of holding m tokens in rounds 1 .. T, shape (T,).
+        """
+        total = 0
+        for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
+            arrivals = [a for a, _, _ in alike]
+            steps = min(o, max(0, T - min(arrivals)))
+            self.spend((1 + steps) * (limits.CALL + T))
+            if steps == o:
+                later = self.scale * np.arange(T + 1, dtype=np.int64)  # F_o
+            else:  # F_steps, of which only the last entry is needed
+                later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
+            for k in range(steps - 1, -1, -1):
+                later[:-1] = later[1:] + price(s + k + 1)
+                later[-1] = self.scale * (T + o - k)
+                later = np.minimum.accumulate(later[::-1])[::-1]
+            total += sum(
+                int(later[a]) - self.scale * a if a < T else self.scale * o for a in arrivals
+            )
+        return total
+
+
+class PreemptiveMemoryProof(_PathProof):
+    """Proof by prices of a token in rounds 1, 2, ..., for preemptive schedules."""
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        numerators = self._token_prices()
+        T = len(numerators)
+        self._refuse_overflow(self.limit * max(numerators, default=0), T)
+        y = np.array(numerators, dtype=np.int64)
+        paid = self._least_payments(T, lambda m: y * m)
+        return self._rounded_up(paid - self.limit * sum(numerators))
+
+
+class PreemptiveProof(_PathProof):
+    """Proof by prices of holding m tokens, for some m in every round, for preemptive schedules."""
+
+    keys = ("tokens", "prices")
+
+    def bound(self) -> int:
+        """See `Proof.bound`."""
+        reason = f"prices: memory_limit {self.limit} is too large here"
+        form.refuse_above(limits.LARGEST_TABLE_MEMORY, self.limit, reason)
+        levels = form.wholes(self.part["tokens"], "tokens", minimum=1)
+        in_order = sorted(set(levels)) == levels and max(levels, default=0) <= self.limit
+        form.demand(in_order, "tokens: not increasing, or above memory_limit")
+        rows = self._price_rows(len(levels))
+        dearest = max((max(row, default=0) for row in rows), default=0)
+        self._refuse_overflow(self.limit * dearest, len(rows))
+        columns = np.array(rows, dtype=np.int64).reshape(len(rows), len(levels)).T
+        by_level = dict(zip(levels, columns, strict=True))
+        paid = self._least_payments(len(rows), lambda m: by_level.get(m, 0))
+        heaviest = sum(
+            self._heaviest_set(r, [(m, q) for m, q in zip(levels, row, strict=True) if q])
+            for r, row in enumerate(rows, 1)
+        )
+        return self._rounded_up(paid - heaviest)
+
+    def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
+        """Return K_r, given all pairs (m, q_r(m)) with a positive price in round r."""
+        if not priced:
+            return 0
+        best = np.zeros(self.limit + 1, dtype=np.int64)  # indexed by the total of tokens held
+        self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
+        for a, s, o in self.rows:
+            top = s + min(o, r - a)
+            choices = [(m, q) for m, q in priced if s < m <= top]
+            if choices:
+                self.spend(len(choices) * (limits.CALL + len(best)))
+                before = best.copy()
+                for m, q in choices:
+                    np.maximum(best[m:], before[:-m] + q, out=best[m:])
+        return int(best[-1])

@@ -4,13 +4,18 @@ These certificates have no schedule. There are two kinds of proofs:
 
 * ``"round-length-prices"``: prices of machine time, constant in cells of time. The statement and
   its proof are in `hindsight.prices.round_lengths`: any prices >= 0 prove a bound, on any time grid
-  and with any allowances. The checker recomputes the bound, and the minorant of the batch time.
+  and with any allowances. The checker recomputes the bound and the minorant of the batch time.
 * ``"machine-bounds"``: no further data. The checker computes `machine_bounds`, in fractions.
 
-No solver is loaded. But unlike in rounds, prices are evaluated by the code of the solver: compiled
-loops in floats, rounded outward. The bounds hold if preempted requests keep their tokens, and so
-also if they recompute them. An instance with ``"replicas"`` is a fleet; each replica has the stated
-memory.
+No search is loaded. But unlike in rounds, the checker shares code with the solver:
+
+* `hindsight.prices.minorants` and `hindsight.prices.machines`, in fractions;
+* `hindsight.prices.round_lengths` with the compiled loops of `round_length_values`, in floats
+  rounded outward, which evaluate the prices;
+* `rounded_down`, which rounds a bound to a float.
+
+The bounds hold if preempted requests keep their tokens, and so also if they recompute them. An
+instance with ``"replicas"`` is a fleet; each replica has the stated memory.
 """
 
 from __future__ import annotations
@@ -30,57 +35,47 @@ from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of
 
+from . import format as form
 from . import limits
-from .format import (
-    CertificateError,
-    CertificateTooLargeError,
-    MalformedCertificateError,
-    Verdict,
-    keys_of,
-    list_of,
-    shown,
-    whole,
-    wholes,
-)
-from .problem import ANY_PROMPTS, identified, read_memory_rule
+from .problem import read_problem
 
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
 
 MOST = 2**53
-"""Largest claimed bound in seconds: up to this value, floats represent all integers."""
+"""Largest lower bound that a file may claim, in seconds: floats represent integers up to it."""
 
 GAMMA_UNITS = 1000
-"""Unit of the shares ``gammas`` in a file: 1 / GAMMA_UNITS."""
+"""Denominator of the shares ``gammas`` in a file."""
 
 STEP = 1000
-"""Work of `machine_bounds` per round of a request and minorant, in entries visited."""
+"""Work of `machine_bounds` for each output token and minorant, in array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Work in entries visited: for a tangent in each cell that it spans, for a block in addition, and
-for the sum of the price of a cell."""
+"""Work of the compiled loops, in array entries that they visit: for each cell that a tangent spans,
+for each block, and for each cell of the file."""
 
 AT_ONCE = 100
-"""Entries that the compiled loops visit in the time of one entry elsewhere."""
+"""Array entries that the compiled loops visit in the time of one entry visited by numpy."""
 
 
-def check_seconds(document: Mapping[str, Any]) -> Verdict:
+def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
     """Check a certificate of a bound in seconds, after `check_certificate` has checked its keys."""
     batch_time = _read_batch_time(document["batch_time"])
-    workload = _read_workload(document["instance"])
+    workload = read_problem(document["instance"], Workload)
     claim = _number(document["lower_bound"], "lower_bound", 0, MOST)
-    proved = proved_seconds(workload, batch_time, document["proof"])
+    proved = proved_seconds(workload, batch_time, document["proof"], limits.LARGEST_WORK)
     if proved < claim:
-        raise CertificateError(
+        raise form.CertificateError(
             f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
         )
     kind: str = document["proof"]["kind"]
-    sizes, rule = (len(workload), int(kind == PRICES), 0), workload.memory_rule.told
-    machine: Any = {"memory_rule": rule, "batch_time": batch_time, "replicas": workload.replicas}
-    return Verdict(claim, None, kind, *sizes, workload.digest, preemptive=True, **machine)
+    sizes = len(workload), int(kind == PRICES), 0
+    facts: Any = workload.digest, True, workload.memory_rule.told, batch_time, workload.replicas
+    return form.Verdict(claim, None, kind, *sizes, *facts)
 
 
 def proved_seconds(
-    workload: Workload, batch_time: StorableTime, part: Any, most_work: int | None = None
+    workload: Workload, batch_time: StorableTime, part: Any, most_work: float
 ) -> Fraction:
     """Compute the lower bound on total latency that a proof gives, in seconds.
 
@@ -89,50 +84,49 @@ def proved_seconds(
     MalformedCertificateError
         The proof is malformed.
     CertificateTooLargeError
-        More than ``most_work`` (None: `LARGEST_WORK`) array entries would be visited.
+        More than ``most_work`` array entries would be visited.
     """
-    most_work = limits.LARGEST_WORK if most_work is None else most_work
     kind = part.get("kind") if isinstance(part, Mapping) else None
-    if kind not in (PRICES, MACHINE):
-        raise MalformedCertificateError(f"proof: kind {shown(kind)} is unknown in seconds")
+    form.demand(kind in (PRICES, MACHINE), f"proof: kind {form.shown(kind)} is unknown in seconds")
     minorants = affine_minorants(batch_time, workload.memory_limit)
     if kind == MACHINE:
-        keys_of(part, ("kind",), "proof")
-        _refuse_work(STEP * len(minorants) * int(workload.output_lengths.sum()), most_work)
+        form.keys_of(part, ("kind",), "proof")
+        work = STEP * len(minorants) * int(workload.output_lengths.sum())
+        form.refuse_above(most_work, work, form.TOO_MUCH_WORK)
         return max(one.total for one in machine_bounds(workload, batch_time).values())
     grid = ("step", "block", "spread", "allowances")
-    keys_of(part, ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid), "proof")
-    index = whole(part["minorant"], "minorant")
-    if index >= len(minorants):
-        raise MalformedCertificateError(f"minorant: index {index} is out of range")
+    form.keys_of(part, ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid), "proof")
+    index = form.whole(part["minorant"], "minorant")
+    form.demand(index < len(minorants), f"minorant: index {index} is out of range")
     return _priced(workload, minorants[index], part, most_work)
 
 
 def _priced(
-    workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: int
+    workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: float
 ) -> Fraction:
+    """Return the lower bound of the prices of a proof, in seconds."""
     # Imported here, because numba takes a second to load.
     from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 
-    scale, count = whole(part["scale"], "scale", 1), len(list_of(part["prices"], "prices"))
-    if count > limits.LARGEST_CELLS:
-        raise CertificateTooLargeError(f"prices: more than {limits.LARGEST_CELLS} cells")
-    price = np.array(wholes(part["prices"], "prices"), dtype=np.float64) / scale
-    gamma = np.array(wholes(part["gammas"], "gammas", count), dtype=np.float64) / GAMMA_UNITS
+    given, most_cells = form.wholes(part["prices"], "prices"), limits.LARGEST_CELLS
+    count = len(given)
+    form.refuse_above(most_cells, count, f"prices: more than {most_cells} cells")
+    price = np.array(given, dtype=np.float64) / form.whole(part["scale"], "scale", 1)
+    gamma = np.array(form.wholes(part["gammas"], "gammas", count), dtype=np.float64) / GAMMA_UNITS
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
     # Blocks longer than the longest output would only waste memory.
-    size = min(whole(part["block"], "block", 1), int(workload.output_lengths.max()))
-    cells = wholes(part["allowances"], "allowances", len(workload))
+    size = min(form.whole(part["block"], "block", 1), int(workload.output_lengths.max()))
+    cells = form.wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell
     work = _work(workload, minorant, cell, (step, size, spread), allowance)
-    _refuse_work(work + count * SUM // AT_ONCE, most_work)
+    form.refuse_above(most_work, work + count * SUM // AT_ONCE, form.TOO_MUCH_WORK)
     try:
         prices = RoundLengthPrices(cell, price, gamma)
         priced = PricedValues(workload, minorant, prices, step, size, spread)
     except ValueError as error:
-        raise MalformedCertificateError(f"proof: {error}") from error
+        raise form.MalformedCertificateError(f"proof: {error}") from error
     values = np.zeros(len(workload))
     with ThreadPoolExecutor(1) as pool:
         priced.raise_values(values, allowance, np.arange(len(workload)), pool)
@@ -163,11 +157,13 @@ def _work(
     d0, d1, d2 = map(float, minorant)
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
-    room = (4 * longest_block(workload, minorant, size) + float(allowance.max())) / step
-    if not room <= limits.LARGEST_WINDOW or not cell <= limits.WIDEST_CELL * step:
-        raise CertificateTooLargeError("proof: the grid has too many points")
-    if not d0 / limits.FINEST_STEP <= step <= limits.COARSEST_STEP * d0:
-        raise CertificateTooLargeError("proof: the step is far from the overhead of a round")
+    window = (4 * longest_block(workload, minorant, size) + float(allowance.max())) / step
+    reason = "proof: the grid has too many points"
+    form.refuse_above(limits.LARGEST_WINDOW, window, reason)
+    form.refuse_above(limits.WIDEST_CELL * step, cell, reason)
+    reason = "proof: the step is far from the overhead of a round"
+    form.refuse_above(step, d0 / limits.FINEST_STEP, reason)
+    form.refuse_above(limits.COARSEST_STEP * d0, step, reason)
     longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
     longest = LONGEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
     own = own_seconds(s, o, d0, d1, d2)
@@ -178,6 +174,7 @@ def _work(
     lengths = longest * spread / (spread - 1)
 
     def numbers(group: float) -> FloatArray:
+        """Return the work for each block, if it is evaluated in groups of grid points."""
         groups, count = points / group + 1, np.minimum(points, group)
         spans = (count / width + 1) * ((group + longest) / width + 2)
         work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
@@ -191,39 +188,21 @@ def _work(
     return int(work.sum() / AT_ONCE)
 
 
-def _refuse_work(numbers: int, most: int) -> None:
-    if numbers > most:
-        raise CertificateTooLargeError("proof: to check it takes more than this checker does")
-
-
 def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
     """Return a number in a range as a float; true and 1e999 are refused."""
-    if type(value) not in (int, float):
-        raise MalformedCertificateError(f"{where}: {shown(value)} is not a number")
-    if not minimum <= value <= maximum:
-        raise MalformedCertificateError(
-            f"{where}: {shown(value)} is not between {minimum:g} and {maximum:g}"
-        )
+    form.demand(type(value) in (int, float), f"{where}: {form.shown(value)} is not a number")
+    reason = f"{where}: {form.shown(value)} is not between {minimum:g} and {maximum:g}"
+    form.demand(minimum <= value <= maximum, reason)
     return float(value)
 
 
 def _read_batch_time(part: Any) -> StorableTime:
-    tables = part.values() if isinstance(part, Mapping) else list_of(part, "batch_time")
-    if any(isinstance(one, list) and len(one) > limits.LARGEST_TIME for one in tables):
-        raise CertificateTooLargeError(f"batch_time: more than {limits.LARGEST_TIME} entries")
+    """Read a batch time: coefficients, or an object with the parameters of a `TiledTime`."""
+    tables = part.values() if isinstance(part, Mapping) else form.list_of(part, "batch_time")
+    longest = max((len(one) for one in tables if isinstance(one, list)), default=0)
+    most = limits.LARGEST_TIME
+    form.refuse_above(most, longest, f"batch_time: more than {most} entries")
     try:
         return batch_time_of(part)
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise MalformedCertificateError(f"batch_time: {error}") from error
-
-
-def _read_workload(part: Any) -> Workload:
-    """Read the requests and recompute their digest."""
-    names = ("memory_limit", "requests", "digest")
-    keys_of(part, names, "instance", optional=("memory_rule", "replicas"))
-    rule = read_memory_rule(part)
-    rows = [list_of(row, "requests") for row in list_of(part["requests"], "requests")]
-    limit = whole(part["memory_limit"], "memory_limit", 1)
-    replicas = whole(part.get("replicas", 1), "replicas", 1)
-    machine = {"memory_limit": limit, "memory_rule": rule, "replicas": replicas, **ANY_PROMPTS}
-    return identified(part, lambda: Workload(*zip(*rows, strict=True), **machine))
+        raise form.MalformedCertificateError(f"batch_time: {error}") from error

@@ -4,36 +4,31 @@
 *state* (m, r) = (s + age, o - age): it holds m + 1 tokens in round tau + 1 and still runs in the r
 rounds tau + 1 .. tau + r. A *configuration* is a multiset of states that can occur together.
 
-**What can occur together.** Read the states of one epoch in order of decreasing r. When the k-th is
-read, the first k all run in round tau + r, where together they hold (sum of their m) + k r <= M.
-So a multiset of states is admitted only if, read in that order, each member keeps
-S + k r <= M, with k the members read and S the sum of their m. The heaviest total weight over
-admitted multisets follows from a dynamic program over (k, S), in which a state is read at most as
-often as there are requests that pass through it: `_heaviest`. Schedules realise admitted multisets
-only, so the maximum is an upper bound on what any schedule can have together, which is all that is
-used.
+**Capacities.** Sort the states of one epoch by decreasing r. The first k of them all run in round
+tau + r, with r the rounds of the k-th, and hold S + k r tokens there, with S the sum of their m.
+So every configuration passes this test: S + k r <= M for each of its members in that order. Let
+V_r(k, S) be the largest total price that members of r or fewer rounds can add after k members whose
+sum of m is S: V_0 = 0. V_r follows from V_(r - 1) by taking each state of r rounds at most as often
+as there are requests that pass through it (`take_state`). V(0, 0) for the largest r is the largest
+price of a multiset that passes the tests. It is at least the price of every configuration of a
+schedule, which is all that the proof needs.
 
-**Price bound.** Let Q(tau, m, r) >= 0 be prices in units of 1 / scale, and W_tau at least the
-heaviest configuration under Q(tau, .). For any feasible schedule
+**Price bound.** Let Q(tau, m, r) >= 0 be prices in units of 1 / scale. Let the *capacity* W_tau be
+at least the largest price of a configuration under Q(tau, .). For any feasible schedule
 
-    scale * TEL = sum_i P_i(t_i) - sum_tau (total price of what is active at tau)
+    scale * TEL = sum_i P_i(t_i) - sum_tau (total price of the states at tau)
                >= sum_i P_i(t_i) - sum_tau W_tau,
 
     P_i(t) = scale (t + o_i - a_i) + sum_age Q(t + age, s_i + age, o_i - age).
 
-If the starts are known to lie in windows, lo_i <= t_i <= hi_i, each P_i(t_i) is at least its
-minimum over the window: the bound on schedules within the windows. Past the last price P_i only
-grows, by scale a round, so windows without an end need no horizon. TEL is an integer: bounds are
-rounded up. *State prices* give Q itself, and W_tau by the dynamic program.
+Each P_i(t_i) is at least its minimum over t >= a_i. After the last price P_i only grows, by scale
+per round, so finitely many starts decide. TEL is an integer, so bounds are rounded up.
 
 **Replicas.** The active requests on each of K replicas of memory M form a configuration of M, and
-those on all replicas form one of K M. So K times the heaviest of M and the heaviest of K M are both
-upper bounds on the price of all active requests of a fleet, and the price bound takes the smaller.
-A search uses only K M: it replaces partial schedules of the one machine by others, which need not
-be schedules of the fleet.
-
-**State search.** State prices, and a budget that `hindsight.certificates.replay` exhausts under
-them: the lower bound is one more.
+those on all replicas form one of K M. So K times the largest price for M and the largest price for
+K M are both upper bounds on the price of all active requests of a fleet, and the price bound takes
+the smaller. Searches use only K M: they replace partial schedules of the one machine by others,
+which need not be schedules of the fleet.
 """
 
 from __future__ import annotations
@@ -45,16 +40,24 @@ from typing import ClassVar
 import numpy as np
 
 from . import limits
-from .format import LIMIT, CertificateTooLargeError, MalformedCertificateError, list_of, wholes
+from .format import LIMIT, demand, list_of, refuse_above, wholes
 from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of tables over (k, S), for all epochs that are computed at once."""
+"""Most entries of the tables V of all epochs that are computed in one batch."""
 
 
 class StateProof(Proof):
-    """Proof by state prices: a price of each state (m, r) of a request at each epoch."""
+    """Proof by state prices: at each epoch, each state (m, r) of a request has a price.
+
+    Attributes
+    ----------
+    states : dict[tuple[int, int], int]
+        Number of each priced state (m, r).
+    prices : int64 array, shape (T, states)
+        Prices by epoch and number of the state, in units of 1 / scale.
+    """
 
     keys: ClassVar[tuple[str, ...]] = ("states", "prices")
     sees_replicas: ClassVar[bool] = True
@@ -77,18 +80,17 @@ class StateProof(Proof):
         return self._rounded_up(total)
 
     def read_prices(self, *, of_each_start: bool = False) -> None:
-        """Read ``self.states``, and ``self.prices`` by epoch and number of the state.
+        """Read ``states`` and ``prices``.
 
-        With ``of_each_start``, refuse price tables that are too large to store the payments for
-        every start.
+        With ``of_each_start``, refuse them if P_i(t) of all requests and starts takes too much
+        memory.
         """
         # Number of machines by memory limit: each replica by itself, and all of them pooled.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
-        if not self._memories:
-            reason = f"states: memory_limit {min(memories)} is too large for state prices"
-            raise CertificateTooLargeError(reason)
+        reason = f"states: memory_limit {min(memories)} is too large for state prices"
+        refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
         prompts: dict[int, list[int]] = {}  # sorted prompts of the requests with each s + o
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
@@ -97,17 +99,24 @@ class StateProof(Proof):
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, "states", 2)
             passing = bisect_right(prompts.get(m + r, []), m) if r else 0
-            if not passing or (m, r) in states:
-                reason = f"states: no request passes through ({m}, {r}), or it is given twice"
-                raise MalformedCertificateError(reason)
+            reason = f"states: no request passes through ({m}, {r}), or it is given twice"
+            demand(passing > 0 and (m, r) not in states, reason)
             states[m, r] = len(states)
             self._copies.append(passing)
         rows = self._price_rows(len(states))
         self._refuse_overflow(sum(max(row, default=0) for row in rows), len(rows))
-        if of_each_start and len(self.rows) * len(rows) > limits.LARGEST_EPOCH:
-            raise CertificateTooLargeError("prices: too many for a search")
+        if of_each_start:
+            starts = len(self.rows) * len(rows)
+            refuse_above(limits.LARGEST_EPOCH, starts, "prices: too many for a search")
         self.states = states
         self.prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
+
+    def table(self, rows: Ints) -> Ints:
+        """Return rows of prices by m and r, shape (rows, M + 1, M + 1)."""
+        prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
+        m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
+        prices[:, m, r] = rows
+        return prices
 
     def payments(self, s: int, o: int) -> Ints:
         """Return the total price that a request of these lengths pays, by start, shape (T,)."""
@@ -120,63 +129,80 @@ class StateProof(Proof):
                 total[: T - age] += self.prices[age:, p]
         return total
 
-    def capacities(self) -> list[int]:
-        """Return the capacity W of each epoch: the largest total price of a configuration.
+    def start_costs(self) -> Ints:
+        """Return P_i(t) for each request and start t = 0 .. T, shape (n, T + 1).
 
-        For a fleet it is an upper bound on the price of all active requests on all replicas. Epochs
-        with the same prices as the epoch before are computed only once.
+        From T on, P_i grows by ``self.scale`` per round.
+        """
+        paid = np.array([np.append(self.payments(s, o), 0) for _, s, o in self.rows])
+        a, _, o = np.array(self.rows, dtype=np.int64).T
+        costs: Ints = paid + self.scale * (np.arange(paid.shape[1]) + (o - a)[:, None])
+        return costs
+
+    def capacities(self) -> list[int]:
+        """Return the capacity W of each epoch.
+
+        If an epoch has the same prices as the epoch before it, its capacity is not computed again.
         """
         self.spend(CALL + self.prices.size)
         differs = np.ones(len(self.prices), dtype=np.bool_)
         differs[1:] = (self.prices[1:] != self.prices[:-1]).any(axis=1)
-        weights = self.prices[differs].T
         found = [
-            [machines * weight for weight in self._heaviest(limit, weights)]
+            [machines * weight for weight in self._heaviest(limit, self.prices[differs])]
             for limit, machines in self._memories
         ]
         heaviest = [*map(min, zip(*found, strict=True))]
         return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
-    def _heaviest(self, limit: int, weights: Ints) -> list[int]:
-        """Return the largest weight of a configuration within a memory limit, for each column.
-
-        It is the dynamic program over (k, S) of *What can occur together*. No weight is negative.
-        """
-        # Every member of a configuration holds at least m + 1 tokens.
+    def _heaviest(self, limit: int, prices: Ints) -> list[int]:
+        """Return V(0, 0) for a memory limit and each row of prices, shape (epochs, states)."""
+        # Most members: each holds at least m + 1 tokens.
         most = limit // (1 + min(s for _, s, _ in self.rows))
-        largest = limit * int(weights.max(initial=0))
-        if largest >= LIMIT:
-            raise CertificateTooLargeError("proof: a weight is too large")
+        largest = limit * int(prices.max(initial=0))
+        refuse_above(LIMIT - 1, largest, "proof: a weight is too large")
         cells = (most + 1) * (limit + 1)
-        width = max(1, CELLS // cells)
-        in_order = sorted(self.states.items(), key=lambda state: -state[0][1])
+        at_once = max(1, CELLS // cells)
+        in_order = sorted(self.states.items(), key=lambda state: state[0][1])
         found: list[int] = []
-        for begin in range(0, weights.shape[1], width):
-            some = weights[:, begin : begin + width]
+        for begin in range(0, len(prices), at_once):
+            some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
-            self.spend(CALL + some.size + 2 * cells * some.shape[1])
-            # value[k, S]: largest weight of at most k members whose sum of m is at most S; if
-            # members pass the test with k and S, they pass it with smaller numbers too.
-            value = np.zeros((most + 1, limit + 1, some.shape[1]), dtype=some.dtype)
-            for (m, r), p in in_order:
-                if some[p].any():
-                    self._append(value, m, r, self._copies[p], some[p])
-            found += value.max(axis=(0, 1)).tolist()
+            self.spend(CALL + some.size + 2 * cells * len(some))
+            values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)  # V_0
+            for state, p in in_order:
+                if some[:, p].any():
+                    self.take_state(values, state, self._copies[p], some[:, p, None])
+            found += values[:, 0, 0].tolist()
         return found
 
-    def _append(self, value: Numbers, m: int, r: int, copies: int, weight: Numbers) -> None:
-        """Add up to ``copies`` members in state (m, r), in steps of 1, 2, 4, ... and the rest."""
-        limit = value.shape[1] - 1
-        top = min(len(value) - 1, limit // r)
-        copies = min(copies, limit // (m + r))
+    def take_state(
+        self, values: Numbers, state: tuple[int, int], copies: int, price: Numbers | int
+    ) -> None:
+        """Add up to ``copies`` members in a state (m, r) to tables V, in steps of 1, 2, 4, ...
+
+        Parameters
+        ----------
+        values : int array, shape (tables, members + 1, M + 1)
+            V(k, S) of each table for smaller r, which becomes that for r.
+        state : tuple[int, int]
+            m and r.
+        copies : int
+            Most members in this state, at most M // (m + r).
+        price : int array, shape (tables, 1), or int
+            Price of the state, for each table.
+        """
+        m, r = state
         together = 1
         while copies:
-            # Members in the same state fit if the test holds when the last of them is read.
+            # Of j members in the same state, the last one has the strictest test.
             j = min(together, copies)
-            self.spend(CALL + (top + 1) * (CALL // 4 + value[0].size))
-            gain = j * weight
-            for k in range(top, j - 1, -1):
-                after = value[k, j * m : max(j * m, limit + 1 - k * r)]
-                np.maximum(after, value[k - j, : len(after)] + gain, out=after)
+            free = values.shape[2] - 1 - j * (m + r)
+            numbers = range(min(free // r, values.shape[1] - 1 - j) + 1)
+            self.spend(CALL + len(numbers) * (CALL // 4 + values[:, 0].size))
+            gain = j * price
+            for k in numbers:
+                before = values[:, k, : free - k * r + 1]
+                after = values[:, k + j, j * m : j * m + before.shape[1]]
+                np.maximum(before, after + gain, out=before)
             copies -= j
             together *= 2

@@ -8,27 +8,28 @@ the document before it writes the file, and claims exactly the bound that the ch
 No proof is trusted: the checker decides. The certificate gets the proof with the best bound among
 
 * the *proof* of the solve, whose class defines its form (`hindsight.outcomes.proofs`): prices of
-  states at epochs or of memory, prices by cases of when some requests start, or graphs of *paths*
-  of which such prices leave none (`hindsight.certificates.path_proof`);
-* a *state search* (`hindsight.certificates.replay`): the exhaustive search of the checker, run here
-  first to test that it ends within `SEARCH_STATES`;
+  memory or of states, graphs of *paths* (`hindsight.certificates.path_proof`), or, for a schedule
+  that may stop requests, prices of numbers of tokens in each round;
+* a *state search* (`hindsight.certificates.replay`): the exhaustive search of the checker. It is
+  run here first, to test that it ends within `SEARCH_STATES`.
 
-and, for a schedule that may stop requests, prices of rounds or of memory. Certificates in seconds
-are made by `hindsight.certificates.seconds_writing`.
+A certificate in seconds gets the rounded prices of the solve, on the time grid with the best bound.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from hindsight.outcomes.proofs import NO_PRICES, Proof, Wanted
-from hindsight.outcomes.result import Result
+from hindsight.outcomes.result import Result, rounded_down
+from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import SecondsProof
 from hindsight.prices.states import StatePrices
 from hindsight.prices.tokens import round_prices
@@ -43,19 +44,34 @@ from instances import (
     Schedule,
     Workload,
 )
+from instances.batch_time import AffineTime, TiledTime
+from instances.batch_time.presets import batch_time_document
 from instances.files import write_atomically
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_time_limit
 
+from . import seconds_proof
 from .checking import check_certificate, read_proof
 from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError, Verdict
+from .limits import LARGEST_WORK
 from .problem import instance_part
 from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
-"""Most partial schedules of a search in a certificate; its check takes about a minute."""
+"""Most partial schedules of a search in a certificate. The check of that many takes about a
+minute."""
+
+BITS = 16
+"""Bits of the largest price after rounding. On the library, rounding to 16 bits loses up to 0.01 %
+of a bound, rounding to 8 bits up to 0.06 %."""
+
+WORK_PER_SECOND = 2 * 10**8
+"""Work that `seconds_proof` does in about one second, in array entries visited."""
+
+CHECK_SHARE = 1 / 3
+"""Largest share of the time limit for evaluating a proof on one grid."""
 
 
 def make_certificate(
@@ -97,22 +113,20 @@ def make_certificate(
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
-    preemptive = _may_stop(schedule)
+    # In rounds, the bound is on the preemptive optimum if the schedule may stop requests.
+    preemptive = any(isinstance(part, PreemptiveSchedule) for part in schedule.machines)
     if isinstance(schedule.problem, Workload):
         if proof is None or isinstance(proof, SecondsProof):
-            from .seconds_writing import seconds_certificate
-
-            return seconds_certificate(schedule, proof, time_limit)
+            return _in_seconds(schedule.problem, proof, time_limit)
     elif proof is None or (isinstance(proof, Proof) and preemptive in proof.optima):
-        return _in_rounds(schedule, proof, search=search, time_limit=time_limit)
+        return _in_rounds(schedule, proof, preemptive, search=search, time_limit=time_limit)
     raise InvalidValueError(None, "proof", type(proof).__name__, "is for another optimum")
 
 
 def _in_rounds(
-    schedule: Any, proof: Proof | None, *, search: bool, time_limit: float | None
+    schedule: Any, proof: Proof | None, preemptive: bool, *, search: bool, time_limit: float | None
 ) -> dict[str, Any]:
     """Make a certificate of a schedule in rounds; see `make_certificate`."""
-    preemptive = _may_stop(schedule)
     instance = schedule.instance
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
@@ -120,19 +134,15 @@ def _in_rounds(
     fleet, machine = relaxed(instance), pooled(instance)
     wanted = Wanted(preemptive=preemptive)
     document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "instance": instance_part(instance),
+        **_head(instance),
         **_schedule_part(schedule, preemptive),
         "upper_bound": schedule.total_latency,
         "proof": NO_PRICES.to_part(machine, wanted),
     }
     document["lower_bound"] = read_proof(document).bound()
-    clock = _ProofClock(time_limit)
+    clock, states = _ProofClock(time_limit), None
     volume = round_prices(filling_prices(fill_by_volume(machine)), machine)
-    _take_best(document, volume.to_part(machine, wanted), clock)
-    states = None
-    for step in () if proof is None else proof.steps:
+    for step in (volume, *(() if proof is None else proof.steps)):
         if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
             continue
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
@@ -153,27 +163,26 @@ def _in_rounds(
     return document
 
 
-def _may_stop(schedule: TimedSchedule) -> bool:
-    """Return whether a schedule in rounds, or a part of a fleet schedule, may stop requests."""
-    parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
-    return any(isinstance(part, PreemptiveSchedule) for part in parts)
+def _head(problem: Instance | Workload) -> dict[str, Any]:
+    """Return the JSON parts with which every certificate begins."""
+    return {"format": FORMAT, "version": VERSION, "instance": instance_part(problem)}
 
 
 def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
     """Return the JSON parts of a schedule: its rounds, and for a fleet the assignment."""
-    if not isinstance(schedule, FleetSchedule):
-        if not preemptive:
-            return {"start_times": schedule.start_times.tolist()}
-        if isinstance(schedule, Schedule):
-            schedule = PreemptiveSchedule.from_schedule(schedule)
-        return {"stretches": [[list(stretch) for stretch in own] for own in schedule.stretches]}
-    document: dict[str, Any] = {}
-    for own, part in zip(schedule.positions, schedule.parts, strict=True):
-        for key, rounds in _schedule_part(part, preemptive).items() if len(own) else ():
-            column = document.setdefault(key, [None] * len(schedule.instance))
-            for position, one in zip(own.tolist(), rounds, strict=True):
-                column[position] = one
-    if schedule.instance.replicas > 1:
+    instance = schedule.instance
+    parts = [(np.arange(len(instance)), schedule)]
+    if isinstance(schedule, FleetSchedule):
+        parts = [*zip(schedule.positions, schedule.parts, strict=True)]
+    key = "stretches" if preemptive else "start_times"
+    column: list[Any] = [None] * len(instance)
+    for own, part in parts:
+        if preemptive and isinstance(part, Schedule):
+            part = PreemptiveSchedule.from_schedule(part)
+        for k, one in zip(own.tolist(), getattr(part, key, ()), strict=True):
+            column[k] = [list(stretch) for stretch in one] if preemptive else int(one)
+    document: dict[str, Any] = {key: column}
+    if instance.replicas > 1:
         document["assignment"] = schedule.assignment.tolist()
     return document
 
@@ -196,7 +205,7 @@ class _ProofClock(Clock):
 
 
 def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into the document and claim its bound, if this is better than the present bound.
+    """Put a proof into the document and claim its bound, if it exceeds the one claimed so far.
 
     A proof that exceeds the limits of the checker or the remaining time is not used.
     """
@@ -206,9 +215,73 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     with contextlib.suppress(CertificateTooLargeError):
         bound = proof.bound()
         if bound > document["lower_bound"]:
-            clock.reserve = clock.seconds() - clock.begun  # time of the final check
+            clock.reserve = clock.seconds() - clock.begun  # the final check takes as long
             kept = {"kept": proof.leaves} if "kept" in part else {}
             document["proof"], document["lower_bound"] = {**part, **kept}, bound
+
+
+def _in_seconds(
+    workload: Workload, proof: SecondsProof | None, time_limit: float | None
+) -> dict[str, Any]:
+    """Make a certificate for the requests and batch time of a workload; see `make_certificate`.
+
+    Finer and finer time grids are tried, as long as a check is estimated to take at most
+    `CHECK_SHARE` of the time limit.
+
+    Raises
+    ------
+    InvalidTypeError
+        The batch time is of a type that cannot be stored in a file.
+    CertificateTooLargeError
+        There are too many tokens for any proof.
+    InvalidValueError
+        The proof is for other requests or another batch time.
+    """
+    batch_time = workload.batch_time
+    if not isinstance(batch_time, AffineTime | TiledTime):
+        reason = "has no certificate: files hold an AffineTime or a TiledTime"
+        raise InvalidTypeError(None, "batch_time", batch_time, reason)
+    best: dict[str, Any] = {"kind": seconds_proof.MACHINE}
+    bound = seconds_proof.proved_seconds(workload, batch_time, best, LARGEST_WORK)
+    limit = math.inf if time_limit is None else CHECK_SHARE * time_limit * WORK_PER_SECOND
+    work = min(LARGEST_WORK, limit)
+    minorants = affine_minorants(batch_time, workload.memory_limit)
+    if proof and (proof.minorant not in minorants or len(proof.allowance) != len(workload)):
+        reason = "is for other requests or another batch time"
+        raise InvalidValueError(None, "proof", type(proof).__name__, reason)
+    for part in () if proof is None else _on_grids(proof, minorants.index(proof.minorant)):
+        try:
+            proved = seconds_proof.proved_seconds(workload, batch_time, part, work)
+        except CertificateError:
+            # The check takes too much work, or an arrival is too late for the grid: finer grids
+            # would fail too.
+            break
+        if proved > bound:
+            best, bound = part, proved
+    document = {"batch_time": batch_time_document(batch_time), "lower_bound": rounded_down(bound)}
+    return {**_head(workload), **document, "proof": best}
+
+
+def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
+    """Yield the proof on each time grid that a solve uses, from the coarsest to the finest."""
+    from hindsight.seconds.solving import grids
+
+    prices = proof.prices
+    # The largest price is below 2^BITS units.
+    scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
+    for step, block, spread in grids(proof.minorant, prices):
+        yield {
+            "kind": seconds_proof.PRICES,
+            "scale": scale,
+            "minorant": minorant,
+            "cell": prices.cell,
+            "prices": np.rint(prices.price * scale).astype(np.int64).tolist(),
+            "gammas": np.rint(prices.gamma * seconds_proof.GAMMA_UNITS).astype(np.int64).tolist(),
+            "step": step,
+            "block": block,
+            "spread": spread,
+            "allowances": np.ceil(proof.allowance / prices.cell).astype(np.int64).tolist(),
+        }
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:
@@ -258,10 +331,7 @@ def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     if not isinstance(proof, StateProof):
         return None
     proof.read_prices()
-    prices = np.zeros((len(proof.prices), proof.limit + 1, proof.limit + 1), dtype=np.int64)
-    m, r = np.array([*proof.states], dtype=np.int64).reshape(-1, 2).T
-    prices[:, m, r] = proof.prices
-    return StatePrices(prices, proof.scale)
+    return StatePrices(proof.table(proof.prices), proof.scale)
 
 
 def write_certificate(

@@ -6,7 +6,9 @@ A state is (m, r): it holds m + 1 tokens in the next round, and runs in the next
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 State = tuple[int, int]
@@ -168,3 +170,113 @@ def undominated(states: Sequence[_Partial]) -> list[_Partial]:
         ):
             kept[state.started].append(state)
     return [state for group in kept.values() for state in group]
+
+
+_Node = namedtuple("_Node", "before after ended slack")
+
+
+def _cheapest(bases: Iterable[Any], costs: Iterable[int]) -> dict[Any, int]:
+    """The least cost of each base."""
+    return dict(sorted(zip(bases, costs, strict=True), key=lambda pair: -pair[1]))
+
+
+class PlainPaths(PlainSearch):
+    """The graphs of a "path-search" proof in tokens, as path_proof.py describes them.
+
+    Bases are nested tuples: the old base, rounds of newly followed and flags of tracked requests.
+    """
+
+    def __init__(self, rows: Sequence[Row], limit: int, proof: Mapping[str, Any]) -> None:
+        super().__init__(rows, limit, {**proof, "budget": proof["limit"], "kept": 0})
+        self.least = [self.from_on(i, 0) for i in range(len(rows))]
+        self.B = self.scale * self.budget + sum(self.capacities) - sum(self.least)
+        last = max(len(self.prices), *(a for a, _, _ in rows))
+        epochs = last + max(0, self.B) // self.scale + max(o for _, _, o in rows) + 1
+        self.layers = [[_Node(0, 0, frozenset(), 0)]] * epochs
+        self.stages, self.leaves, self.followed = proof["stages"], 0, []
+
+    def nodes(self) -> int | None:
+        """Nodes of all graphs; None where paths are left."""
+        return self.leaves if self.B < 0 or any(map(self.closes, self.stages)) else None
+
+    def regret(self, i: int, tau: int) -> int:
+        return self.cost(i, tau + 1 - self.rows[i][2]) - self.least[i]
+
+    def closes(self, stage: Mapping[str, Any]) -> bool:
+        above = dict(zip(sorted(self.followed), stage["start_prices"], strict=True))
+        budget, to_end, reach = self.B - sum(above.values()), [], []
+
+        def arc(tau: int, node: _Node) -> int:
+            return node.slack + sum(self.regret(i, tau) - above[i] for i in node.ended)
+
+        on = {node.after: 0 for node in self.layers[-1]}
+        for tau, layer in reversed([*enumerate(self.layers)]):
+            to_end.append([arc(tau, node) + on[node.after] for node in layer])
+            on = _cheapest((node.before for node in layer), to_end[-1])
+        on = {node.before: 0 for node in self.layers[0]}
+        for tau, layer in enumerate(self.layers):
+            most = [budget - on.get(node.before, 2**61) for node in layer]
+            kept = [k for k, cost in enumerate(to_end.pop()) if cost <= most[k]]
+            self.layers[tau] = layer = [layer[k] for k in kept]
+            reach.append([most[k] for k in kept])
+            paid = [on[node.before] + arc(tau, node) for node in layer]
+            on = _cheapest((node.after for node in layer), paid)
+        goes_on = all(self.layers) and not (stage["followed"] or stage["tracked"])
+        return not goes_on and not (all(self.layers) and self.rebuilt(stage, arc, reach))
+
+    def rebuilt(self, stage: Mapping[str, Any], arc: Any, reach: list[list[int]]) -> bool:
+        """Build the graph that tells more requests apart; False where it has no path."""
+        new, tracked = sorted(stage["followed"]), sorted(stage["tracked"])
+        self.followed += new
+        known, output = self.followed if new else tracked, [o for _, _, o in self.rows]
+        end, idle = self.layers[-1][0].after, dict.fromkeys(known, 0)
+        later = {(end, "end"): (end, idle, dict.fromkeys(tracked, True), 0)}
+        for tau in range(len(self.layers) - 1, -1, -1):
+            found, nodes = {}, []
+            olds = [*zip(self.layers[tau], reach[tau], strict=True)]
+            for base, (node, most) in product(later, olds):
+                old, left, started, to_end = later[base]
+                if node.after != old:
+                    continue
+                able = [i for i in new if not left[i] and tau + 1 >= sum(self.rows[i][::2])]
+                able = [i for i in able if self.regret(i, tau) <= self.B]
+                for bits in range(2 ** len(able)):
+                    more = {i for k, i in enumerate(able) if bits >> k & 1}
+                    ended = node.ended | more
+                    cost = to_end + arc(tau, node) + sum(self.regret(i, tau) for i in more)
+                    slack = self.slack(tau, ended, left) if new else node.slack
+                    active = {i for i in tracked if left[i] or i in ended}
+                    begun = {i for i in tracked if started[i]}
+                    early = any(tau < self.rows[i][0] for i in begun)
+                    total = cost + slack - node.slack
+                    if early or active - begun or max(cost, total) > most:
+                        continue
+                    self.leaves += 1
+                    rounds = {i: left[i] + (left[i] > 0) + (i in ended) for i in known}
+                    flags = {i: started[i] and rounds[i] < output[i] for i in tracked}
+                    rounds = {i: r % output[i] for i, r in rounds.items()}
+                    before = node.before, tuple(rounds[i] for i in new), tuple(flags.values())
+                    total = min(total, found.get(before, (0, 0, 0, total))[3])
+                    if tau > 0 or not any(flags.values()):
+                        found[before] = node.before, rounds, flags, total
+                        nodes.append(_Node(before, base, ended, slack))
+            if not nodes:
+                return False
+            self.layers[tau], later = nodes, found
+        return True
+
+    def slack(self, tau: int, ended: frozenset[int], left: Mapping[int, int]) -> int:
+        """Slack of a node; 2^61 where requests do not fit or twins are out of order."""
+        running, rows = [i for i in left if left[i]], self.rows
+        members = [(sum(rows[i][1:]) - left[i] - 1, left[i] + 1) for i in running]
+        members += [(sum(rows[i][1:]) - 1, 1) for i in ended]
+        others = [row for i, row in enumerate(rows) if i not in self.followed]
+        states = [(s + age, o - age) for a, s, o in others for age in range(min(o, tau - a + 1))]
+        prices = self.prices[tau] if tau < len(self.prices) else {}
+        copies = {state: states.count(state) for state in states if prices.get(state)}
+        most = heaviest_beside(members, copies, prices, self.limit)
+        swapped = any(rows[i] == rows[j] and j < i for i in ended for j in running)
+        if most is None or swapped or sum(m + 1 for m, _ in members) > self.limit:
+            return 2**61
+        paid = sum(prices.get(state, 0) for state in members)
+        return (self.capacities[tau] if tau < len(self.capacities) else 0) - paid - most

@@ -173,7 +173,7 @@ def test_a_record_in_seconds_has_a_certificate(
             return Fraction(1)
         return proved_seconds(workload, time, part, *rest)
 
-    monkeypatch.setattr("hindsight.certificates.seconds_writing.proved_seconds", poor)
+    monkeypatch.setattr("hindsight.certificates.seconds_proof.proved_seconds", poor)
     monkeypatch.setattr(improvement, "closed_form_bound", lambda _: (1.0, "own time"))
     after = take_result(entry, result, store).after
     assert (after.certified, after.proof) == (True, "round-length-prices")
