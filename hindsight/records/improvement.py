@@ -14,19 +14,13 @@ from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.result import Result
 from hindsight.prices.states import StatePrices
 from hindsight.runtime.clock import Clock
-from instances import InvalidValueError, LibraryEntry, Record, RecordStore, Workload
+from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.catalogue.records import LATE, rounds_of
 from instances.problem.memory_rule import TOKENS
 from instances.version import package_version
 
-from .verification import (
-    UNCERTIFIED,
-    RefusedRecordError,
-    certified_bound,
-    check_schedule,
-    closed_form_bound,
-    cost,
-)
+from . import verification
+from .verification import RefusedRecordError, check_schedule
 
 SOLVING_SHARE = 0.7
 """Share of the time of an attempt for the solve; the rest is for writing and checking."""
@@ -104,31 +98,30 @@ def record_of(
     RefusedRecordError
         The schedule is infeasible.
     """
-    in_seconds = isinstance(result.problem, Workload)
-    asked = {"goal": "latency", "preemption": result.preemption if in_seconds else "never"}
-    asked |= solving_goal(entry)
-    found = {"goal": result.goal, "preemption": result.preemption}
+    asked = solving_goal(entry)
+    found = {name: getattr(result, name) for name in asked}
     if result.problem.digest != entry.digest or found != asked:
         reason = f"is not a result of {entry.name} for {entry.goal}"
         raise InvalidValueError(None, "result", result, reason)
     schedule: Any = result.schedule
-    lower, proof = closed_form_bound(entry)
+    lower, proof = verification.closed_form_bound(entry)
     certificate = None
     verified = lower if known is None or not known.certified else max(lower, known.lower_bound)
-    if in_seconds and entry.level is None:
+    if entry.goal == "seconds":
         schedule = schedule.without_waiting()
-    if entry.goal not in UNCERTIFIED and result.certified_lower_bound > verified:
-        limit = min(SECONDS_LIMIT, Clock(time_limit).seconds_left()) if in_seconds else time_limit
+        time_limit = min(SECONDS_LIMIT, Clock(time_limit).seconds_left())
+    has_certificates = entry.goal not in verification.UNCERTIFIED
+    if has_certificates and result.certified_lower_bound > verified:
         search = result.status == "optimal"
-        document = make_certificate(schedule, result.proof, search=search, time_limit=limit)
+        document = make_certificate(schedule, result.proof, search=search, time_limit=time_limit)
         try:
-            proved, kind = certified_bound(entry, document)
+            proved, kind = verification.certified_bound(entry, document)
         except CertificateError as error:
             raise RefusedRecordError(f"certificate: {error}") from error
         if proved > lower:
             lower, proof, certificate = proved, kind, compressed(document)
     credit = (datetime.now(UTC).date().isoformat(), method, package_version())
-    upper = cost(schedule, entry)
+    upper = verification.cost(schedule, entry)
     record = Record(entry, upper, rounds_of(schedule), lower, proof, *credit)
     check_schedule(entry, record)
     return record, certificate
@@ -230,12 +223,16 @@ def attempt(
 
 
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
-    """Return ``goal`` and ``preemption`` of `hindsight.solve` for the goal of an entry."""
+    """Return ``goal`` and ``preemption`` of `hindsight.solve` for the goal of an entry.
+
+    In seconds, a record may come from any kind of preemption.
+    """
     if entry.level is not None:
         return {"goal": OnTime(entry.level, "serve")}
-    if entry.goal == "preemptive_total_latency":
-        return {"preemption": "keep"}
-    return {"goal": "makespan" if entry.goal == "makespan" else "latency"}
+    if entry.goal == "seconds":
+        return {"goal": "latency"}
+    preemption = "keep" if entry.goal == "preemptive_total_latency" else "never"
+    return {"goal": "makespan" if entry.goal == "makespan" else "latency", "preemption": preemption}
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:

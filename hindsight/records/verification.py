@@ -65,6 +65,12 @@ class RefusedRecordError(ValueError):
     """The record is not valid; the message gives the reason."""
 
 
+def demand(holds: bool, reason: str) -> None:
+    """Refuse a record for ``reason``, unless a condition holds."""
+    if not holds:
+        raise RefusedRecordError(reason)
+
+
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     """Check all claims of a record.
 
@@ -80,10 +86,8 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     """
     try:
         stale = store.stale(entry)
-        if stale is not None:
-            raise RefusedRecordError(
-                f"the record is of digest {stale[:16]}, the instance has {entry.digest[:16]}"
-            )
+        digests = f"{str(stale)[:16]}, the instance has {entry.digest[:16]}"
+        demand(stale is None, f"the record is of digest {digests}")
         record = store.record(entry)
         if record is None:
             return RecordVerdict(entry.name, entry.goal, "none")
@@ -111,11 +115,9 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
     except (TypeError, ValueError) as error:
         raise RefusedRecordError(f"the schedule is not valid: {error}") from error
     violations = schedule.violations()
-    if violations:
-        raise RefusedRecordError(f"the schedule is infeasible: {violations[0]}")
-    costs = cost(schedule, entry)
-    if costs != record.upper_bound:
-        raise RefusedRecordError(f"upper bound is {record.upper_bound}, the schedule has {costs}")
+    demand(not violations, f"the schedule is infeasible: {(violations or [''])[0]}")
+    costs, upper = cost(schedule, entry), record.upper_bound
+    demand(costs == upper, f"upper bound is {upper}, the schedule has {costs}")
 
 
 def check_bound(entry: LibraryEntry, record: Record) -> None:
@@ -126,25 +128,20 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
     RefusedRecordError
         The bound is not proved, or the record names another kind of proof.
     """
+    lower = record.lower_bound
     if record.certificate is None:
         proved, how = closed_form_bound(entry)
-        if record.lower_bound > proved:
-            raise RefusedRecordError(
-                f"lower bound {record.lower_bound} has no certificate, and by {how} it is {proved}"
-            )
+        reason = f"lower bound {lower} has no certificate, and by {how} it is {proved}"
     else:
         try:
             document = read_certificate(record.certificate)
             proved, how = certified_bound(entry, document)
         except (OSError, CertificateError) as error:
-            reason = getattr(error, "strerror", error)
+            reason = str(getattr(error, "strerror", error))
             raise RefusedRecordError(f"certificate: {reason}") from error
-        if proved < record.lower_bound:
-            raise RefusedRecordError(
-                f"lower bound is {record.lower_bound}, its certificate proves {proved}"
-            )
-    if how != record.proof and proved == record.lower_bound:
-        raise RefusedRecordError(f"the proof is {how}, not {record.proof}")
+        reason = f"lower bound is {lower}, its certificate proves {proved}"
+    demand(lower <= proved, reason)
+    demand(how == record.proof or lower < proved, f"the proof is {how}, not {record.proof}")
 
 
 def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[Bound, str]:
@@ -164,16 +161,14 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     CertificateError
         The certificate does not prove its claims.
     """
-    if entry.goal in UNCERTIFIED:
-        raise RefusedRecordError(f"there are no certificates for {entry.goal}")
+    demand(entry.goal not in UNCERTIFIED, f"there are no certificates for {entry.goal}")
     verdict = check_certificate(document)
-    if verdict.digest != entry.digest:
-        raise RefusedRecordError("the certificate is for another instance")
+    demand(verdict.digest == entry.digest, "the certificate is for another instance")
     # A bound on schedules that may stop requests also bounds those that may not.
-    if entry.goal == "preemptive_total_latency" and not verdict.preemptive:
-        raise RefusedRecordError("the certificate is for the optimum without preemption")
-    if verdict.batch_time != entry.instance.batch_time:
-        raise RefusedRecordError("the certificate is for another batch time")
+    covers = verdict.preemptive or entry.goal != "preemptive_total_latency"
+    demand(covers, "the certificate is for the optimum without preemption")
+    is_timed = verdict.batch_time == entry.instance.batch_time
+    demand(is_timed, "the certificate is for another batch time")
     return verdict.lower_bound, verdict.kind
 
 

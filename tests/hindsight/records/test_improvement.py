@@ -80,9 +80,9 @@ class AskedError(Exception):
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        (OPEN, {"goal": "latency"}),
-        ("preemptive-j25-m1-n10-00", {"preemption": "keep"}),
-        ("reduction-partition-no-n10-00", {"goal": "makespan"}),
+        (OPEN, {"goal": "latency", "preemption": "never"}),
+        ("preemptive-j25-m1-n10-00", {"goal": "latency", "preemption": "keep"}),
+        ("reduction-partition-no-n10-00", {"goal": "makespan", "preemption": "never"}),
         ("seconds-azure-code-n20-00", {"goal": "latency"}),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_record_in_seconds_has_a_certificate(
         return proved_seconds(workload, time, part, *rest)
 
     monkeypatch.setattr("hindsight.certificates.seconds_proof.proved_seconds", poor)
-    monkeypatch.setattr(improvement, "closed_form_bound", lambda _: (1.0, "own time"))
+    monkeypatch.setattr(improvement.verification, "closed_form_bound", lambda _: (1.0, "own time"))
     after = take_result(entry, result, store).after
     assert (after.certified, after.proof) == (True, "round-length-prices")
     own = float(result.bounds["own time"].value)
