@@ -60,7 +60,7 @@ def compile_kernels() -> None:
     by_state = round_preemptive_prices(table)
     preemptive_price_bound(instance, by_state)
     PreemptiveSearch(instance, by_state).run(100, 100, never)
-    PreemptiveOrders(instance, 0).anneal(100, 1.0, 0.3)
+    PreemptiveOrders(instance, 0).anneal(100)
 
     solve(workload, progress=False)
     for problem in (instance, workload):

@@ -161,7 +161,7 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
 def first_schedules(improvement: Improvement, interval: Interval) -> None:
     """Search before there is a relaxation: by beams in tokens on one machine, else by cycles."""
     if interval.problem.is_plain:
-        improvement.run_first()
+        improvement.run_beams()
     else:
         with interval.clock.within(FIRST_SHARE * interval.clock.seconds_left()):
             improvement.run(FIRST_CYCLES, patient=True)
@@ -175,7 +175,7 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
-        improvement.run_whole()
+        improvement.run_beams()
         return
     below, clock = interval.problem.below, interval.clock
     left = clock.limit_left()
@@ -183,7 +183,7 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
     machine = Interval(Problem(below), Search(limit))
     machine.offer(best_list_schedule(below, thorough=False, should_stop=limit.must_stop))
     beams = Improvement(machine)
-    beams.run_first()
+    beams.run_beams()
     follow(beams, machine, relaxed)
     place_in_order(improvement, interval, machine.schedule.start_times)
 

@@ -111,8 +111,8 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     starts = np.full(len(problem), -1, dtype=np.int64)
     assignment = np.zeros(len(problem), dtype=np.int64)
     if interval.schedule is not None:
-        starts[interval.served] = interval.schedule.start_times
-        assignment[interval.served] = getattr(interval.schedule, "assignment", 0)
+        served = interval.served
+        starts[served], assignment[served] = timetables.columns_of(interval.schedule)
     order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
     late = order[len(interval.served) :]
     assignment[late] = np.arange(len(late)) % replicas
@@ -122,7 +122,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     if rounds * replicas <= timetables.LONGEST_PROFILE:
         requests = timetables.requests_of(restricted(moved.instance))
         table = timetables.timetable(requests, within, assignment, (replicas, rounds))
-        timetables.place(requests, table, late)
+        timetables.place(table, late, True)
         found = timetables.schedule_on(problem, table.machines, table.starts + moved.shifts)
         if found.is_feasible:
             return found
@@ -181,7 +181,7 @@ class _OnTime:
         if interval.is_done():
             return
         if prices is not None:
-            self._placing.use_prices(prices.as_floats())
+            self._placing.prices = prices.as_floats()
         late = self._ascend_on_states()
         counts = self._last - self._instance.arrival_times + 1
         if late is None and counts @ self._instance.output_lengths <= LARGEST_PROGRAM:

@@ -14,9 +14,10 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
+from hindsight.runtime.clock import never
 from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.timetables import schedule_on
+from hindsight.schedules.timetables import columns_of, schedule_on
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
@@ -53,7 +54,9 @@ def open_latency(interval: Interval, start: Any) -> None:
     """
     source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
     is_large, is_fleet = len(source) > THOROUGH_UP_TO, source.replicas > 1
-    placed = _fleet_schedules(interval, lists.first_orders(source)) if is_fleet else iter(())
+    placed = (
+        _fleet_schedules(interval, lists.list_orders(source).values()) if is_fleet else iter(())
+    )
     if start is not None:
         interval.offer(start)
     if is_large or interval.problem.preemption == "keep":
@@ -86,8 +89,8 @@ def _quick_schedule(interval: Interval) -> Any:
     runs requests one after another is returned instead.
     """
     source = interval.source
-    order = lists.PRIORITIES["output_length"]
-    found = lists.prefix_schedule_within(restricted(source), order, _patient(interval))
+    order = lists.list_orders(restricted(source))["output_length"]
+    found = lists.prefix_schedule(restricted(source), order, _patient(interval))
     return lists.one_after_another(source) if found is None else in_source(found, source)
 
 
@@ -120,7 +123,7 @@ def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator
     If the time is up, only the first order is tried, for at most `FIRST_LIST_SECONDS`.
     """
     source, until = interval.source, _patient(interval)
-    yield lists.round_robin(source)
+    yield lists.one_after_another(source)
     for order in orders:
         placing = RuinAndRecreate(source)
         if placing.place(order, until):
@@ -164,39 +167,27 @@ class LastBlock:
     def moved(self, start: Any) -> Any:
         """Return the part of a schedule of the whole instance that belongs to the last block."""
         starts = start.start_times[self.last] - self.latest
-        return schedule_on(self.instance, _machines(start)[self.last], starts)
+        return schedule_on(self.instance, columns_of(start)[1][self.last], starts)
 
     def restore(self, schedule: Any) -> Any:
         """Return a schedule of all requests from a schedule of the last block.
 
-        All earlier requests run one after another on the first machine. They are complete before
-        the last block begins, because the machine does not idle while one of them waits.
+        Earlier requests run one after another on each machine. They are complete before the last
+        block begins, because no machine idles while one of its requests waits.
         """
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
         earlier = np.setdiff1d(np.arange(len(starts)), self.last)
         if len(earlier):
-            before = self.original.of(earlier).with_replicas(1)
-            starts[earlier] = lists.one_after_another(before).start_times
+            dealt = lists.one_after_another(self.original.of(earlier))
+            starts[earlier], machines[earlier] = columns_of(dealt)
         starts[self.last] = schedule.start_times + self.latest
-        machines[self.last] = _machines(schedule)
+        machines[self.last] = columns_of(schedule)[1]
         return schedule_on(self.original, machines, starts)
 
     @property
     def latest(self) -> int:
         """Return the number of rounds by which the block was moved."""
         return self.part.latest
-
-
-def _machines(schedule: Any) -> IntArray:
-    found: IntArray = getattr(schedule, "assignment", np.zeros_like(schedule.start_times))
-    return found
-
-
-LARGE_FIRST = (
-    lambda request: -request.output_length,
-    lambda request: -request.peak_memory,
-)
-"""Priorities of list schedules for the makespan: longest output or largest peak memory first."""
 
 
 def open_makespan(interval: Interval, start: Any) -> None:
@@ -212,23 +203,23 @@ def open_makespan(interval: Interval, start: Any) -> None:
 
 
 def _makespan_schedules(interval: Interval) -> Iterator[Any]:
-    """Yield list schedules, at first those by `LARGE_FIRST`, until the time is up.
+    """Yield list schedules, longest outputs and largest peak memories first, until the time is up.
 
     At least one schedule is yielded. If there is no time for a list schedule of many requests, they
     run one after another.
     """
     source, stop = interval.source, interval.clock.must_stop
-    above, is_thorough = restricted(source), len(source) <= THOROUGH_UP_TO
-    if source.replicas > 1:
-        keys = (source.output_lengths, source.peak_memories)
-        first, *others = lists.first_orders(source)
-        large = [np.argsort(-key, kind="stable") for key in keys]
+    is_fleet, is_thorough = source.replicas > 1, len(source) <= THOROUGH_UP_TO
+    above = source if is_fleet else restricted(source)
+    large = [np.argsort(-key, kind="stable") for key in (above.output_lengths, above.peak_memories)]
+    first, *others = lists.list_orders(above).values()
+    if is_fleet:
         yield from _fleet_schedules(interval, [first, *large, *others])
         return
-    until = None if is_thorough else stop
+    until = never if is_thorough else stop
     for skip in (True, False) if is_thorough else (False,):
-        for priority in (*LARGE_FIRST, *lists.PRIORITIES.values()):
-            schedule = lists.prefix_schedule_within(above, priority, until, skip=skip)
+        for order in (*large, first, *others):
+            schedule = lists.prefix_schedule(above, order, until, skip=skip)
             if schedule is None and interval.schedule is None:
                 yield lists.one_after_another(source)
             if schedule is None:

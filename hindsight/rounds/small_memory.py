@@ -208,12 +208,12 @@ class SmallMemory:
         """Anneal order and delays, with twice as many moves in each phase as in the one before."""
         orders, done, interval.phase = self._orders, 0, "heuristics"
         assert orders is not None
-        orders.offer(interval.schedule.start_times)
+        orders.best.offer(interval.schedule.start_times)
         while done < self._moves and not interval.clock.must_stop():
             orders.run(min(MOVE_SLICE, self._moves - done))
             done += MOVE_SLICE
             if orders.best_cost < interval.upper_bound:
-                interval.offer(Schedule(self.source, orders.best_starts))
+                interval.offer(Schedule(self.source, orders.best.starts))
         if interval is self.interval:
             # In a second thread, equally long annealings take turns with ruin and recreate.
             self._moves *= 2

@@ -50,9 +50,6 @@ SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
 """Output tokens that an annealing run places, which takes about a tenth of a second, and the most
 moves of a run."""
 
-COLDEST = 0.3
-"""Last temperature of an annealing run, in rounds. The first one is the mean output length."""
-
 ASCENT, HEAT = 200, 0.03
 """Ascent steps of the first phase, and its first temperature and step size, both in rounds. Each
 later phase has twice as many steps, and half the temperature and step size."""
@@ -220,8 +217,7 @@ class _Orders:
         """Anneal the order on the next replica; return the schedule with the best orders so far."""
         k, machine, orders = next(self._turns)
         moves = max(1, min(MOST_MOVES, SLICE_TOKENS // int(machine.output_lengths.sum())))
-        hot = float(machine.output_lengths.mean())
-        found = in_source(orders.anneal(moves, hot, COLDEST), machine)
+        found = in_source(orders.anneal(moves), machine)
         if self._source.replicas == 1:
             return in_source(found, self._source)
         if found.total_latency < self._parts[k].total_latency:

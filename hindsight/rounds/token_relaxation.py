@@ -22,9 +22,9 @@ from hindsight.outcomes.result import Progress, Relaxation
 from hindsight.prices import tokens, volume
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
-from hindsight.runtime.clock import StoppedEarlyError
+from hindsight.runtime.clock import StoppedEarlyError, never
 from hindsight.runtime.search import Search
-from hindsight.schedules.lists import PRIORITIES, one_after_another, prefix_schedule_within
+from hindsight.schedules.lists import list_orders, one_after_another, prefix_schedule
 from instances import Instance
 from instances.arrays import FloatArray
 
@@ -228,8 +228,8 @@ class TokenRelaxation:
         if means is not None:
             # Rounding may put a mean start slightly before the arrival.
             return np.maximum(means, classes.arrival_times)[classes.class_of]
-        stop = self.clock.must_stop if len(self.instance) > MOMENTARY else None
-        schedule = prefix_schedule_within(self.instance, PRIORITIES["volume"], stop)
+        stop = self.clock.must_stop if len(self.instance) > MOMENTARY else never
+        schedule = prefix_schedule(self.instance, list_orders(self.instance)["volume"], stop)
         starts = (schedule or one_after_another(self.instance)).start_times
         # Identical requests have the same mean start.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts

@@ -6,23 +6,23 @@ still run (their ends and s - t, sorted by end) and flags for the placed request
 numbered by *rank* in a priority order. A state may place only requests among the next ``window``
 ranks, counted from its first unplaced rank, so that ``window`` flags describe it.
 
-A child of a state places one more request, at the first start from now on at which it fits in every
-round of its life. Memory grows between completions, so it is enough to check memory at the
-completions of the running requests. Children that place requests of equal start in falling rank are
-not generated: the same schedule has a state in which the ranks rise.
+A child of a state places one more request, at the first start >= *now* at which it fits in every
+round of its run. Memory grows between completions, so it is enough to check memory at the
+completions of the running requests. Of several states that place requests of equal start in
+different orders, only the one with rising ranks is generated.
 
-*Value of a state.* The mean round of request i's memory lies at t_i + m_i, where m_i =
-sum_j j (s_i + j) / v_i. A fluid relaxation stands for the requests not yet placed: they are served
-like a fluid, in order of rank, by the memory that the running requests leave. R is the volume that
-the running requests will still hold. The service begins at now + R / capacity, and each request
-takes v / capacity rounds (and begins at its arrival or later). The value is the sum of
-t_i + (1 - g) m_i over placed requests and of the mean rounds of service over the other requests,
-each times its weight. g = 0 would be an estimate of the total; g > 0 prefers, among states with as
-many requests placed, those that have placed the long-running ones, because short ones fill the gaps
-left at the end.
-Beyond the window, the relaxation follows a reference, which is computed once for all requests: it
-keeps the lag behind the reference that it has at the end of the window, up to the first round in
-which the reference is idle.
+*Value of a state.* States are compared by an estimate of the weighted mean rounds in which requests
+hold memory. For a placed request i this is t_i + m_i with m_i = sum_j j (s_i + j) / v_i. For the
+others a fluid relaxation estimates it. There, requests are served one after another, in order of
+rank. The service begins at now + R / capacity, where R is the volume that the running requests will
+still hold, and request i takes v_i / capacity rounds, from its arrival or later. The value is the
+weighted sum of t_i + (1 - g) m_i over placed requests and of the middle rounds of service over the
+others. g = 0 would be an estimate of the total. g > 0 prefers states that have placed long-running
+requests, because short ones fill the gaps that are left at the end.
+
+Beyond the window, the fluid relaxation of a state is not computed. It is approximated by a
+reference, the relaxation of all requests, which is computed once: the state is assumed to keep the
+lag behind the reference that it has at the end of the window, until the reference first is idle.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RankedRequests(NamedTuple):
     front : float64 array, shape (n + 1,)
         Round in which the reference has served all ranks below i.
     later : float64 array, shape (n + 1,)
-        Sum, over ranks >= i, of w times the mean round of service in the reference.
+        Sum, over ranks >= i, of w times the middle round of service in the reference.
     before_idle : float64 array, shape (n + 1,)
         Sum of w over the ranks from i on that the reference serves before it first waits for an
         arrival.
@@ -77,7 +77,7 @@ class RankedRequests(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """Beam: arrays that hold ``width`` states.
+    """Arrays that hold ``width`` states, one per row.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Search(NamedTuple):
 
 @step
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
-    """Insert a child of state x, which starts request i, if it is among the best so far."""
+    """Keep a child of state x, which starts request i at ``start``, if it is among the best."""
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
     if kept.used[0] == width and value >= values[y]:
@@ -195,12 +195,11 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 
 
 @step
-def _first_start(
-    start: int, prompt: int, output: int, limit: int, beam: Beam, x: int, ahead: Ahead
-) -> int:
-    """Return the first start >= ``start`` at which a request fits with those running in state x."""
-    ends, running = beam.ends, beam.states[x, RUNNING]
-    peaks, ceilings, bases = ahead.peaks, ahead.ceilings, ahead.bases
+def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
+    """Return the first start >= ``start`` at which request i fits with those running in state x."""
+    ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
+    prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
+    peaks, ceilings, bases = search.ahead.peaks, search.ahead.ceilings, search.ahead.bases
     while True:
         # The last round of the request itself.
         own_end = start + output
@@ -210,7 +209,7 @@ def _first_start(
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # A request with any start before this round still runs in it.
+            # With any start before the last round, the request still runs in that round.
             start = min(own_end, start + excess)
             continue
         # Memory at earlier ends is within the limit, or the last end above it gives the next start.
@@ -230,7 +229,7 @@ def _first_start(
 
 @step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
-    """Compute ``ahead`` for the running requests of state x, from the last end to the first."""
+    """Compute the sums ``ahead`` over the running requests of state x, from the last end on."""
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
     now, running = beam.states[x, NOW], beam.states[x, RUNNING]
@@ -253,10 +252,10 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Sum w times the mean round of service over unplaced requests, if service begins at ``begin``.
+    """Sum w times the middle round of service over unplaced requests; service begins at ``begin``.
 
     Also return the sum of w over the requests that a later begin would delay: those served before
-    the first wait for an arrival.
+    the service first waits for an arrival. Ranks from ``stop`` on are beyond the window.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -280,7 +279,7 @@ def _fluid_total(
 
 @step
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
-    """Return whether two requests are interchangeable from now on."""
+    """Return whether swapping two requests changes nothing from round ``now`` on."""
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
     are_alike = are_alike and requests.weight[i] == requests.weight[j]
@@ -298,8 +297,7 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     start = max(now, requests.arrival[i])
     if start == now and beam.states[x, LAST] > i:
         start = now + 1
-    prompt, output = requests.prompt[i], requests.output[i]
-    start = _first_start(start, prompt, output, requests.limit, beam, x, ahead)
+    start = _first_start(start, i, beam, x, search)
     over = _ends_until(beam.ends, x, beam.states[x, RUNNING], start)
     running, gone = beam.states[x, RUNNING] - over, float(start - now)
     if running == beam.ends.shape[1]:
@@ -346,10 +344,9 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
 
 
 @step
-def _write_child(
-    beam: Beam, children: Beam, slot: int, requests: RankedRequests, kept: Kept
-) -> None:
+def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     """Write the state of child number ``slot``: its parent with one more request started."""
+    requests, kept = search.requests, search.kept
     states, ends, bases = children.states, children.ends, children.bases
     x, i, start = kept.rows[slot, 0], kept.rows[slot, 1], kept.rows[slot, 2]
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
@@ -394,7 +391,7 @@ def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Se
             _expand(beam, x, choices, search)
         alive = kept.used[0]
         for slot in range(alive):
-            _write_child(beam, children, slot, search.requests, kept)
+            _write_child(beam, children, slot, search)
             for k in range(3):
                 search.tree[depth, slot, k] = kept.rows[slot, k]
         beam, children = children, beam

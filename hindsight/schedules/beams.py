@@ -1,16 +1,16 @@
 """Feasible schedules of large instances by beam search, guided by any order of the requests.
 
-The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` most
-promising partial schedules and places one more request in each of them at every step;
-`hindsight.schedules.beam_kernels` defines "promising". Unlike `lists.prefix_schedule` it may
-choose, at each start, the request among the next ones that leaves the least memory unused later.
-Run time and memory grow with n times the width, and hardly with the horizon.
+The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` partial
+schedules of the least values, which `hindsight.schedules.beam_kernels` defines, and places one more
+request in each of them at every step. Unlike `lists.prefix_schedule` it need not follow the order:
+it may place one of the next requests that leaves less memory unused later. Run time and memory grow
+with n times the width, and hardly with the number of rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,11 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Number of ranks among which a partial schedule may choose, from its first unplaced one on."""
+"""Number of ranks, from the first unplaced one on, among which the next request is chosen."""
 
 
-@dataclass(frozen=True)
-class BeamSettings:
-    """Settings of a beam search; any settings give feasible schedules.
+class BeamSettings(NamedTuple):
+    """Settings of a beam search. All settings give feasible schedules.
 
     Attributes
     ----------
@@ -83,41 +82,28 @@ def beam_schedule(
     order : int64 array
         Requests by rank: a permutation. Schedules deviate from it by at most `WINDOW` ranks.
     settings : BeamSettings
-        Width and selection rules of the beam.
+        Settings of the search.
     room : int
-        Most requests that may run at once. The result is None if every partial schedule exceeds it.
+        Most requests that may run at once. The result is None if no partial schedule keeps to it.
     should_stop : Callable[[], bool]
-        Polled about every `hindsight.runtime.clock.SLICE_SECONDS` seconds.
+        Polled about every `hindsight.runtime.clock.SLICE_SECONDS` seconds. Once it returns True,
+        the result is None.
     kept : int64 array or None, default None
-        Fixed start times, in ascending order, of the first requests of ``order``; the others start
-        no earlier. None fixes no start.
+        Fixed start times, in ascending order, of the first requests of ``order``. The others start
+        no earlier than these. None fixes no start.
     """
     n, kept = len(instance), np.zeros(0, np.int64) if kept is None else kept
     width, room, window = settings.width, min(len(instance), room), min(WINDOW, len(instance))
-
-    def empty_states() -> Beam:
-        return Beam(
-            np.full((width, LAST + 1), -1, np.int64),
-            np.zeros(width),
-            np.zeros((width, window), np.uint8),
-            *np.zeros((2, width, room), np.int64),
-        )
-
-    search = Search(
-        _ranked(instance, order, settings),
-        empty_states(),
-        empty_states(),
-        Kept(
-            np.zeros(width),
-            np.zeros(width),
-            np.zeros((width, 3), np.int64),
-            np.zeros(1, np.int64),
-        ),
-        np.empty((n, width, 3), np.int64),
-        Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1))),
-    )
+    states, placed = np.full((2, width, LAST + 1), -1), np.zeros((2, width, window), np.uint8)
+    running = np.zeros((2, 2, width, room), np.int64)
+    beams = [Beam(states[k], np.zeros(width), placed[k], *running[k]) for k in range(2)]
+    rows, used = np.zeros((width, 3), np.int64), np.zeros(1, np.int64)
+    children = Kept._make([*np.zeros((2, width)), rows, used])
+    ahead = Ahead(*np.zeros((3, room + 1), np.int64), *np.zeros((2, room + 1)))
+    tree = np.empty((n, width, 3), np.int64)
+    search = Search(_ranked(instance, order, settings), beams[0], beams[1], children, tree, ahead)
     depth, alive = len(kept), 1
-    if not _keep((search.beam, search.children)[depth % 2], search.requests, kept):
+    if not _keep(beams[depth % 2], search.requests, kept):
         return None
     slices = Slices()
     while depth < n and alive:
@@ -130,7 +116,7 @@ def beam_schedule(
         return None
     starts = np.zeros(n, dtype=np.int64)
     starts[order[: len(kept)]] = kept
-    slot = int(np.argmin((search.beam, search.children)[n % 2].costs[:alive]))
+    slot = int(np.argmin(beams[n % 2].costs[:alive]))
     for row in search.tree[len(kept) :][::-1]:
         slot, rank, start = row[slot].tolist()
         starts[order[rank]] = start

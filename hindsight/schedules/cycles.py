@@ -4,9 +4,9 @@ Sources: ruin and recreate follows Schrimpf, Schneider, Stamm-Wilbrandt and Duec
 skipping feasible starts at random ("blinks") follows Christiaens and Vanden Berghe (2020);
 `hindsight.schedules.moves` describes the moves.
 
-Threads share one schedule: the time axis is cut into regions, at least one per thread. Moves in a
-region change only requests that run entirely inside it. New cuts are drawn after every few thousand
-moves.
+A cycle is one annealing. Its threads share one schedule: the rounds are cut into regions, at least
+one per thread, and moves in a region change only requests that run entirely inside it. New cuts are
+drawn every few thousand moves.
 
 Deterministic: the schedule after a cycle depends only on the arguments, the number of moves and the
 number of threads.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,26 +25,50 @@ from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slic
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
-from .draws import first_state
-from .moves import CycleSettings, Region, Work, ruin_and_recreate, work_space
-from .timetables import LONGEST_PROFILE, Timetable, place, requests_of, schedule_on, timetable
+from . import timetables
+from .moves import Work, ruin_and_recreate, work_space
+from .timetables import LONGEST_PROFILE, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
-"""Moves per region before the rounds are cut again and the best schedule is saved."""
+"""Moves per region until the rounds are cut again. Only then may a better schedule be saved."""
 
 FEWEST_IN_A_REGION = 50
 FEWEST_LIVES_IN_A_REGION = 2
-"""Least requests per thread, and least rounds per thread in units of the sum of longest and mean
-output length. More threads do not pay off: requests that run across a cut stay where they are until
-the next cuts."""
+"""Least requests per thread, and least rounds per thread. Unit of the latter: the longest plus the
+mean output length. With more threads, too many requests run across a cut, and these cannot move."""
 
 IN_A_REGION = 1000
 LIVES_IN_A_REGION = 8
-"""Least requests and least rounds (same unit) per region if there are more regions than threads:
-small regions keep the data of moves in the processor cache; large ones leave space for moves."""
+"""Least requests and least rounds (same unit) per region if there are more regions than threads.
+Small regions keep the data of moves in the processor cache; large ones leave space for moves."""
 
 SPARE_ROUNDS = 1.3
-"""Rounds of the memory profiles in a cycle, as a multiple of those of the best schedule."""
+"""Number of rounds that a cycle may use, as a multiple of those of the best schedule."""
+
+
+class CycleSettings(NamedTuple):
+    """Parameters of one cycle: an annealing with a fixed number of moves.
+
+    Attributes
+    ----------
+    most : int
+        Most requests with a start that a move removes, >= 2.
+    reach : float
+        Largest distance between the starts of removed requests and a random round. Unit: the mean
+        output length.
+    hot, cold : float
+        First and last temperature. Unit: the mean output length times the mean weight, or one
+        request left out if requests may be left out.
+    weight : float
+        Initial weight of the memory prices in the cost of a start.
+    """
+
+    most: int = 8
+    reach: float = 1.0
+    hot: float = 0.1
+    cold: float = 0.003
+    weight: float = 0.0
+
 
 ON_TIME = (
     CycleSettings(6, 1.0, 0.3, 0.01),
@@ -51,18 +76,18 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Cycles of one pass of `improved`: as many requests as possible start by their last start."""
+"""Cycles of one pass of `improved`, which maximizes the number of requests on time."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle of a kind, and of the longest. Each cycle has twice as many
-moves as the one before."""
+"""Moves per request of the first cycle with given settings, and of the longest one. Each cycle has
+twice as many moves as the one before with these settings."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""Passes over `ON_TIME` without a better schedule after which `improved` ends."""
+"""Consecutive passes over `ON_TIME` without a better schedule after which `improved` ends."""
 
 
 class RuinAndRecreate:
-    """Local search by ruin and recreate on one schedule; keeps the best schedule found.
+    """Local search by ruin and recreate from the best schedule found so far.
 
     Parameters
     ----------
@@ -73,24 +98,26 @@ class RuinAndRecreate:
     threads : int, default 1
         Most threads; fewer are used if requests are few.
     last : int64 array or None, default None
-        Last start of each request, shape (n,). The search then maximizes the number of requests
-        that start by it. None minimizes the total latency of all requests.
+        Last start of each request, shape (n,): the search maximizes the number of requests that
+        start by it, and leaves out the others. None minimizes the total latency of all requests.
 
     Attributes
     ----------
     starts, machines : int64 array
         The best schedule so far, shape (n,); a start is -1 where a request is left out.
     cost : float
-        Cost of the best schedule: the weighted sum of starts, or the number of requests left out;
-        infinite before the first schedule.
+        Cost of the best schedule: the weighted sum of starts, or the number of requests left out.
+        Infinite before the first schedule.
     moves : int
         Moves made so far by all threads.
+    prices : float64 array
+        Memory prices of rounds 1, 2, ..., for cycles whose settings have a weight; empty at first.
     """
 
     def __init__(
         self, instance: Instance, seed: int = 0, threads: int = 1, last: IntArray | None = None
     ) -> None:
-        self.requests, self._most_threads = requests_of(instance, last), threads
+        self.requests, self._most_threads = timetables.requests_of(instance, last), threads
         self._instance = instance
         self._are_optional, n = last is not None, len(instance)
         output, arrival = instance.output_lengths, instance.arrival_times
@@ -106,23 +133,14 @@ class RuinAndRecreate:
         rounds = int(arrival.max()) + 4 * (volume + self._longest_output) + 2
         self._rounds = min(self._most_rounds, rounds)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
-        self._prices = np.zeros(0)
+        self.prices = np.zeros(0)
         self.starts, self.machines = np.full(n, -1, np.int64), np.zeros(n, np.int64)
         self.cost, self.moves = np.inf, 0
-
-    def use_prices(self, prices: FloatArray) -> None:
-        """Use these memory prices of rounds 1, 2, ... in cycles whose settings have a weight."""
-        self._prices = prices
 
     @property
     def schedule(self) -> Schedule | FleetSchedule:
         """Return the best schedule of all requests, on one machine or on a fleet."""
-        return schedule_on(self._instance, self.machines, self.starts)
-
-    @property
-    def has_prices(self) -> bool:
-        """Return whether there are memory prices for cycles to use."""
-        return bool(self._prices.any())
+        return timetables.schedule_on(self._instance, self.machines, self.starts)
 
     @property
     def is_too_long(self) -> bool:
@@ -130,9 +148,9 @@ class RuinAndRecreate:
         return self._count * self._needed_rounds() > LONGEST_PROFILE
 
     def offer(self, starts: IntArray, machines: IntArray | None = None) -> bool:
-        """Take another feasible schedule, shape (n,), as the best one if it is better.
+        """Take another feasible schedule as the best one if it is better.
 
-        Return whether the schedule is as good as the best one.
+        ``machines`` of None are all 0. Return whether the schedule is now the best, or as good.
         """
         cost = self._cost_of(starts)
         if cost < self.cost:
@@ -141,31 +159,28 @@ class RuinAndRecreate:
         return cost == self.cost
 
     def place(self, order: IntArray, must_stop: Callable[[], bool] = never) -> bool:
-        """Place requests one by one, each at its earliest start that fits with those placed before.
+        """Build a schedule: each request, in this order, takes the first start that fits.
 
-        Offers the schedule to `offer`, and returns whether it is as good as the best one. Returns
-        False if the memory profiles would exceed `LONGEST_PROFILE`.
+        Return whether the schedule is now the best one, or as good. Return also False if
+        ``must_stop`` returned True, or if the memory profiles would exceed `LONGEST_PROFILE`.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
             table = self._table(none, np.zeros_like(none), self._rounds)
-            try:
-                for part in timed_slices(len(order), must_stop):
-                    place(self.requests, table, order[part])
-            except StoppedEarlyError:
+            if not _place_all(table, order, must_stop):
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
-            # Some requests find no start in these rounds: try again with twice as many rounds.
+            # Some request found no start within these rounds: double them.
             self._rounds = min(self._most_rounds, 2 * self._rounds)
         return False
 
     def shift_left(
         self, starts: IntArray, machines: IntArray, must_stop: Callable[[], bool]
     ) -> tuple[IntArray, IntArray]:
-        """Move requests, in order of start, to the earliest start that fits with all others.
+        """Move each request, in order of start, to the first start that fits with all others.
 
-        Passes repeat until no request moves. The schedule stays feasible and never gets worse.
+        Repeat until no request moves. The schedule stays feasible and never gets worse.
         """
         rounds = self._rounds_of(starts)
         if self._count * rounds > LONGEST_PROFILE:
@@ -174,16 +189,12 @@ class RuinAndRecreate:
         while is_moved and not must_stop():
             before = table.starts.copy()
             order = np.argsort(np.where(before < 0, rounds, before), kind="stable")
-            try:
-                for part in timed_slices(len(order), must_stop):
-                    place(self.requests, table, order[part])
-            except StoppedEarlyError:
-                break
-            is_moved = bool((table.starts != before).any())
+            is_placed = _place_all(table, order, must_stop)
+            is_moved = is_placed and bool((table.starts != before).any())
         return table.starts, table.machines
 
     def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
-        """Anneal from the best schedule; keep the best of the schedules seen at the cuts.
+        """Anneal from the best schedule; keep a schedule seen at a cut if it is better.
 
         Parameters
         ----------
@@ -206,11 +217,18 @@ class RuinAndRecreate:
         sums, regions, done, slices = self._price_sums(rounds), self._regions(table), 0, Slices()
         each = -(-moves // len(regions))
         spaces = [work_space(settings.most, len(self.starts)) for _ in self._states]
-        mean, unit = self._mean_output, float(self._unit)
+        reach, unit = max(2.0, settings.reach * self._mean_output), float(self._unit)
+        parameters = (
+            settings.most,
+            reach,
+            settings.hot * unit,
+            settings.cold * unit,
+            settings.weight,
+        )
         with ThreadPoolExecutor(min(len(regions), self._most_threads)) as pool:
             while done < each:
                 works = [
-                    Work(self.requests, table, region, settings, space, *sums, each, mean, unit)
+                    Work._make([table, space, *region, *sums, each, *parameters])
                     for region, space in zip(regions, spaces, strict=False)
                 ]
                 until = min(each, done + MOVES_BETWEEN_CUTS)
@@ -229,26 +247,31 @@ class RuinAndRecreate:
         return True
 
     def _table(self, starts: IntArray, machines: IntArray, rounds: int) -> Timetable:
-        return timetable(self.requests, starts, machines, (self._count, rounds))
+        return timetables.timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
-        """Return the length of a profile for these starts, with round 0 and one spare round."""
+        """Return the length of a memory profile for these starts, with round 0 and a spare one."""
         return int((starts + self.requests.output).max()) + 2
 
     def _needed_rounds(self) -> int:
-        """Return the length of a profile for the best schedule, with spare rounds at the end."""
+        """Return the length of a memory profile in a cycle, with spare rounds at the end."""
         if self._are_optional:
             return self._most_rounds
         return int(SPARE_ROUNDS * self._rounds_of(self.starts)) + 2 * self._longest_output
 
     def _price_sums(self, rounds: int) -> tuple[FloatArray, FloatArray]:
-        padded = np.zeros(rounds)
-        known = self._prices[: rounds - 1]
-        padded[1 : len(known) + 1] = known
+        """Return the running sums of the prices lambda_r and of r lambda_r, shape (rounds,)."""
+        # The first price is that of round 1.
+        padded, prices = np.zeros(rounds), self.prices[: rounds - 1]
+        padded[1 : len(prices) + 1] = prices
         return np.cumsum(padded), np.cumsum(padded * np.arange(rounds))
 
-    def _regions(self, table: Timetable) -> list[Region]:
-        """Cut the rounds into regions with about the same number of requests."""
+    def _regions(self, table: Timetable) -> list[tuple[int, int, IntArray, IntArray]]:
+        """Cut the rounds into regions with about the same number of requests.
+
+        A region is a tuple of its first and last round, its requests by start, and a state of
+        random numbers. There is only one region if requests may be left out.
+        """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
         fewest = min(len(starts) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
@@ -265,22 +288,33 @@ class RuinAndRecreate:
         ):
             inside = (starts >= first) & (starts + self.requests.output <= last) | (count == 1)
             if inside.any():
-                regions.append(Region(first, last, order[inside[order]], state))
+                regions.append((first, last, order[inside[order]], state))
         return regions
 
     def _cost_of(self, starts: IntArray) -> float:
+        """Return the cost of a schedule: infinite if a request is left out that must not be."""
         if self._are_optional:
             return float((starts < 0).sum())
         return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf
 
 
+def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool]) -> bool:
+    """Place requests in this order; return whether all were placed before ``must_stop``."""
+    try:
+        for part in timed_slices(len(order), must_stop):
+            timetables.place(table, order[part], True)
+    except StoppedEarlyError:
+        return False
+    return True
+
+
 def improved(
     search: RuinAndRecreate, must_stop: Callable[[], bool], *, patient: bool
 ) -> Iterator[RuinAndRecreate]:
-    """Run cycles that maximize the requests on time; yield the search after each better schedule.
+    """Run passes over `ON_TIME`; yield the search after each cycle that found a better schedule.
 
-    Each pass over `ON_TIME` has twice as many moves as the one before. Unless ``patient``, the
-    search ends after `ROUNDS_WITHOUT_GAIN` passes without a better schedule.
+    Each pass has twice as many moves as the one before. Unless ``patient``, the search ends after
+    `ROUNDS_WITHOUT_GAIN` passes without a better schedule.
     """
     share, fruitless = FIRST_MOVES, 0
     while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:
@@ -289,7 +323,7 @@ def improved(
             if must_stop():
                 return
             cost = search.cost
-            if settings.weight == 0 or search.has_prices:
+            if settings.weight == 0 or search.prices.any():
                 search.cycle(settings, share * len(search.starts), must_stop)
             if search.cost < cost:
                 fruitless = 0

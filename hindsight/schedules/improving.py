@@ -1,23 +1,24 @@
 """Improvement of one schedule while time lasts: beam search, ruin and recreate, annealed orders.
 
-*Whole beams* (`hindsight.schedules.beams`) build schedules of one machine in tokens, in order of
+*Whole beams* are beam searches (`hindsight.schedules.beams`) over all requests. They build
+schedules of one machine, with memory counted in tokens, in order of
 
 * the rounds in which the volume relaxation serves the requests (smallest volume first),
 * their starts in the best schedule so far, and
 * the expected starts of the linear relaxation, once it has been solved.
 
-*Tails* are beams that keep the best schedule up to a random round and replan the requests that
-start later. They repack the end, where requests are large and pack badly; a gain at an earlier
-round also lets all later requests start earlier. *Cycles* of ruin and recreate
-(`hindsight.schedules.cycles`) take turns with tails; some use the memory prices of the relaxation.
-A third kind of work anneals the order in which requests are placed (`hindsight.schedules.orders`).
-The next kind is drawn by the recent gains of each kind per move, and the work of a kind doubles
-each time. After each of them, every request moves to the earliest start that fits with the others,
-which can only lower the total latency.
+*Tails* are beam searches that keep the best schedule up to a random round and replan the requests
+that start later. *Cycles* are annealings by ruin and recreate (`hindsight.schedules.cycles`); some
+use the memory prices of the relaxation. Another annealing changes the order in which requests are
+placed (`hindsight.schedules.orders`).
 
-Deterministic: the schedule after k beams, cycles and annealings depends only on the arguments, the
-seed, the number of threads and the solutions of the relaxations, except that near a deadline the
-last cycle is short enough to end before it.
+Tails, each setting of cycles and annealings of the order are the kinds of work. The next kind is
+drawn by the recent reduction in total latency per move of each kind, and every time a kind is drawn
+it makes twice as many moves. Whenever a schedule is found, each request moves to the earliest start
+that fits with the others, which can only lower the total latency.
+
+Deterministic: the schedule after k beams, cycles and annealings depends only on the arguments and
+the solutions of the relaxations, except that the last cycle before a time limit is shortened.
 """
 
 from __future__ import annotations
@@ -31,16 +32,14 @@ from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume
 from hindsight.runtime.clock import never
-from instances import FleetSchedule
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS
 
 from .beams import BeamSettings, beam_schedule, most_running
-from .cycles import FIRST_MOVES, MOST_MOVES, RuinAndRecreate
-from .draws import first_state
-from .moves import CycleSettings
+from .cycles import FIRST_MOVES, MOST_MOVES, CycleSettings, RuinAndRecreate
+from .order_moves import PLACED
 from .orders import OrderAnnealing
-from .timetables import schedule_on
+from .timetables import columns_of, first_state, schedule_on
 
 CYCLES = (
     CycleSettings(6, 1.0, weight=1.0),
@@ -57,21 +56,21 @@ WHOLE = (
     ("volume", BeamSettings(32, 32)),
     ("start", BeamSettings(1, 32)),
 )
-"""First whole beams: the order of the requests, and the settings."""
+"""Whole beams before a relaxation is solved: the order of the requests, and the settings."""
 
-GUIDED = BeamSettings(4, 32), BeamSettings(32, 16), BeamSettings(128, 16)
-"""Whole beams in the order of the expected starts of the relaxation."""
+GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
+"""Whole beams with a relaxation, in order of its expected starts."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
-"""Ranges of the random settings of a tail: a width of 4, doubled fewer than `WIDEST` times, and 8
-choices, doubled fewer than `MOST_CHOICES` times; a preference in [0, 1), and an efficiency from
-`LEAST_EFFICIENCY` to 1."""
+"""Limits of the random settings of a tail. Its width is 4, doubled fewer than `WIDEST` times. Its
+number of choices is 8, doubled fewer than `MOST_CHOICES` times. Its efficiency is at least the last
+value, and at most 1."""
 
 FIRST_TAILS = 50
-"""Partial schedules per request that tails extend before any other kind of work."""
+"""Partial schedules per request that tails extend after the whole beams."""
 
 NOISY, NOISE = 0.5, 3.0
-"""Share of tails whose order gets noise, and the standard deviation of the noise in ranks."""
+"""Share of tails whose order is perturbed, and the standard deviation of a change, in ranks."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
 """Range of first temperatures of an annealing of the order, and its last temperature. Unit: mean
@@ -81,16 +80,16 @@ FEWEST_ORDERED = 3
 """Least requests whose order is annealed."""
 
 PLACED_PER_MOVE = 30
-"""Requests that an annealing of the order places in the time of one move of ruin and recreate."""
+"""Requests that an annealing of the order places in the time of one move of a cycle."""
 
 ORDER_MOVES = 8
-"""Moves of ruin and recreate in the time of one move of an annealing of the order."""
+"""Moves of a cycle in the time of one move of an annealing of the order."""
 
 EXPLORING = 0.2
-"""Probability that the next kind of work is drawn uniformly, not by recent gains."""
+"""Probability that the next kind of work is drawn uniformly, instead of by recent gains."""
 
 PATIENCE = 6
-"""Cycles of the longest kind without a better schedule after which a search ends."""
+"""Runs of the largest amount of work without a better schedule after which a search ends."""
 
 
 class Improvement:
@@ -99,7 +98,7 @@ class Improvement:
     Parameters
     ----------
     interval : Interval
-        State of the solve, with a first schedule; any memory rule and number of replicas.
+        Bounds of the solve, with a first schedule. Any memory rule and number of replicas.
     seed : int, default 0
         Seed of every random choice.
     threads : int, default 1
@@ -118,8 +117,8 @@ class Improvement:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        # Kinds of work: one kind per entry of `CYCLES`, annealings of the order, and tails. Each
-        # has the latency gained and the moves used; older work counts less.
+        # Kinds of work: one kind per entry of `CYCLES`, annealings of the order, and tails. For
+        # each: how often it ran, the latency that it gained, and its moves. Older runs count less.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
@@ -127,27 +126,31 @@ class Improvement:
         self._seconds_per_move = 0.0
 
     def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
-        """Use the expected starts, shape (n,), and the memory prices of the linear relaxation."""
+        """Use the expected starts, shape (n,), and the memory prices of a solved relaxation."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
-        self.moves.use_prices(prices.as_floats())
+        self.moves.prices = prices.as_floats()
 
     @property
     def is_guided(self) -> bool:
-        """Return whether expected starts and prices of a relaxation are used."""
+        """Return whether `follow` was called."""
         return "relaxation" in self._keys
 
-    def run_first(self) -> None:
-        """Run the beams that need no linear relaxation: whole beams, then tails."""
-        self._interval.phase = "search"
-        for ranking, settings in WHOLE:
+    def run_beams(self) -> None:
+        """Run whole beams, then tails; with a relaxation, tails run again as long as they gain."""
+        interval, gains = self._interval, True
+        interval.phase = "search"
+        for ranking, settings in GUIDED if self.is_guided else WHOLE:
             self._whole(self._key(ranking), settings)
-        self._run_kind(self._kinds - 1, FIRST_TAILS * len(self._instance))
+        while gains:
+            before = interval.upper_bound
+            self._run_kind(self._kinds - 1, FIRST_TAILS * len(self._instance))
+            gains = self.is_guided and interval.upper_bound < before
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Run all kinds of work until proof, limit, interruption, ``most_rounds`` or no gain.
+        """Run kinds of work until the solve is done, or `PATIENCE` runs found no better schedule.
 
-        With ``patient`` the search continues without gain, so it needs a limit to end. It does
-        nothing if the schedule has too many rounds (`RuinAndRecreate.is_too_long`).
+        It also ends after ``most_rounds`` runs, and if the schedule has too many rounds
+        (`RuinAndRecreate.is_too_long`). With ``patient`` it continues without better schedules.
         """
         interval = self._interval
         interval.phase = "search"
@@ -163,17 +166,6 @@ class Improvement:
             if fruitless >= PATIENCE and not patient:
                 break
 
-    def run_whole(self) -> None:
-        """Run whole beams in the order of the relaxation, then tails as long as they gain."""
-        interval = self._interval
-        interval.phase = "search"
-        for settings in GUIDED:
-            self._whole(self._keys["relaxation"], settings)
-        before = None
-        while interval.upper_bound != before:
-            before = interval.upper_bound
-            self._run_kind(self._kinds - 1, FIRST_TAILS * len(self._instance))
-
     def run_each_part_once(self) -> None:
         """Run the smallest amount of every kind of work, to compile the kernels."""
         self._whole(self._key("volume"), WHOLE[0][1])
@@ -181,6 +173,7 @@ class Improvement:
         self._anneal_order(1)
 
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
+        """Move the requests of a schedule to earlier starts, and offer it to the solve."""
         moves, interval = self.moves, self._interval
         where = np.zeros_like(starts) if machines is None else machines
         starts, where = moves.shift_left(starts, where, interval.clock.must_stop)
@@ -188,13 +181,11 @@ class Improvement:
         interval.offer(schedule_on(interval.source, where, starts))
 
     def _take_best(self) -> None:
-        """Let cycles and annealings begin from the best schedule of the solve."""
-        best = self._interval.schedule
-        machines = best.assignment if isinstance(best, FleetSchedule) else None
-        self.moves.offer(self._interval.schedule.start_times, machines)
+        """Let cycles and annealings start from the best schedule of the solve."""
+        self.moves.offer(*columns_of(self._interval.schedule))
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
-        """Run a beam over all requests in order of ``key``, and keep its schedule if better."""
+        """Run a beam search over all requests, by ascending ``key``; offer its schedule."""
         if self._interval.is_done():
             return
         self.rounds += 1
@@ -203,7 +194,10 @@ class Improvement:
             self._offer_shifted(starts)
 
     def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
-        """Return starts from a beam that keeps the first ``kept`` starts of the best schedule."""
+        """Run a beam search that keeps the first ``kept`` starts of the best schedule.
+
+        The other requests are ranked by ``key``, shape (n,). Return the starts found, or None.
+        """
         interval, instance = self._interval, self._instance
         best = interval.schedule.start_times
         by_start = np.argsort(best, kind="stable")
@@ -216,7 +210,7 @@ class Improvement:
         return beam_schedule(instance, order, settings, room, stop, best[order[:kept]])
 
     def _run_kind(self, kind: int, moves: int) -> None:
-        """Run one kind of work for the time of ``moves`` moves, and record its gain."""
+        """Run one kind of work for the time of ``moves`` moves of a cycle; record its gain."""
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
         if kind < len(CYCLES):
@@ -258,12 +252,12 @@ class Improvement:
 
         with ThreadPoolExecutor(self._threads) as pool:
             for annealing in pool.map(anneal, self._rng.random((self._threads, 2))):
-                interval.nodes += annealing.placed // PLACED_PER_MOVE
+                interval.nodes += int(annealing.work.counts[PLACED]) // PLACED_PER_MOVE
                 if annealing.is_possible:
                     self._offer_shifted(*annealing.best)
 
     def _run_tails(self, most_nodes: int) -> None:
-        """Replan the best schedule from random rounds on; beams extend ``most_nodes`` states."""
+        """Replan the best schedule from random rounds on; extend ``most_nodes`` states in all."""
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
         last = interval.nodes + most_nodes
@@ -282,9 +276,9 @@ class Improvement:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Return each kind of work once, then draw a kind by the recent gains per move."""
+        """Return a kind of work that has not run yet, or else draw one by gains per move."""
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
-        kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.has_prices).tolist()
+        kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.prices.any()).tolist()
         for kind in kinds:
             if self._times[kind] == 0:
                 return kind
@@ -294,10 +288,11 @@ class Improvement:
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
 
     def _key(self, ranking: str) -> FloatArray:
+        """Return the sort keys of an order of the requests, shape (n,)."""
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            # The mean round of each request in the relaxation by memory volumes.
+            # The mean round in which the volume relaxation serves each request.
             rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
             self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

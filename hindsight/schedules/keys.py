@@ -25,34 +25,32 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import Limits
 
-from .assignments import assignments
-from .machines import machine_of
-from .serving import Rule, Run, State, serve
+from .machines import assignments, machine_of
+from .serving import Rule, Run, serve
 
 SKIPS = (0, 3, 10)
-"""Numbers of waiting requests that may be skipped in a round because they do not fit."""
+"""Values of `Rule.skips` for total latency."""
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
-"""Caps on the prompt tokens of a round. Unit: the number of tokens that doubles the time of a round
-of one token."""
+"""Values of `Rule.prompt_cap` for total latency. Unit: the number of tokens in a round that takes
+twice as long as a round of one token."""
 
 WAITS = (0.0, 0.2)
-"""Times for which a round may wait for an arrival. Unit: the time of a round of one token."""
+"""Values of `Rule.wait`. Unit: the seconds of a round of one token."""
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
-"""Exponents: a sort key is the machine seconds of the whole request to this power. They are for
-rules that preempt requests."""
+"""Exponents for rules that preempt requests: the initial sort key of a request is the machine time
+that it needs (its charge) to this power."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Exponents, for goals with deadlines, of the remaining machine seconds and of the inverse of the
-seconds until the deadline."""
+"""Values of `Rule.charge` and of -`Rule.left` for goals with deadlines."""
 
 BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
 """Values of `Rule.begun`, `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`) and `Rule.patience` for
 goals with deadlines."""
 
 SHORTLIST = 12
-"""Number of rules, the best under the first assignment, that are tried with other assignments."""
+"""Number of rules, the best with the first assignment, that are tried with other assignments."""
 
 NOBODY = -1
 """Machine number of a rejected request."""
@@ -61,52 +59,45 @@ FRUITLESS = 5
 """Consecutive annealings without a better schedule after which the search ends."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
-"""The first annealing has `FIRST_WORK` / n moves, but at least and at most these numbers of moves.
-The k-th annealing has k times as many."""
+"""Least and most moves of the first annealing; between them it has `FIRST_WORK` / n moves. The k-th
+annealing has k times as many moves as the first."""
 
 HOT, COOLING = 0.15, 0.05
 """First temperature, and the last one as a share of the first. Unit: the mean latency times the
-square root of the number of machines. With deadlines the temperature is 0."""
+square root of the number of machines. With deadlines the temperature is always 0."""
 
 REACH = 0.6
 """Standard deviation of the change of the logarithm of a key in a move."""
 
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
-"""Share of moves that change a key, and of moves that change a key or the machine of one request.
-The others swap two requests."""
+"""Share of moves that change a key, and share of moves that change a key or the machine of one
+request. The other moves swap two requests."""
 
 NEIGHBOURS = 3
-"""Range of swaps per machine: with K machines, a request may be swapped with any of the next or
-previous K `NEIGHBOURS` arrivals."""
+"""With K machines, a request may be swapped with one of the K * `NEIGHBOURS` requests that arrive
+before it or after it."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: share of moves that choose a late request, and share of moves that reject one."""
+"""With deadlines: share of moves of late requests, and share of moves that reject a request."""
 
 SLICE_WORK = 20_000
-"""Requests times moves between two polls of the stop condition."""
+"""Number of moves times number of requests between two polls of the stop condition."""
 
-_NO_TABLE: IntArray = np.empty((0, len(COLUMNS)), np.int64)
-"""Table without rows, for runs of which only the cost is needed."""
-
-
-class _Way(NamedTuple):
-    """Initial sort keys of the requests, and a rule."""
-
-    key: FloatArray
-    rule: Rule
+_Way = tuple[FloatArray, Rule]
+"""Initial sort keys of the requests, and a rule."""
 
 
 class _Plan(NamedTuple):
-    """Machine of each request, and sort keys and rule of each machine.
+    """A solution: the machine and sort key of each request, and the rule of each machine.
 
     Attributes
     ----------
     machine : int64 array, shape (n,)
         Machine of each request, or `NOBODY`.
     factor : float64 array, shape (n,)
-        Factor on the initial key of each request; moves change it.
+        Factor on the initial sort key of each request, which moves change.
     ways : list of _Way, length K
-        Initial keys and rule of each machine.
+        Initial sort keys and rule of each machine.
     costs : float64 array, shape (K,)
         Cost of the requests on each machine.
     late : int64 array, shape (n,)
@@ -121,7 +112,7 @@ class _Plan(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Total latency, or number of late requests."""
+        """Return the total latency in seconds, or the number of late or rejected requests."""
         return float(self.costs.sum() + np.count_nonzero(self.machine == NOBODY))
 
     def copy(self) -> _Plan:
@@ -162,26 +153,20 @@ class KeySearch:
         limits: Limits | None = None,
     ) -> None:
         self._workload, self._limits = workload, limits
-        self._rng = np.random.default_rng(seed)
-        self._recomputes = recomputes
+        self._rng, self._recomputes = np.random.default_rng(seed), recomputes
         self._machine = one = machine_of(workload, limits, recomputes=recomputes)
         token, held = one.charges
         self._volume = one.output * (one.held + (one.output + 1) / 2)
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
         n = len(workload)
-        self._state = State(*np.empty((4, n), dtype=np.int64), *np.empty((2, n)))
+        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
         # More machines than requests are of no use.
-        self._machines = min(workload.replicas, len(workload))
-        self._best: _Plan | None = None
-        self.cost = math.inf
-        self._untried = self._open()
-        self.cycle = 0
+        self._machines, self._untried = min(workload.replicas, n), self._open()
+        self._best: _Plan
+        self.cost, self.cycle = math.inf, 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the remaining first schedules: assignments and rules, until ``should_stop``.
-
-        The first one was tried at construction.
-        """
+        """Try the first schedules not tried yet until ``should_stop``, but at least one in all."""
         for _ in self._untried:
             if should_stop():
                 break
@@ -189,31 +174,29 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Run annealings; yield each better cost.
+        """Run annealings until ``should_stop``; yield each better cost.
 
-        Ends after `FRUITLESS` annealings without a better cost.
+        They also end after `FRUITLESS` consecutive annealings without a better cost.
         """
-        fruitless, known = 0, self.cost
-        first = sorted((*FIRST_CYCLE, FIRST_WORK // len(self._workload)))[1]
-        while fruitless < FRUITLESS and not should_stop():
-            fruitless += 1
-            for _ in self._moves(first * (1 + self.cycle)):
-                if self.cost < known:
-                    known, fruitless = self.cost, 0
-                    yield known
-                if should_stop():
-                    return
-            self.cycle += 1
+        known, gained = self.cost, self.cycle - 1
+        for _ in self._annealings():
+            if self.cost < known:
+                known, gained = self.cost, self.cycle
+                yield known
+            if self.cycle - gained > FRUITLESS or should_stop():
+                return
 
     def schedule(self) -> SecondsSchedule | FleetSchedule:
-        """Return the best schedule of all requests so far; only for searches without limits."""
+        """Return the best schedule of all requests so far; only without ``limits``."""
         found = self.on_time()
         assert found is not None
         return found[0]
 
     def on_time(self) -> tuple[SecondsSchedule | FleetSchedule, IntArray] | None:
-        """Return a schedule of the requests on time, and their positions; None if all are late."""
-        assert self._best is not None
+        """Return the best schedule, of the requests on time, and their positions.
+
+        Return None if all requests are late.
+        """
         machine = np.where(self._best.late > 0, NOBODY, self._best.machine)
         parts: list[SecondsSchedule | None] = [None] * self._workload.replicas
         for k, own in enumerate(by_replica(machine, self._machines)):
@@ -228,7 +211,7 @@ class KeySearch:
         return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
-        """Yield the sort keys and rules of the first schedules."""
+        """Yield the initial sort keys and the rule of each first schedule."""
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most = len(charge), len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]
@@ -239,7 +222,7 @@ class KeySearch:
                 BEGUN, DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
             ):
                 rule = Rule(share, -left, begun, n, cap * unit, patience, 0.0, False, again)
-                yield _Way(charge**power, rule)
+                yield charge**power, rule
             return
         caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
         stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, False, again)
@@ -249,7 +232,7 @@ class KeySearch:
         kinds += [(key, reserves) for key in (charge, self._volume, lengths)]
         for share, (key, rule), cap, skips in product(WAITS, kinds, dict.fromkeys(caps), SKIPS):
             wait = share * float(seconds[1])
-            yield _Way(key, rule._replace(skips=skips, prompt_cap=cap, wait=wait))
+            yield key, rule._replace(skips=skips, prompt_cap=cap, wait=wait)
 
     def _open(self) -> Iterator[None]:
         """Try all rules with the first assignment, and the best ones with each other assignment.
@@ -266,7 +249,8 @@ class KeySearch:
             late = np.zeros(len(factor), dtype=np.int64)
             for way in ways:
                 trial = late.copy()
-                found = np.array([self._cost(own, way, factor, math.inf, trial) for own in parts])
+                run = self._run(way, factor, trial)
+                found = np.array([serve(run, own, math.inf)[0] for own in parts])
                 sums.append(found.sum())
                 for k in np.flatnonzero(found < costs).tolist():
                     chosen = [*chosen[:k], way, *chosen[k + 1 :]]
@@ -279,10 +263,9 @@ class KeySearch:
                 ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
 
     def _reject(self) -> None:
-        """Reject all late requests, as long as that brings other requests on time."""
+        """Reject all late requests, and repeat while that makes fewer requests late."""
         while True:
             best = self._best
-            assert best is not None
             plan = best.copy()._replace(machine=np.where(best.late > 0, NOBODY, best.machine))
             cost = self._serve_again(plan, range(self._machines), math.inf)
             if cost <= self.cost:
@@ -291,26 +274,27 @@ class KeySearch:
                 return
             self.cost = cost
 
-    def _moves(self, moves: int) -> Iterator[None]:
-        """Run one annealing from the best plan; yield after each slice of moves."""
-        plan = self._best
-        assert plan is not None
-        n, rng = len(plan.machine), self._rng
-        hot = HOT * math.sqrt(self._machines) * plan.cost / n / (1 + self.cycle)
-        if self._limits is not None:
-            hot = 0.0
-        cost = plan.cost
-        for move in range(moves):
-            allowed = cost + hot * COOLING ** (move / moves) * rng.exponential()
-            trial, touched = self._proposal(plan)
-            trial_cost = self._serve_again(trial, touched, allowed) if touched else math.inf
-            if trial_cost <= allowed:
-                plan, cost = trial, trial_cost
-                if cost < self.cost:
-                    self._best, self.cost = plan, cost
-            if move % max(1, SLICE_WORK // n) == 0:
-                yield
-        yield
+    def _annealings(self) -> Iterator[None]:
+        """Run annealings without end, each from the best plan; yield after each slice of moves."""
+        n, rng = len(self._charge), self._rng
+        first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
+        while True:
+            yield
+            plan, cost, moves = self._best, self._best.cost, first * (1 + self.cycle)
+            hot = HOT * math.sqrt(self._machines) * cost / n / (1 + self.cycle)
+            if self._limits is not None:
+                hot = 0.0
+            for move in range(moves):
+                allowed = cost + hot * COOLING ** (move / moves) * rng.exponential()
+                trial, touched = self._proposal(plan)
+                trial_cost = self._serve_again(trial, touched, allowed) if touched else math.inf
+                if trial_cost <= allowed:
+                    plan, cost = trial, trial_cost
+                    if cost < self.cost:
+                        self._best, self.cost = plan, cost
+                if move % max(1, SLICE_WORK // n) == 0:
+                    yield
+            self.cycle += 1
 
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
         """Return a changed copy of a plan, and the machines that must be simulated again."""
@@ -336,9 +320,9 @@ class KeySearch:
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 
     def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
-        """Simulate the machines ``touched``, and write their costs into the plan.
+        """Simulate the machines ``touched`` again, and write their costs into the plan.
 
-        Return the cost of the plan, infinite if it is above ``allowed``.
+        Return the cost of the plan, or infinity if it exceeds ``allowed``.
         """
         plan.costs[list(touched)] = 0.0
         if self._limits is not None:
@@ -346,26 +330,24 @@ class KeySearch:
         cost = plan.cost
         for k in touched:
             own = np.flatnonzero(plan.machine == k)
-            plan.costs[k] = self._cost(own, plan.ways[k], plan.factor, allowed - cost, plan.late)
+            run = self._run(plan.ways[k], plan.factor, plan.late)
+            plan.costs[k] = serve(run, own, allowed - cost)[0]
             cost += float(plan.costs[k])
         return cost
 
-    def _cost(
-        self, own: IntArray, way: _Way, factor: FloatArray, bound: float, late: IntArray
-    ) -> float:
-        run = Run(self._machine, way.rule, way.key * factor, self._state, late, _NO_TABLE)
-        return serve(run, own, bound)[0]
+    def _run(self, way: _Way, factor: FloatArray, late: IntArray) -> Run:
+        """Return the data of a run that writes no table of stretches."""
+        (key, rule), table = way, np.empty((0, len(COLUMNS)), np.int64)
+        return Run._make([self._machine, rule, key * factor, *self._space, late, table])
 
     def _part(self, k: int, own: IntArray) -> tuple[SecondsSchedule | None, IntArray]:
-        """Return a schedule of the requests in ``own`` that machine k completes on time, and these.
+        """Return a schedule of requests that machine k completes on time, and their positions.
 
-        The schedule is None if all are late.
+        They are taken from ``own``. The schedule is None if all are late.
         """
-        assert self._best is not None
-        way, late = self._best.ways[k], self._best.late.copy()
+        best, late = self._best, self._best.late.copy()
+        run = self._run(best.ways[k], best.factor, late)
         while len(own):
-            key = way.key * self._best.factor
-            run = Run(self._machine, way.rule, key, self._state, late, _NO_TABLE)
             table = np.empty((serve(run, own, math.inf)[1], len(COLUMNS)), np.int64)
             serve(run._replace(table=table), own, math.inf)
             begins = table[:, 4] == 0
@@ -377,6 +359,6 @@ class KeySearch:
                 is_on_time &= schedule.keeps(self._limits.of(own))
             if is_on_time.all():
                 return schedule, own
-            # Without the late requests, the order changes and others may be late instead.
+            # Without the late requests the schedule changes, and others may be late: repeat.
             own = own[is_on_time]
         return None, own

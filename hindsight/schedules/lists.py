@@ -1,41 +1,40 @@
 """List schedules, feasible schedules from a fixed order of the requests: the first upper bounds.
 
-These are hindsight heuristics, not online policies: they know every request. With priority by
-output length, `prefix_schedule` is the schedule of MC-SF ([J25] Algorithm 1).
+These are hindsight heuristics, not online policies: they use all requests from the start. With the
+order by output length, `prefix_schedule` is the schedule of MC-SF ([J25] Algorithm 1).
 """
 
 from __future__ import annotations
 
 import heapq
-import operator
 from collections.abc import Callable
-from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.clock import Slices
+from hindsight.runtime.clock import Slices, never
 from hindsight.runtime.compilation import plain_at_first, step
-from instances import FleetSchedule, Instance, Request, Schedule
+from instances import Instance, Schedule
 from instances.arrays import IntArray, RequestColumns
 
 from .cycles import RuinAndRecreate
-
-Priority = Callable[[Request], int | Fraction]
-
-
-def _per_weight(name: str) -> Priority:
-    """Return the priority rule "attribute of the request divided by its weight"."""
-    value = operator.attrgetter(name)
-    return lambda one: value(one) if one.weight == 1 else Fraction(value(one), one.weight)
+from .timetables import columns_of, schedule_on
 
 
-PRIORITIES: dict[str, Priority] = {
-    "output_length": _per_weight("output_length"),
-    "volume": _per_weight("volume"),
-    "peak_memory": _per_weight("peak_memory"),
-    "arrival_time": lambda request: request.arrival_time,
-}
+def list_orders(instance: Instance) -> dict[str, IntArray]:
+    """Return orders of the requests for list schedules, each an array of shape (n,), by name.
+
+    Requests are sorted by output length, volume, peak memory (all three divided by the weight) or
+    arrival. Ties follow the order of the instance.
+    """
+    weight = instance.weights
+    keys = {
+        "output_length": instance.output_lengths / weight,
+        "volume": instance.volumes / weight,
+        "peak_memory": instance.peak_memories / weight,
+        "arrival_time": instance.arrival_times,
+    }
+    return {name: np.argsort(key, kind="stable") for name, key in keys.items()}
 
 
 class _Runs(NamedTuple):
@@ -44,9 +43,9 @@ class _Runs(NamedTuple):
     Attributes
     ----------
     ends : int64 array, shape (n,)
-        Last rounds, increasing.
+        Last round of each running request, ascending.
     held : int64 array, shape (n,)
-        Tokens that all running requests together hold in that round.
+        Tokens that all running requests together hold in each of these last rounds.
     state : int64 array, shape (4,)
         Entries `ARRIVED`, `NOW`, `FIRST` and `LAST`.
     """
@@ -66,7 +65,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """Return the first start from now on at which a request fits if no other request starts.
 
     Memory grows between the ends of running requests. So only their last rounds and the last round
-    of the request itself need a check. If r is one of these rounds and all others hold P in it, no
+    of the request itself are checked. If r is one of these rounds and all others hold P in it, no
     start before min(r, r + P + prompt - limit) keeps round r within the limit.
     """
     ends, held, state = runs
@@ -75,8 +74,8 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
         while j < last and ends[j] <= start + output:
             start = max(start, min(ends[j], ends[j] + held[j] + prompt - limit))
             j += 1
-        beside = held[j] - (last - j) * (ends[j] - start - output) if j < last else 0
-        excess = beside + prompt + output - limit
+        others = held[j] - (last - j) * (ends[j] - start - output) if j < last else 0
+        excess = others + prompt + output - limit
         if excess <= 0:
             return int(start)
         start += min(excess, output)
@@ -91,12 +90,12 @@ def _start(runs: _Runs, prompt: int, output: int) -> None:
     while p > first and ends[p - 1] > end:
         ends[p], held[p] = ends[p - 1], held[p - 1]
         p -= 1
-    beside = 0
+    others = 0
     if p > first and ends[p - 1] == end:
-        beside = held[p - 1]
+        others = held[p - 1]
     elif p < last:
-        beside = held[p + 1] - (last - p) * (ends[p + 1] - end)
-    ends[p], held[p] = end, beside + prompt + output
+        others = held[p + 1] - (last - p) * (ends[p + 1] - end)
+    ends[p], held[p] = end, others + prompt + output
     for j in range(first, p):
         held[j] += prompt + ends[j] - now
     state[LAST] += 1
@@ -112,10 +111,11 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Advance `prefix_schedule` by ``epochs`` epochs; return the ranks of the waiting requests.
+    """Advance `prefix_schedule` by ``epochs`` epochs; return the new ``queue``.
 
-    ``orders`` are the requests by arrival, the requests by rank, and the rank of each request.
-    ``queue`` is a heap of the ranks of waiting requests, and of n as a sentinel.
+    An epoch is a round in which requests may start. ``queue`` is a heap of the ranks of the waiting
+    requests, with n as its last entry. ``orders`` are the requests by arrival, the requests by
+    rank, and the rank of each request.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -151,51 +151,51 @@ def _place(
     return np.array(waiting, dtype=np.int64)
 
 
-def one_after_another(instance: Instance) -> Schedule:
-    """Run the requests one at a time, in order of arrival: feasible, and fast for any instance."""
-    order = np.argsort(instance.arrival_times, kind="stable")
-    outputs = instance.output_lengths[order]
-    before = np.cumsum(outputs) - outputs
-    # A start is the maximum, over arrivals so far, of that arrival plus all outputs run since then.
-    starts = np.zeros(len(instance), dtype=np.int64)
-    starts[order] = before + np.maximum.accumulate(instance.arrival_times[order] - before)
-    return Schedule(instance, starts)
+def one_after_another(instance: Instance) -> Any:
+    """Return a schedule in which each replica runs one request at a time.
+
+    Requests are dealt out to the replicas in turn, by arrival. The schedule is feasible, and fast
+    to compute for any instance. It is a `FleetSchedule` if there are several replicas.
+    """
+    arrival, order = instance.arrival_times, np.argsort(instance.arrival_times, kind="stable")
+    machines, starts = np.zeros((2, len(instance)), dtype=np.int64)
+    machines[order] = np.arange(len(order)) % instance.replicas
+    for k in range(min(instance.replicas, len(order))):
+        own = order[k :: instance.replicas]
+        outputs = instance.output_lengths[own]
+        before = np.cumsum(outputs) - outputs
+        # A start is the maximum, over arrivals so far, of the arrival plus all outputs run since.
+        starts[own] = before + np.maximum.accumulate(arrival[own] - before)
+    return schedule_on(instance, machines, starts)
 
 
-def prefix_schedule(instance: Instance, priority: Priority, *, skip: bool = False) -> Schedule:
-    """Start arrived requests in order of priority as soon as they fit for their whole run.
+def prefix_schedule(
+    instance: Instance,
+    order: IntArray,
+    should_stop: Callable[[], bool] = never,
+    *,
+    skip: bool = False,
+) -> Schedule | None:
+    """Start arrived requests, in a given order, as soon as they fit for their whole run.
 
     Parameters
     ----------
     instance : Instance
         The problem.
-    priority : Priority
-        Priority of each request, smallest first; ties follow the order of the instance.
+    order : int64 array
+        Requests by falling priority: a permutation.
+    should_stop : Callable[[], bool], default never
+        Polled a few times a second. Once it returns True, the result is None.
     skip : bool, default False
         If a request does not fit, try those of lower priority instead of waiting.
     """
-    schedule = prefix_schedule_within(instance, priority, skip=skip)
-    assert schedule is not None
-    return schedule
-
-
-def prefix_schedule_within(
-    instance: Instance,
-    priority: Priority,
-    should_stop: Callable[[], bool] | None = None,
-    *,
-    skip: bool = False,
-) -> Schedule | None:
-    """Compute `prefix_schedule`, or return None if ``should_stop`` returned True."""
     arrivals = np.argsort(instance.arrival_times, kind="stable")
-    keys = {i: priority(instance[i]) for i in arrivals.tolist()}
-    by_rank = np.array(sorted(range(len(instance)), key=keys.__getitem__), dtype=np.int64)
-    orders = (arrivals, by_rank, np.argsort(by_rank))
+    orders = (arrivals, order, np.argsort(order))
     starts, ends, held = np.zeros((3, len(instance)), dtype=np.int64)
     running = _Runs(ends, held, np.zeros(4, dtype=np.int64))
     queue, slices = np.array([len(instance)]), Slices()
     while running.state[ARRIVED] < len(instance) or len(queue) > 1:
-        if should_stop is not None and should_stop():
+        if should_stop():
             return None
         with slices.next(len(instance)) as epochs:
             queue = _place(instance.columns, orders, queue, running, starts, epochs, skip)
@@ -209,7 +209,7 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """Return the best prefix schedule over all `PRIORITIES`, after a check; the first wins ties.
+    """Return the best `prefix_schedule` over all `list_orders`, after a check; the first wins ties.
 
     Parameters
     ----------
@@ -227,9 +227,9 @@ def best_list_schedule(
     instance.require_tokens()
     best: Schedule | None = None
     for skip in (False, True)[: 1 + thorough]:
-        stop = None if thorough and not skip else should_stop
-        for priority in PRIORITIES.values():
-            schedule = prefix_schedule_within(instance, priority, stop, skip=skip)
+        stop = never if thorough and not skip else should_stop or never
+        for order in list_orders(instance).values():
+            schedule = prefix_schedule(instance, order, stop, skip=skip)
             if schedule is None:
                 break
             if best is None or schedule.total_latency < best.total_latency:
@@ -242,35 +242,14 @@ def best_list_schedule(
     return best
 
 
-def round_robin(instance: Instance) -> FleetSchedule:
-    """Deal requests out to replicas in turn, by arrival; each replica runs them one at a time."""
-    replicas = np.zeros(len(instance), np.int64)
-    order = np.argsort(instance.arrival_times, kind="stable")
-    replicas[order] = np.arange(len(instance)) % instance.replicas
-    starts = np.zeros(len(instance), np.int64)
-    for replica in range(instance.replicas):
-        own = np.flatnonzero(replicas == replica)
-        if len(own):
-            starts[own] = one_after_another(instance.alone(own)).start_times
-    return FleetSchedule.from_starts(instance, replicas, starts)
+def best_fleet_schedule(instance: Instance) -> Any:
+    """Return the best schedule of several replicas among the following ones.
 
-
-def first_orders(instance: Instance) -> list[IntArray]:
-    """Return orders for list schedules: by volume, peak memory, output length and arrival.
-
-    All but the arrival are divided by the weight.
+    These are `one_after_another`, and for each of `list_orders` the schedule in which each request,
+    in this order, takes the first start that fits.
     """
-    weights = instance.weights
-    keys = (instance.volumes, instance.peak_memories, instance.output_lengths)
-    orders = [np.argsort(key / weights, kind="stable") for key in keys]
-    orders.append(np.argsort(instance.arrival_times, kind="stable"))
-    return orders
-
-
-def best_fleet_schedule(instance: Instance) -> FleetSchedule:
-    """Return the best of the schedules from `first_orders` and from `round_robin`."""
-    search, dealt = RuinAndRecreate(instance), round_robin(instance)
-    search.offer(dealt.start_times, dealt.assignment)
-    for order in first_orders(instance):
+    search = RuinAndRecreate(instance)
+    search.offer(*columns_of(one_after_another(instance)))
+    for order in list_orders(instance).values():
         search.place(order)
-    return FleetSchedule.from_starts(instance, search.machines, search.starts)
+    return search.schedule

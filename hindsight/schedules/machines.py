@@ -1,7 +1,21 @@
-"""Columns of a machine in seconds: requests, memory, and the seconds of a round by its tokens."""
+"""Machines in seconds: columns of the requests, and assignments of requests to several machines.
+
+The charge of a request is the machine time that it needs, in seconds (`hindsight.prices.machines`).
+First schedules use assignments by rules that differ as much as possible.
+
+*By cost.* In order of arrival, each request goes to the machine on which it adds the least cost. In
+the model of the cost, a machine serves one request at a time, for a time equal to its charge, the
+least charge first. So a new request waits for all smaller charges that are left, and delays each
+larger one by its own charge (Megow, Uetz and Vredeveld, 2006). In a real batch, a long prompt also
+delays all other requests. So each machine gets its own range of prompt lengths, with equal work,
+and a request costs more the farther its prompt is from the range of the machine.
+
+*Other rules.* Requests are dealt out in turn, or assigned by the ranges of prompt lengths alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +33,22 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""Least seconds of a round that are refused, because sums of such rounds might be infinite."""
+"""Seconds from which on a round is refused, because sums of such rounds might be infinite."""
+
+
+CLASSES = 24
+"""Number of classes of charges in an assignment by cost."""
+
+AFFINITIES = (0.2, 0.0)
+"""Penalties per range of prompt lengths between prompt and machine, tried one after another. Unit:
+the charge of the request times (1 + mean number of requests on a machine)."""
+
+RANGE_POWER = 0.7
+"""Ranges of prompt lengths have equal sums of charges to this power."""
 
 
 class Machine(NamedTuple):
-    """Requests, and the memory and the seconds of a machine.
+    """Requests of a machine, its memory, and the seconds of its rounds.
 
     Attributes
     ----------
@@ -32,14 +57,15 @@ class Machine(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Tokens that the first round of the request processes, and number of rounds.
     held, stored : int64 array, shape (n,)
-        Tokens that count for memory and for durations in the k-th round of the request, less k.
+        In its k-th round, the request holds ``held + k`` tokens of memory. ``stored + k`` tokens
+        count for the duration of the round.
     end, first_token, decode : float64 array, shape (n,)
-        Deadlines of the last and of the first token, and most seconds between these two; infinite
-        where none is set.
+        Deadlines of the last and of the first token, and most seconds between these two. Infinite
+        if there is no such limit.
     memory_limit : int
         M, tokens.
     seconds : float64 array, shape (most + 1,)
-        Seconds of a round by tokens processed.
+        Seconds of a round, by the number of tokens that it processes.
     d2 : float
         Seconds that each stored token adds to a round.
     least : float
@@ -99,38 +125,88 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     """Return the seconds of a round by tokens processed, and the seconds per stored token.
 
-    The first has shape (most + 1,), for 0 .. ``most`` tokens. Other dependencies of the batch time
-    are ignored: the exact durations of the schedules found are computed afterwards.
+    The first has shape (most + 1,), for 0 .. ``most`` tokens. Batch times that depend on more are
+    approximated. The exact durations of the schedules found are computed afterwards.
 
     Raises
     ------
     InvalidValueError
         A round takes no time, or `LONGEST_ROUND` seconds or more.
     """
-    seconds, d2 = _round_seconds(batch_time, np.arange(most + 1))
+    tokens, d2 = np.arange(most + 1), 0.0
+    if isinstance(batch_time, AffineTime):
+        seconds, d2 = batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
+    elif isinstance(batch_time, IterationTime):
+        seconds, d2 = np.full(most + 1, batch_time.d0), batch_time.d1
+    elif isinstance(batch_time, TiledTime):
+        table = np.array([batch_time.at(one) for one in tokens.tolist()])
+        seconds, d2 = table + batch_time.kernel, batch_time.kv_token
+    else:
+        # Interpolate between a few rounds of one request that stores what it processes.
+        places = np.unique(np.linspace(1, most, 200).astype(np.int64))
+
+        def lasts(processed: int, stored: int) -> float:
+            return float(batch_time.durations(BatchStretch(1, 1, processed, 1, stored, 1))[0])
+
+        empty, middle = np.array([lasts(one, one) for one in places.tolist()]), most // 2
+        if most > 1 and np.isfinite(empty).all():
+            d2 = max(0.0, (lasts(middle, most) - lasts(middle, middle)) / (most - middle))
+        seconds = np.interp(tokens, places, empty - d2 * places)
     if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):
         reason = f"are not all above 0 and below {LONGEST_ROUND:g}"
         raise InvalidValueError("batch time", "durations", seconds, reason)
     return seconds, d2
 
 
-def _round_seconds(batch_time: BatchTime, tokens: IntArray) -> tuple[FloatArray, float]:
-    if isinstance(batch_time, AffineTime):
-        return batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
-    if isinstance(batch_time, IterationTime):
-        return np.full(len(tokens), batch_time.d0), batch_time.d1
-    if isinstance(batch_time, TiledTime):
-        table = np.array([batch_time.at(one) for one in tokens.tolist()])
-        return table + batch_time.kernel, batch_time.kv_token
-    most = int(tokens[-1])
-    places = np.unique(np.linspace(1, most, 200).astype(np.int64))
+def assignments(
+    arrival: FloatArray, prompt: IntArray, charges: FloatArray, machines: int
+) -> Iterator[IntArray]:
+    """Yield assignments of requests to ``machines`` machines, each an array of shape (n,).
 
-    def seconds(tokens: int, memory: int) -> float:
-        return float(batch_time.durations(BatchStretch(1, 1, tokens, 1, memory, 1))[0])
+    ``charges`` are the machine seconds of each request, shape (n,).
+    """
+    n = len(arrival)
+    if machines == 1:
+        yield np.zeros(n, dtype=np.int64)
+        return
+    order, ranges = np.lexsort((charges, arrival)), _ranges(prompt, charges) * machines
+    # Assign by cost. Requests are in classes of similar charges, each with a typical charge.
+    logs = np.log(charges)
+    place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
+    counts = np.bincount(place, minlength=CLASSES)
+    typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
+    typical[typical == 0] = 1.0
+    for affinity in AFFINITIES:
+        work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
+        assignment = np.zeros(n, dtype=np.int64)
+        for i in order.tolist():
+            # Each machine has served the smallest charges since the last arrival.
+            left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
+            work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
+            there = work / typical
+            cost = left[:, c] + charges[i] * there[:, c + 1 :].sum(axis=1)
+            far = np.abs(ranges[i] - (np.arange(machines) + 0.5))
+            cost += affinity * far * charges[i] * (1 + there.sum() / machines)
+            best = np.lexsort((dealt, cost))[0]
+            assignment[i] = best
+            work[best, c] += charges[i]
+            dealt[best] += 1
+        yield assignment
+    # Deal requests out in turn: by arrival, and by charge among requests that arrive together.
+    in_turn = np.empty(n, dtype=np.int64)
+    in_turn[order] = np.arange(n) % machines
+    yield in_turn
+    # Assign by the ranges of prompt lengths alone.
+    yield np.minimum(ranges.astype(np.int64), machines - 1)
 
-    empty = np.array([seconds(one, one) for one in places.tolist()])
-    if most == 1 or not np.isfinite(empty).all():
-        return np.interp(tokens, places, empty), 0.0
-    middle = most // 2
-    d2 = max(0.0, (seconds(middle, most) - seconds(middle, middle)) / (most - middle))
-    return np.interp(tokens, places, empty - d2 * places), d2
+
+def _ranges(prompt: IntArray, charges: FloatArray) -> FloatArray:
+    """Return the share of the work that has shorter prompts, for each request: a value in [0, 1].
+
+    The work of a request is its charge to the power `RANGE_POWER`.
+    """
+    order = np.argsort(prompt, kind="stable")
+    work = charges[order] ** RANGE_POWER
+    place = np.empty(len(order))
+    place[order] = (np.cumsum(work) - 0.5 * work) / work.sum()
+    return place

@@ -1,18 +1,19 @@
 """Compiled moves of ruin and recreate, on any number of machines, in tokens or in blocks.
 
-Each machine has an array of the memory held in every round, and the requests are sorted by start
-at regular intervals. A move chooses a request that waits or is left out. It removes this request
-and some requests that start near a round during its wait. It puts them back one by one, in a
-randomly chosen order, each at the first start at which it fits with all others for its whole life,
-on any machine (or, sometimes, at a later start if that is cheaper). So the run time of a move
-hardly depends on n, and every schedule between moves is feasible.
+A move draws a request that starts after its arrival or is left out. It removes this request and
+some requests that start near a round during its wait. Then it puts them back one by one, in a
+random order. Each takes the first start, on any machine, at which it fits with all others for its
+whole run, or sometimes a later start that is cheaper. So every schedule between moves is feasible.
+
+An array per machine holds the memory used in every round, and the requests are sorted by start at
+regular intervals. So the run time of a move hardly depends on n.
 
 Where requests may be left out, one that finds no start by its last allowed start is left out, at a
 penalty. A move is accepted if it costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983).
 The threshold is drawn before the requests are put back, so that most moves end early. The cost of a
-start is its round, times the weight of the request, plus ``weight`` times the price of the memory
-that the request then holds. Under prices near those of the linear relaxation, promising schedules
-have similar costs, and the requests that should wait do wait.
+start is its round times the weight of the request. In some cycles, a share of the price of the
+memory that the request then holds is added, by prices of memory per token and round. With prices
+near those of the linear relaxation, requests that should wait in an optimal schedule tend to wait.
 """
 
 from __future__ import annotations
@@ -25,85 +26,39 @@ import numpy as np
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
-from .draws import next_uniform, threshold
-from .timetables import Requests, Timetable, fit, hold_start
+from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""Most draws to find a request that waits or is left out, and most draws per further request to be
-removed."""
+"""Most draws per move to find a request that starts after its arrival or is left out, and most
+draws for each further request to be removed."""
 
 TRIED = 8
-"""Further draws per move that look for requests left out, where requests may be left out."""
+"""Draws per move to find requests left out, where requests may be left out."""
 
 SORTED = 8
-"""Number of times that the candidates are sorted by start per as many moves as candidates."""
+"""The requests are sorted by start this many times in as many moves as there are requests."""
 
 EVERYWHERE = 0.3
 """Share of moves that remove requests from all machines, instead of at most two."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""Probability that the search for a start skips a feasible one, and most rounds of that step."""
+"""Probability that a request skips a feasible start, and most rounds to the next start tried."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""Probability that a later feasible start of a request is also tried while prices have a weight;
-and share of moves after which this weight, falling linearly, is 0."""
+"""Probability that a later start of a request is tried too while prices have a weight, and the
+share of the moves of a cycle after which this weight, which falls linearly, is 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""Cumulative probabilities of the orders in which requests are put back: random, by volume, by
-start, the chosen waiting request first, and (the rest) the largest peak memory first."""
-
-
-class CycleSettings(NamedTuple):
-    """Parameters of one kind of cycle. The unit of lengths and temperatures: mean output lengths.
-
-    Temperatures are multiplied by the mean weight. Where requests may be left out, the unit of
-    temperatures is one request left out.
-
-    Attributes
-    ----------
-    most : int
-        Most requests with a start that are removed at once, >= 2.
-    reach : float
-        Removed requests start within this distance of a random moment.
-    hot, cold : float
-        First and last temperature of the annealing.
-    weight : float
-        Initial weight of memory prices. Cycles with a weight above 0 are skipped if there are no
-        prices.
-    """
-
-    most: int = 8
-    reach: float = 1.0
-    hot: float = 0.1
-    cold: float = 0.003
-    weight: float = 0.0
-
-
-class Region(NamedTuple):
-    """Rounds of one thread, which may move only requests that run within these rounds.
-
-    Attributes
-    ----------
-    first, last : int
-        Starts from ``first`` on and completions up to ``last`` belong to the region.
-    candidates : int64 array
-        Requests that ran within the region, or were left out, when the moves began.
-    state : int64 array, shape (1,)
-        State of `next_uniform`.
-    """
-
-    first: int
-    last: int
-    candidates: IntArray
-    state: IntArray
+"""Cumulative probabilities of the orders in which removed requests are put back. These orders are:
+random; by volume; by start; the request drawn first at the front; else by falling peak memory."""
 
 
 class Removed(NamedTuple):
-    """Workspace: requests that a move removes, with old and new starts and machines.
+    """Workspace: the requests that a move removes, with old and new starts and machines.
 
-    Only the first entries are used, one per removed request. ``order`` is the order in which the
-    requests are put back, sorted by ``keys``; ``is_taken``, shape (n,), is 1 for the requests drawn
-    so far.
+    Only the first entries are used, one per removed request. ``order`` lists the entries in the
+    order in which their requests are put back, by ascending ``keys``. ``is_taken``, shape (n,), is
+    1 for the requests drawn so far.
     """
 
     taken: IntArray
@@ -117,42 +72,67 @@ class Removed(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Data that moves read and write.
+    """Data of the moves of one thread, which change only requests that run within its region.
 
-    ``sums`` and ``weighted_sums`` are running sums of the prices lambda_r of memory and of
-    r lambda_r, shape (rounds,). ``total`` is the number of moves of the whole cycle, ``length`` the
-    mean output length, and ``unit`` the unit of temperatures, as a cost.
+    Attributes
+    ----------
+    table : Timetable
+        The schedule of all threads, changed in place.
+    removed : Removed
+        Workspace.
+    first, last : int
+        The region: starts from ``first`` on and completions up to ``last`` belong to it.
+    candidates : int64 array
+        Requests that ran within the region, or were left out, when the moves began.
+    state : int64 array, shape (1,)
+        State of `next_uniform`.
+    sums, weighted_sums : float64 array, shape (rounds,)
+        Running sums over rounds r of the memory price lambda_r and of r lambda_r.
+    total : int
+        Number of moves of the whole cycle.
+    most : int
+        Most requests with a start that a move removes, >= 2.
+    reach : float
+        Largest distance between the starts of removed requests and a random round, rounds.
+    hot, cold : float
+        First and last temperature, in the unit of costs.
+    weight : float
+        Initial weight of the memory prices in the cost of a start.
     """
 
-    requests: Requests
     table: Timetable
-    region: Region
-    settings: CycleSettings
     removed: Removed
+    first: int
+    last: int
+    candidates: IntArray
+    state: IntArray
     sums: FloatArray
     weighted_sums: FloatArray
     total: int
-    length: float
-    unit: float
+    most: int
+    reach: float
+    hot: float
+    cold: float
+    weight: float
 
 
 def work_space(most: int, count: int) -> Removed:
     """Return the workspace of moves that remove at most ``most`` of ``count`` requests at once."""
-    taken, old, old_machines, new, new_machines, order = np.zeros((6, most + TRIED + 1), np.int64)
-    keys, is_taken = np.zeros(most + TRIED + 1), np.zeros(count, np.int64)
-    return Removed(taken, old, old_machines, new, new_machines, order, keys, is_taken)
+    places = most + TRIED + 1
+    keys, is_taken = np.zeros(places), np.zeros(count, np.int64)
+    return Removed._make([*np.zeros((6, places), np.int64), keys, is_taken])
 
 
 @step
 def _cost(requests: Requests, i: int, at: int) -> float:
-    """Return the cost of a start without prices, or the penalty if the request is left out."""
+    """Return the cost of start ``at`` without prices, or the penalty of leaving i out (-1)."""
     return requests.penalty[i] if at < 0 else float(requests.weight[i] * at)
 
 
 @step
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
-    """Return the cost of a start, with ``weight`` times the price of the memory then held."""
-    requests, sums, weighted_sums = work.requests, work.sums, work.weighted_sums
+    """Return the cost of start ``at``, with ``weight`` times the price of the memory then held."""
+    requests, sums, weighted_sums = work.table.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
     if at >= 0 and weight > 0:
         end = at + requests.output[i]
@@ -162,32 +142,29 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 
 
 @step
-def _hold(work: Work, i: int, at: int, k: int, sign: int) -> None:
-    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1."""
-    hold_start(work.requests, work.table.profiles, i, at, k, sign)
-
-
-@step
 def _earliest(work: Work, i: int, freed: int) -> int:
-    """Return the first start worth trying: with a sooner one, request i uses no freed memory.
+    """Return the first start worth trying for request i.
 
-    ``freed`` is the first round in which the move has freed memory.
+    Memory is free from round ``freed`` on. A request with an earlier start would use none of it.
     """
-    requests = work.requests
+    requests = work.table.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
-    return int(max(work.region.first, begin))
+    return int(max(work.first, begin))
 
 
 @step
 def _draw_waiting(work: Work) -> int:
-    """Draw a request that waits or is left out; after `WAITING_DRAWS` draws, accept any request."""
-    starts, arrival = work.table.starts, work.requests.arrival
-    candidates, state = work.region.candidates, work.region.state
-    i = candidates[int(next_uniform(state) * len(candidates))]
-    for _ in range(WAITING_DRAWS):
+    """Draw a request that starts after its arrival or is left out.
+
+    After `WAITING_DRAWS` draws, accept any request.
+    """
+    starts, arrival = work.table.starts, work.table.requests.arrival
+    candidates, state = work.candidates, work.state
+    i = -1
+    for _ in range(WAITING_DRAWS + 1):
+        i = candidates[int(next_uniform(state) * len(candidates))]
         if starts[i] < 0 or starts[i] > arrival[i]:
             break
-        i = candidates[int(next_uniform(state) * len(candidates))]
     return int(i)
 
 
@@ -201,8 +178,8 @@ def _take(removed: Removed, count: int, i: int) -> int:
 
 @step
 def _sort(work: Work) -> None:
-    """Sort the candidates by start: insertion sort, as few moved far since the last sort."""
-    starts, candidates = work.table.starts, work.region.candidates
+    """Sort the candidates by start. Insertion sort is fast here: few starts have changed."""
+    starts, candidates = work.table.starts, work.candidates
     for place in range(1, len(candidates)):
         i, y = candidates[place], place
         while y > 0 and starts[candidates[y - 1]] > starts[i]:
@@ -217,7 +194,7 @@ def _place_of(work: Work, start: float) -> int:
 
     Approximate, because candidates may have moved since they were sorted.
     """
-    starts, candidates = work.table.starts, work.region.candidates
+    starts, candidates = work.table.starts, work.candidates
     low, high = 0, len(candidates)
     while low < high:
         middle = (low + high) // 2
@@ -229,20 +206,20 @@ def _place_of(work: Work, start: float) -> int:
 
 
 @step
-def _draw(work: Work, reach: float) -> int:
+def _draw(work: Work) -> int:
     """Draw the requests to remove; return their number.
 
-    They are a waiting request and others that start near a random round of its wait.
+    They are a waiting request, and requests that start near a random round of its wait.
     """
-    requests, table, settings, removed = work.requests, work.table, work.settings, work.removed
-    candidates, state = work.region.candidates, work.region.state
-    starts, machines = table.starts, table.machines
+    table, removed, reach = work.table, work.removed, work.reach
+    candidates, state = work.candidates, work.state
+    requests, starts, machines = table.requests, table.starts, table.machines
     i = _draw_waiting(work)
     count = _take(removed, 0, i)
     end = starts[i] if starts[i] >= 0 else requests.last[i]
-    begin = max(requests.arrival[i], work.region.first, end - int(reach))
+    begin = max(requests.arrival[i], work.first, end - int(reach))
     moment = begin + int(next_uniform(state) * (end - begin + 1))
-    wanted = 2 + int(next_uniform(state) * (settings.most - 1))
+    wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
     # Requests of few machines free memory in larger pieces.
     total, one, two = table.profiles.shape[0], machines[i], 0
@@ -269,9 +246,9 @@ def _draw(work: Work, reach: float) -> int:
 
 
 @step
-def _draw_order(work: Work, reach: float, count: int) -> None:
+def _draw_order(work: Work, count: int) -> None:
     """Draw the order in which the ``count`` removed requests are put back."""
-    requests, removed, state = work.requests, work.removed, work.region.state
+    requests, removed, state = work.table.requests, work.removed, work.state
     order, keys = removed.order, removed.keys
     kind = next_uniform(state)
     for q in range(count):
@@ -284,7 +261,7 @@ def _draw_order(work: Work, reach: float, count: int) -> None:
             key = (s * o + 0.5 * o * (o + 1)) * (0.7 + 0.6 * next_uniform(state))
             key /= max(1, requests.weight[i])
         elif kind < BY_START:
-            key += (next_uniform(state) - 0.5) * reach
+            key += (next_uniform(state) - 0.5) * work.reach
         elif kind >= FIRST_WAITING:
             key = -1.0 * (s + o)
         elif q == 0:
@@ -300,7 +277,10 @@ def _draw_order(work: Work, reach: float, count: int) -> None:
 
 @step
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
-    """Subtract the removed requests; return their cost and the first round freed."""
+    """Remove the drawn requests from the profiles.
+
+    Return their cost, and the first round in which memory is free now.
+    """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
     for q in range(count):
@@ -309,21 +289,19 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
         at, k = table.starts[i], table.machines[i]
         removed.old[q], removed.old_machines[q] = at, k
         cost += _paid(work, weight, i, at)
-        freed = min(freed, at if at >= 0 else work.requests.arrival[i])
-        _hold(work, i, at, k, -1)
+        freed = min(freed, at if at >= 0 else work.table.requests.arrival[i])
+        hold(work.table, i, at, k, -1)
     return cost, freed
 
 
 @step
-def _draw_start(
-    work: Work, reach: float, weight: float, i: int, begin: int
-) -> tuple[int, int, float]:
-    """Return a start for request i, its machine and its cost.
+def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
+    """Draw a start >= ``begin`` for request i: mostly the first feasible one, else a later one.
 
-    It is the first feasible start, or at random a later one.
+    Return the start, its machine and its cost. The start is -1 if none is feasible.
     """
-    requests, profiles = work.requests, work.table.profiles
-    state, size, first = work.region.state, work.region.last + 1, 0
+    requests, profiles = work.table.requests, work.table.profiles
+    state, size, first = work.state, work.last + 1, 0
     if profiles.shape[0] > 1:
         first = int(next_uniform(state) * profiles.shape[0])
     at, k = fit(requests, profiles, i, begin, first, size)
@@ -333,7 +311,7 @@ def _draw_start(
     paid = _paid(work, weight, i, at)
     # Sometimes try a later start, where prices make it cheaper.
     if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
-        passed = at + 1 + int(next_uniform(state) ** 2 * reach)
+        passed = at + 1 + int(next_uniform(state) ** 2 * work.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
         paid_later = _paid(work, weight, i, later)
         if later >= 0 and paid_later < paid:
@@ -342,12 +320,12 @@ def _draw_start(
 
 
 @step
-def _put_back(work: Work, reach: float, weight: float, count: int, freed: int, most: float) -> int:
-    """Put requests back in order while acceptance is possible; return the number put back.
+def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
+    """Put the removed requests back in order until all are back or the cost exceeds ``most``.
 
-    ``freed`` is the first round in which memory was freed. ``most`` is the largest accepted cost.
+    Memory is free from round ``freed`` on. Return the number of requests put back.
     """
-    requests, removed = work.requests, work.removed
+    requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
     for q in range(count):
         i = removed.taken[q]
@@ -357,12 +335,12 @@ def _put_back(work: Work, reach: float, weight: float, count: int, freed: int, m
         i = removed.taken[q]
         begin = _earliest(work, i, freed)
         least -= min(requests.penalty[i], requests.weight[i] * begin)
-        at, k, paid = _draw_start(work, reach, weight, i, begin)
+        at, k, paid = _draw_start(work, weight, i, begin)
         cost += paid
         if cost + least > most:
             return x
         removed.new[q], removed.new_machines[q] = at, k
-        _hold(work, i, at, k, 1)
+        hold(work.table, i, at, k, 1)
     return count
 
 
@@ -372,44 +350,42 @@ def _undo(work: Work, placed: int, count: int) -> None:
     removed = work.removed
     for x in range(placed):
         q = removed.order[x]
-        _hold(work, removed.taken[q], removed.new[q], removed.new_machines[q], -1)
+        hold(work.table, removed.taken[q], removed.new[q], removed.new_machines[q], -1)
     for q in range(count):
-        _hold(work, removed.taken[q], removed.old[q], removed.old_machines[q], 1)
+        hold(work.table, removed.taken[q], removed.old[q], removed.old_machines[q], 1)
 
 
 @step
 def _accept(work: Work, count: int) -> float:
     """Write the new starts into the timetable; return the change in cost, not counting prices."""
-    requests, table, removed = work.requests, work.table, work.removed
+    table, removed = work.table, work.removed
     change = 0.0
     for q in range(count):
         i, old, new = removed.taken[q], removed.old[q], removed.new[q]
-        change += _cost(requests, i, new) - _cost(requests, i, old)
+        change += _cost(table.requests, i, new) - _cost(table.requests, i, old)
         table.starts[i], table.machines[i] = new, removed.new_machines[q]
     return change
 
 
 @njit
 def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
-    """Make moves first_move .. last_move - 1 of a cycle within a region, in place.
+    """Make moves first_move .. last_move - 1 of a cycle within the region of ``work``, in place.
 
-    Returns the change in cost, not counting prices.
+    Return the change in cost, not counting prices.
     """
-    settings, unit, change = work.settings, work.unit, 0.0
-    reach, state = max(2.0, settings.reach * work.length), work.region.state
+    change = 0.0
     for move in range(first_move, last_move):
-        if move % (len(work.region.candidates) // SORTED + 1) == 0:
+        if move % (len(work.candidates) // SORTED + 1) == 0:
             _sort(work)
         done = move / work.total
-        weight = settings.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
+        weight = work.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
         # Ruin: remove requests.
-        count = _draw(work, reach)
+        count = _draw(work)
         before, freed = _take_out(work, weight, count)
         # Recreate: put them back while the cost is below a threshold, which is drawn first.
-        _draw_order(work, reach, count)
-        hot, cold = settings.hot * unit, settings.cold * unit
-        most = threshold(before, hot, cold, done, next_uniform(state))
-        placed = _put_back(work, reach, weight, count, freed, most)
+        _draw_order(work, count)
+        most = threshold(before, work.hot, work.cold, done, next_uniform(work.state))
+        placed = _put_back(work, weight, count, freed, most)
         if placed < count:
             _undo(work, placed, count)
         else:

@@ -1,26 +1,25 @@
 """Compiled annealing of the order in which requests are placed, and of their delays.
 
-A schedule is represented by an order of the requests and a delay >= 0 of each. In this order,
-request i takes the first start t0 at which it fits for its whole life with those placed before; if
-its delay is above 0, it takes the first such start >= t0 + delay instead. Where there are delays,
-no request starts before the one placed just before it.
+A schedule is represented by an order of the requests and a delay >= 0 of each. The requests are
+placed in this order. Request i takes the first start t0 at which it fits for its whole run with
+those placed before. If its delay is above 0, it takes the first such start >= t0 + delay instead.
+If delays are used, no request starts before the one placed just before it.
 
 *Every feasible schedule has such an order.* Sort by start time and let the delay of i be t_i - t0.
-This is >= 0: t_i is a start that is >= a_i and >= that of the predecessor, and at which i fits
-beside those placed before, a subset of the schedule; t0 is the first of these. And the first such
-start >= t0 + delay = t_i is t_i itself. Without delays this does not hold: an earlier start makes a
-request larger in every later round.
+This is >= 0: t_i is >= a_i and >= the start of the predecessor, and i fits at t_i with those placed
+before, a subset of the schedule; t0 is the first such start. And the first such start >= t0 + delay
+= t_i is t_i itself. Without delays this does not hold: an earlier start makes a request larger in
+every later round.
 
-With ``stops``, requests may stop and resume: each one runs in the earliest rounds in which the
-memory left by those placed before holds its next token. Possibly no order then leads to an optimum,
-because a request placed early may take rounds that an optimal schedule gives to others.
+With ``stops``, requests may stop and resume. Each one runs in the first rounds in which the memory
+left by those placed before holds its tokens. Then possibly no order leads to an optimum, because a
+request placed early may take rounds that an optimal schedule gives to others.
 
-A move puts a request elsewhere in the order, swaps two requests, or changes a delay. It then places
-all later requests again, because a long request that waits changes the free memory of thousands of
-later rounds. Moves sweep the order from its front, so that the memory profile of the requests
-before the present place is always available, and a move changes only the requests that it places.
-It ends early if no request moved, or as soon as it cannot be accepted any more (Kirkpatrick, Gelatt
-and Vecchi 1983).
+A move puts a request elsewhere in the order, swaps two requests, or changes a delay. Then it places
+all later requests again. It ends early if all requests that it placed keep their starts, or as soon
+as it cannot be accepted any more (Kirkpatrick, Gelatt and Vecchi 1983). Successive moves begin at
+later and later places of the order, and then again at its front (a sweep). So the memory profile of
+the requests before the present place is always known.
 """
 
 from __future__ import annotations
@@ -30,21 +29,20 @@ from typing import NamedTuple
 from hindsight.runtime.compilation import njit, overwrite, step
 from instances.arrays import FloatArray, IntArray
 
-from .draws import next_uniform, threshold
-from .timetables import Requests, fit, hold_start
+from .timetables import Timetable, fit, hold, next_uniform, threshold
 
 FARTHEST = 200
-"""Most places in the order by which a move shifts a request."""
+"""Most places of the order by which a move shifts a request."""
 
 SWAPPED = 0.3
 """Share of swaps of two requests among the moves that change the order."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
 """Kinds of moves: put a request at an earlier place, swap two, put one at a later place, or change
-a delay. A move of the order is undone by the kind of opposite sign."""
+a delay. A change of the order is undone by the kind of opposite sign."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of ``rounds`` and ``machines``: the present schedule, the one a move tries, the best one."""
+"""Rows of ``rounds`` and ``machines``: the present schedule, the tried one, and the best one."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of ``counts``: the present place in the order, the reduction in cost from the first
@@ -52,19 +50,20 @@ schedule to the present one and to the best one, and the number of requests plac
 
 
 class Sequence(NamedTuple):
-    """State of an annealing: order, schedules, place of the sweep, and parameters of the moves.
+    """State of an annealing: the order, three schedules, and parameters of the moves.
 
     Attributes
     ----------
-    requests : Requests
-        The requests.
+    table : Timetable
+        The requests, and the blocks held in each round by those before the present place in the
+        order. Its starts and machines are those of row `PRESENT`.
     total : int
         Number of moves of the annealing.
     hot, cold : float
         First and last temperature, in the unit of costs.
     slack : float
-        A move is given up once its change in cost, over the requests placed so far, exceeds the
-        acceptance threshold by this much, although later requests may still gain.
+        A move is rejected once its increase in cost over the requests placed so far exceeds the
+        acceptance threshold by this much, although later requests may still start earlier.
     delayed : float
         Share of moves that change a delay; 0 for schedules without delays.
     longest_delay : int
@@ -72,7 +71,7 @@ class Sequence(NamedTuple):
     stops : bool
         Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability that a request, once drawn, is moved; otherwise another one is drawn.
+        Probability that a drawn request is moved; otherwise another one is drawn.
     order, delay : int64 array, shape (n,)
         Requests in the order in which they are placed, and the delay of each request, rounds.
     offset : int64 array, shape (n,)
@@ -82,15 +81,13 @@ class Sequence(NamedTuple):
         and `BEST`.
     machines : int64 array, shape (3, n)
         Machine of each request, in the same rows.
-    profiles : int64 array, shape (machines, rounds)
-        Blocks held in each round by the requests before the present place in the order.
     counts : int64 array, shape (4,)
         See `PLACE`.
     state : int64 array, shape (1,)
         State of `next_uniform`.
     """
 
-    requests: Requests
+    table: Timetable
     total: int
     hot: float
     cold: float
@@ -104,18 +101,18 @@ class Sequence(NamedTuple):
     offset: IntArray
     rounds: IntArray
     machines: IntArray
-    profiles: IntArray
     counts: IntArray
     state: IntArray
 
 
 @step
 def _find(work: Sequence, i: int, now: int) -> int:
-    """Place a request: write its rounds and machine to row `TRIED`.
+    """Find rounds and a machine for request i, and write them to row `TRIED`.
 
-    Return its start, or with ``stops`` its last round, or -1 if the profiles are too short.
+    ``now`` is the start of the request placed before. Return the start of request i, or with
+    ``stops`` its last round, or -1 if the profiles are too short.
     """
-    requests, profiles, new = work.requests, work.profiles, work.rounds[TRIED]
+    requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
     if work.stops:
         r = requests.arrival[i]
@@ -140,19 +137,19 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
 @step
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
-    """Add a request, as placed in ``row``, to the profiles; subtract it with ``sign`` -1."""
-    requests, profiles, rounds, first = work.requests, work.profiles, work.rounds, work.offset[i]
+    """Add request i, as placed in ``row``, to the profiles; subtract it with ``sign`` -1."""
+    table, rounds, first = work.table, work.rounds, work.offset[i]
     if work.stops:
-        for k in range(requests.output[i]):
-            profiles[0, rounds[row, first + k]] += sign * (requests.prompt[i] + k + 1)
+        for k in range(table.requests.output[i]):
+            table.profiles[0, rounds[row, first + k]] += sign * (table.requests.prompt[i] + k + 1)
     else:
-        hold_start(requests, profiles, i, rounds[row, first], work.machines[row, i], sign)
+        hold(table, i, rounds[row, first], work.machines[row, i], sign)
 
 
 @step
 def _entries(work: Sequence, i: int) -> int:
     """Return the number of entries of a request in ``rounds``."""
-    return int(work.requests.output[i]) if work.stops else 1
+    return int(work.table.requests.output[i]) if work.stops else 1
 
 
 @step
@@ -173,7 +170,7 @@ def _keep(work: Sequence, i: int) -> None:
 def begin_order(work: Sequence, first: int, last: int) -> bool:
     """Place requests first .. last - 1 of the order; return False if the profiles are too short.
 
-    With delays, the schedule stays the same, and the delays that lead to it are computed.
+    With delays, the requests keep their starts, and the delays that lead to them are computed.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -240,7 +237,7 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
 @step
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
-    """For a delay move, draw a new delay, often 0; otherwise set it to 0 half of the time."""
+    """Draw a new delay, often 0, if the move changes a delay; else set it to 0 half of the time."""
     state, delay = work.state, work.delay
     # A delay that is good at one place of the order is rarely good at another.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
@@ -251,12 +248,13 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
 
 @step
 def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, int, bool]:
-    """Place the requests from place ``first`` of the order on; leave the profiles unchanged.
+    """Try a changed order: place its requests from place ``first`` on, in row `TRIED`.
 
-    ``first`` and ``last`` are the first and last place that the move changed. Returns the change in
-    cost, the first place that was not reached, and whether the change is at most ``most``.
+    ``first`` and ``last`` are the first and last place that the move changed. The profiles are the
+    same after the call. Return the change in cost, the first place that was not reached, and
+    whether the move is feasible and the change is at most ``most``.
     """
-    order, weight, n = work.order, work.requests.weight, len(work.order)
+    order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0
     now = _end(work, order[first - 1]) if first > 0 else 0
     hopeless, left, old = most + work.slack, 0.0, 0.0
@@ -277,7 +275,7 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # All later requests start at this start or later, which bounds their cost from below.
+            # All later requests start now or later, which bounds their cost from below.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most

@@ -1,8 +1,8 @@
 """Simulated annealing of the order in which requests are placed, and of their delays.
 
-Sources: the schedule representation extends the serial generation scheme of Kolisch (1996) by
-delays; acceptance and cooling follow Kirkpatrick, Gelatt and Vecchi (1983).
-`hindsight.schedules.order_moves` describes the moves.
+`hindsight.schedules.order_moves` defines the order and the delays of a schedule, and the moves.
+Sources: orders follow the serial schedule generation scheme of Kolisch (1996); acceptance and
+cooling follow Kirkpatrick, Gelatt and Vecchi (1983).
 
 Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
@@ -18,31 +18,36 @@ from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
 from .cycles import RuinAndRecreate
-from .draws import first_state
-from .lists import first_orders
-from .order_moves import BEST, PLACED, PRESENT, Sequence, anneal, begin_order
-from .timetables import LONGEST_PROFILE, requests_of
+from .lists import list_orders
+from .order_moves import BEST, PRESENT, Sequence, anneal, begin_order
+from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
 
 SLACK = 5.0
-"""A move is given up once its loss over the requests placed so far exceeds the acceptance threshold
-by this much. Unit: mean output length times mean weight."""
+"""A move is rejected once its increase in cost over the requests placed so far exceeds the
+acceptance threshold by this much. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a request, once drawn, is moved if there are neither delays nor stops. The
-probability grows with the volume, because short requests fit anywhere."""
+"""Least probability that a drawn request is moved if there are neither delays nor stops. The
+probability grows with the volume of the request, because small requests fit anywhere."""
 
 FIRST_CYCLE = 250_000
-"""Moves of the first annealing of order and delays; each later one has up to twice as many."""
+"""Moves of the first two annealings of order and delays. The next two have twice as many, and so
+on."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
-"""Most moves of an annealing of order and delays, per request: restarts pay off more than longer
-annealings."""
+"""Most moves of an annealing of order and delays, per request. Beyond that, another annealing gains
+more than a longer one."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
-"""First temperatures, used alternately, and the last one. Unit: mean output lengths."""
+"""First temperatures of annealings of order and delays, used in turn, and their last temperature.
+Unit: the mean output length."""
+
+COLDEST = 0.3
+"""Last temperature of an annealing of requests that may stop, in rounds. Its first temperature is
+the mean output length."""
 
 DELAYED = 0.2
-"""Share of moves that change a delay, in annealings of order and delays."""
+"""Share of the moves that change a delay, in annealings of order and delays."""
 
 
 class OrderAnnealing:
@@ -55,13 +60,13 @@ class OrderAnnealing:
     schedule : tuple of two int64 arrays, shape (n,)
         Starts and machines of a feasible schedule.
     heat : tuple of two floats
-        First and last temperature, in mean output lengths.
+        First and last temperature. Unit: the mean output length.
     moves : int
-        Number of moves.
+        Number of moves of the whole annealing.
     state : int64 array, shape (1,)
         State of the random numbers, advanced in place.
     delayed : float, default 0
-        Share of moves that change a delay; 0 for schedules without delays.
+        Share of the moves that change a delay; 0 for schedules without delays.
     stops : bool, default False
         Whether requests may stop and resume; only for one machine, with memory counted in tokens.
     must_stop : Callable[[], bool], default never
@@ -71,9 +76,11 @@ class OrderAnnealing:
     ----------
     work : Sequence
         The order, the present schedule and the best one.
+    left : int
+        Number of moves left.
     is_possible : bool
-        Whether the first schedule could be built: its memory profiles fit in `LONGEST_PROFILE`, and
-        it was complete before ``must_stop``.
+        Whether moves can be made: the memory profiles have at most `LONGEST_PROFILE` entries, and
+        the first schedule was complete before ``must_stop`` returned True.
     """
 
     def __init__(
@@ -90,18 +97,19 @@ class OrderAnnealing:
     ) -> None:
         (starts, machines), n, output = schedule, len(instance), instance.output_lengths
         unit, longest = float(output.mean() * instance.weights.mean()), int(output.max())
-        count, shares = min(instance.replicas, n), np.ones(n)
-        if not delayed and not stops:
-            shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
-        rounds = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
+        count, shares, sizes = min(instance.replicas, n), np.ones(n), np.ones(n, np.int64)
+        size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
             # After the last arrival, a request waits only in rounds in which another one runs.
-            rounds = int(instance.arrival_times.max() + output.sum()) + 2
-        sizes = output if stops else np.ones(n, np.int64)
-        first = np.zeros(int(sizes.sum()), np.int64) if stops else starts
-        self.is_possible = count * rounds <= LONGEST_PROFILE
+            size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
+        elif not delayed:
+            shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
+        first = np.zeros(int(output.sum()), np.int64) if stops else starts
+        rounds, where = np.tile(first, (3, 1)), np.tile(machines, (3, 1))
+        self.is_possible = count * size <= LONGEST_PROFILE
+        profiles = np.zeros((count, size if self.is_possible else 1), np.int64)
         self.work = Sequence(
-            requests=requests_of(instance),
+            table=Timetable(requests_of(instance), rounds[PRESENT], where[PRESENT], profiles),
             total=moves,
             hot=heat[0] * unit,
             cold=heat[1] * unit,
@@ -113,17 +121,16 @@ class OrderAnnealing:
             order=np.argsort(starts, kind="stable"),
             delay=np.zeros(n, np.int64),
             offset=np.cumsum(sizes) - sizes,
-            rounds=np.tile(first, (3, 1)),
-            machines=np.tile(machines, (3, 1)),
-            profiles=np.zeros((count, rounds if self.is_possible else 1), np.int64),
+            rounds=rounds,
+            machines=where,
             counts=np.zeros(4, np.int64),
             state=state,
         )
+        self.left = moves
         self.is_possible = self.is_possible and self._begin(must_stop)
-        self._done = 0
 
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
-        """Build the schedule that the order leads to; return whether that was possible."""
+        """Build the schedule of the first order; return whether it is complete."""
         work = self.work
         try:
             for part in timed_slices(len(work.order), must_stop):
@@ -131,52 +138,44 @@ class OrderAnnealing:
                     return False
         except StoppedEarlyError:
             return False
-        work.profiles[:] = 0
+        work.table.profiles[:] = 0
         work.rounds[BEST], work.machines[BEST] = work.rounds[PRESENT], work.machines[PRESENT]
         return True
 
     @property
     def best(self) -> tuple[IntArray, IntArray]:
-        """Rounds and machines of the best schedule (rows of `Sequence`)."""
+        """Return ``rounds`` and ``machines`` of the best schedule, see `Sequence`."""
         return self.work.rounds[BEST], self.work.machines[BEST]
-
-    @property
-    def placed(self) -> int:
-        """Number of requests placed by moves so far."""
-        return int(self.work.counts[PLACED])
-
-    @property
-    def is_done(self) -> bool:
-        """Return whether all moves are made."""
-        return self._done == self.work.total
 
     def run(self, moves: int, must_stop: Callable[[], bool] = never) -> int:
         """Make up to ``moves`` of the remaining moves; return the number made."""
-        first, slices = self._done, Slices()
-        last = min(self.work.total, first + moves) if self.is_possible else first
-        while self._done < last and not must_stop():
-            with slices.next(last - self._done) as length:
-                anneal(self.work, self._done, self._done + length)
-            self._done += length
-        return self._done - first
+        before, slices = self.left, Slices()
+        last = max(0, before - moves) if self.is_possible else before
+        while self.left > last and not must_stop():
+            done = self.work.total - self.left
+            with slices.next(self.left - last) as length:
+                anneal(self.work, done, done + length)
+            self.left -= length
+        return before - self.left
 
 
 class OrderSearch:
-    """Annealings of order and delays one after another, each from the best schedule so far.
+    """Annealings of order and delays, one after another, each from the best schedule so far.
 
     Parameters
     ----------
     instance : Instance
         The problem, with any memory rule and number of replicas.
     start_times : int64 array or None, default None
-        Starts of a first feasible schedule, shape (n,); None for the best of `first_orders`.
+        Starts of a feasible schedule, shape (n,). None builds one from each of `list_orders`.
     seed : int, default 0
         Seed of the moves.
 
     Attributes
     ----------
     best : RuinAndRecreate
-        Holder of the best schedule so far.
+        The best schedule so far. The next annealing starts from it, so other feasible schedules may
+        be offered to it.
     moves : int
         Number of moves made.
     """
@@ -186,18 +185,13 @@ class OrderSearch:
     ) -> None:
         self._instance, self._state = instance, first_state(seed)
         self._annealing: OrderAnnealing | None = None
-        self._length, self._cycle, self.moves = FIRST_CYCLE, 0, 0
+        self._cycle = self.moves = 0
         self.best = RuinAndRecreate(instance)
         if start_times is not None:
             self.best.offer(start_times)
         else:
-            for order in first_orders(instance):
+            for order in list_orders(instance).values():
                 self.best.place(order)
-
-    @property
-    def best_starts(self) -> IntArray:
-        """Starts of the best schedule so far, shape (n,)."""
-        return self.best.starts
 
     @property
     def best_cost(self) -> int:
@@ -206,15 +200,11 @@ class OrderSearch:
         least = instance.weights @ (instance.output_lengths - instance.arrival_times)
         return int(self.best.cost) + int(least)
 
-    def offer(self, start_times: IntArray) -> None:
-        """Let the next annealing start from another feasible schedule if it is better."""
-        self.best.offer(start_times)
-
     def run(self, moves: int) -> None:
         """Make ``moves`` further moves; none if there is only one request."""
         last = self.moves + moves
         while self.moves < last and len(self._instance) > 1:
-            if self._annealing is None or self._annealing.is_done:
+            if self._annealing is None or not self._annealing.left:
                 self._annealing = self._next()
             made = self._annealing.run(last - self.moves)
             if not made:
@@ -223,32 +213,27 @@ class OrderSearch:
             self.best.offer(*self._annealing.best)
 
     def _next(self) -> OrderAnnealing:
-        """Return an annealing from the best schedule; the first of each length is hotter."""
-        heat, length = (HOT if self._cycle % 2 == 0 else WARM, COLD), self._length
+        """Return an annealing from the best schedule. The first of each length starts hotter."""
+        instance, k, state = self._instance, self._cycle, self._state
         self._cycle += 1
-        if self._cycle % 2 == 0:
-            longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * len(self._instance))
-            self._length = min(2 * length, longest)
-        schedule = self.best.starts, self.best.machines
-        state = self._state
-        return OrderAnnealing(self._instance, schedule, heat, length, state, delayed=DELAYED)
+        longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * len(instance))
+        length = min(FIRST_CYCLE << min(k // 2, 40), longest)
+        schedule, heat = (self.best.starts, self.best.machines), (WARM if k % 2 else HOT, COLD)
+        return OrderAnnealing(instance, schedule, heat, length, state, delayed=DELAYED)
 
 
 class PreemptiveOrders:
-    """Annealings of the order of requests that may stop; the first order is by ascending volume."""
+    """Annealings of the order of requests that may stop, the first from the order by volume."""
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._instance, self._state = instance, first_state(seed)
         self._order = np.argsort(instance.volumes, kind="stable")
 
-    def anneal(self, moves: int, hot: float, cold: float) -> PreemptiveSchedule:
-        """Return the best schedule of one annealing, which starts from the order of the last one.
-
-        ``hot`` and ``cold`` are the first and last temperature, in rounds.
-        """
+    def anneal(self, moves: int) -> PreemptiveSchedule:
+        """Anneal from the order that the last annealing ended with; return its best schedule."""
         instance, ranks = self._instance, np.argsort(self._order)
-        mean = float(instance.output_lengths.mean())
-        schedule, heat = (ranks, np.zeros_like(ranks)), (hot / mean, cold / mean)
+        schedule = ranks, np.zeros_like(ranks)
+        heat = 1.0, COLDEST / float(instance.output_lengths.mean())
         annealing = OrderAnnealing(instance, schedule, heat, moves, self._state, stops=True)
         if len(instance) > 1:
             annealing.run(moves)

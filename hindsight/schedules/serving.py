@@ -1,19 +1,19 @@
 """Schedules in seconds of one machine: before each round, batch the requests of least rank.
 
-Before a round, the requests that have arrived are tried in ascending rank. Each of them runs if
-memory and a cap on the prompt tokens of the round allow. The rank of a request is its sort key,
-times its remaining machine seconds and times the seconds until its deadline, each to a power.
-Fuller rounds last longer for every request in them, so a cap delays prompts and speeds up running
-requests.
+Before a round, the requests that have arrived are tried in order of their rank. Each of them runs
+if memory and a cap on the prompt tokens of the round allow it. The rank of a request is its sort
+key, times the machine time that it still needs and times the seconds until its deadline, each to a
+power. Prompts make a round longer for all its requests, so a cap on prompt tokens delays prompts
+and speeds up running requests.
 
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
-with all running ones for its whole life. Otherwise a request that does not run leaves the KV cache;
-its tokens are swapped out, or recomputed later. Requests that can no longer be on time are dropped.
+with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
+and its tokens are swapped out, or recomputed later. Requests that must be late are dropped.
 
-After a round, the same requests run again until a request arrives, completes, starts to fit, or no
-longer fits. No decision is needed before these rounds: running lowers the rank of a request, so a
-running request stays ahead of every waiting one. With deadlines, ranks also change with time, so at
-most `REVIEW` rounds follow one decision.
+After a round, the same requests run again until a request arrives, completes, fits from then on, or
+does not fit any more. Between these events no decision is needed: running lowers the rank of a
+request, so running requests stay before all waiting ones. With deadlines, ranks also change with
+time, so there is a decision after at most `REVIEW` rounds.
 
 Sources: least remaining time first (Schrage, 1968); rejection of late jobs (Moore, 1968).
 """
@@ -30,16 +30,17 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from .machines import Machine
 
 REVIEW = 4
-"""Most rounds after one decision if requests have deadlines."""
+"""Most rounds between two decisions if requests have deadlines."""
 
 LONGEST = 1 << 40
-"""More rounds than any run has: no limit."""
+"""Number of rounds that stands for no limit."""
 
 LENIENT = 1 + 1e-12
-"""Factor on deadlines, because times are rounded floats here: exact times are computed later."""
+"""Factor on deadlines, because times are rounded here. Exact times are computed later."""
 
 RUNNING = -(2.0**52)
-"""Rank of a running request under rules that reserve memory, less its last round."""
+"""Under rules that reserve memory, the rank of a running request is this number plus its last
+round, so it is smaller than the rank of any waiting request."""
 
 
 class Rule(NamedTuple):
@@ -48,19 +49,19 @@ class Rule(NamedTuple):
     Attributes
     ----------
     charge, left : float
-        Exponents in the rank of a request: of its remaining machine seconds (exponent >= 0), and of
-        the seconds until its deadline.
+        Exponents in the rank of a request: of the machine seconds that it still needs (>= 0), and
+        of the seconds until its deadline.
     begun : float
         Factor on the rank of requests that have produced a token.
     skips : int
-        Number of requests that may be skipped in a round because they do not fit.
+        Most requests that do not fit in memory and are passed over in a round for others.
     prompt_cap : float
         Most prompt tokens of a round; one prompt is always allowed.
     patience : float
-        Longest round, as a multiple of the least time per remaining token, until the deadline, over
-        the requests in the round.
+        Longest round, as a multiple of the least value, over its requests, of the seconds until the
+        deadline divided by the number of tokens left.
     wait : float
-        A round does not start if a request arrives within so many seconds.
+        A round does not start if a request arrives within this time, in seconds.
     reserves : bool
         Whether requests are never preempted, because memory is reserved for their whole lives.
     recomputes : bool
@@ -78,29 +79,8 @@ class Rule(NamedTuple):
     recomputes: bool
 
 
-class State(NamedTuple):
-    """State of a run; every array has one entry per request of the machine.
-
-    Attributes
-    ----------
-    order : int64 array
-        Requests that have arrived and are neither complete nor dropped, least rank first.
-    done, last, row : int64 array
-        Number of output tokens, last round in which it ran, and table row of its latest stretch.
-    due, rank : float64 array
-        Deadline of the last token in seconds, and rank.
-    """
-
-    order: IntArray
-    done: IntArray
-    last: IntArray
-    row: IntArray
-    due: FloatArray
-    rank: FloatArray
-
-
 class Run(NamedTuple):
-    """Data that a run reads and writes.
+    """Data that the simulation of a machine reads and writes.
 
     Attributes
     ----------
@@ -110,25 +90,36 @@ class Run(NamedTuple):
         The rule.
     key : float64 array, shape (n,)
         Sort key of each request, > 0.
-    state : State
-        Workspace, overwritten.
+    order : int64 array, shape (n,)
+        Workspace: requests that have arrived and are neither complete nor dropped, least rank
+        first.
+    done, last, row : int64 array, shape (n,)
+        Workspace: number of output tokens of each request, the last round in which it ran, and the
+        table row of its latest stretch.
+    due, rank : float64 array, shape (n,)
+        Workspace: deadline of the last token in seconds, and rank.
     late : int64 array, shape (n,)
         Output: 1 for requests of the run that are late or dropped, else 0.
     table : int64 array, shape (rows, 6)
-        Output: the first stretches, up to its number of rows, with columns as in
-        `instances.batch_time.seconds_schedule.COLUMNS`.
+        Output: stretches of consecutive rounds of a request, as many as there are rows. The columns
+        are `instances.batch_time.seconds_schedule.COLUMNS`.
     """
 
     machine: Machine
     rule: Rule
     key: FloatArray
-    state: State
+    order: IntArray
+    done: IntArray
+    last: IntArray
+    row: IntArray
+    due: FloatArray
+    rank: FloatArray
     late: IntArray
     table: IntArray
 
 
 class _Round(NamedTuple):
-    """A decision: sums over the requests that run in a round.
+    """Result of a decision: sums over the requests that run next.
 
     Attributes
     ----------
@@ -150,8 +141,8 @@ class _Round(NamedTuple):
 @step
 def _tokens(i: int, r: int, run: Run) -> int:
     """Return the tokens that request i would process in round r + 1."""
-    done: int = run.state.done[i]
-    if done > 0 and (run.state.last[i] == r or not run.rule.recomputes):
+    done: int = run.done[i]
+    if done > 0 and (run.last[i] == r or not run.rule.recomputes):
         return 1
     prompt: int = run.machine.prompt[i]
     return prompt + done
@@ -160,7 +151,7 @@ def _tokens(i: int, r: int, run: Run) -> int:
 @step
 def _charge(i: int, r: int, run: Run) -> float:
     """Return the remaining machine seconds of request i, to the power of the rule."""
-    done, output = run.state.done[i], run.machine.output[i]
+    done, output = run.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
     held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
     charge: float = run.machine.charges[0] * processed + run.machine.charges[1] * held
@@ -169,9 +160,9 @@ def _charge(i: int, r: int, run: Run) -> float:
 
 @step
 def _rank(i: int, r: int, t: float, run: Run) -> float:
-    """Return the sort key of request i at time t, after round r; infinite if it must be late."""
+    """Return the rank of request i at time t, after round r: infinite if it must be late."""
     machine, rule = run.machine, run.rule
-    done, due = run.state.done[i], run.state.due[i]
+    done, due = run.done[i], run.due[i]
     steps = machine.output[i] - done
     if machine.counts_late:
         prompt = machine.seconds[_tokens(i, r, run)] - machine.seconds[1]
@@ -191,9 +182,9 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
 
 
 @step
-def _insert(count: int, request: int, state: State) -> None:
+def _insert(count: int, request: int, run: Run) -> None:
     """Insert a request into the order of ``count`` others, least rank first."""
-    order, rank = state.order, state.rank
+    order, rank = run.order, run.rank
     x = count
     while x > 0 and rank[order[x - 1]] > rank[request]:
         order[x] = order[x - 1]
@@ -203,17 +194,17 @@ def _insert(count: int, request: int, state: State) -> None:
 
 @step
 def _wait(i: int, running: int, memory: int, run: Run) -> int:
-    """Return 0 if memory holds request i for its whole life, or else the least rounds to wait.
+    """Return 0 if memory holds request i for its whole run, or else the least rounds to wait.
 
     The ``running`` requests are first in ``order``, by their last rounds. Memory peaks in rounds in
     which a request completes, so only these rounds are compared with the limit.
     """
-    machine, state = run.machine, run.state
+    machine = run.machine
     steps: int = machine.output[i]
     total, count = memory + machine.held[i] + 1, running + 1
     for y in range(running):
-        j = state.order[y]
-        rounds: int = machine.output[j] - state.done[j]
+        j = run.order[y]
+        rounds: int = machine.output[j] - run.done[j]
         excess: int = total + count * (min(rounds, steps) - 1) - machine.memory_limit
         if rounds >= steps:
             # With a later start up to there, i has all its tokens while these hold no fewer.
@@ -221,7 +212,7 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
         if excess > 0:
             # Each round of waiting lowers by one the tokens of i at the completion of j.
             return min(excess, rounds)
-        total -= machine.held[j] + state.done[j] + 1
+        total -= machine.held[j] + run.done[j] + 1
         count -= 1
     return 0
 
@@ -229,45 +220,48 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 @step
 def _enter(x: int, running: int, r: int, run: Run) -> None:
     """Let the request at place x of ``order`` run in round r + 1."""
-    state, i = run.state, run.state.order[x]
-    if run.rule.reserves and state.last[i] != r:
+    i = run.order[x]
+    if run.rule.reserves and run.last[i] != r:
         # Running requests come first in ``order``, sorted by their last rounds.
-        state.rank[i] = RUNNING + float(r + run.machine.output[i])
+        run.rank[i] = RUNNING + float(r + run.machine.output[i])
         for y in range(x, running, -1):
-            state.order[y] = state.order[y - 1]
-        _insert(running, i, state)
-    state.last[i] = r + 1
+            run.order[y] = run.order[y - 1]
+        _insert(running, i, run)
+    run.last[i] = r + 1
 
 
 @step
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
-    """Begin a stretch of request i in round r + 1 unless one continues; return their number."""
-    if run.state.last[i] == r and run.state.done[i] > 0:
+    """Begin a stretch of request i in round r + 1, unless it runs in round r already.
+
+    Return the number of stretches begun so far.
+    """
+    if run.last[i] == r and run.done[i] > 0:
         return written
-    run.state.row[i] = written
+    run.row[i] = written
     if written < len(run.table):
         row = run.table[written]
         row[0], row[1], row[2], row[3] = i, r + 1, 0, ADVANCES
-        row[4], row[5] = run.state.done[i], tokens
+        row[4], row[5] = run.done[i], tokens
     return written + 1
 
 
 @step
 def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
-    """Choose the requests that run in round r + 1 from time t, least rank first."""
-    machine, rule, state = run.machine, run.rule, run.state
+    """Choose the requests that run in round r + 1, which begins at time t, least rank first."""
+    machine, rule = run.machine, run.rule
     running = tokens = memory = stored = prompts = refused = x = 0
     span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
     while x < active and refused <= rule.skips:
-        i = state.order[x]
+        i = run.order[x]
         x += 1
-        done = state.done[i]
+        done = run.done[i]
         own = _tokens(i, r, run)
         held = machine.held[i] + done + 1
         if not rule.reserves:
             wait = LONGEST if memory + held > machine.memory_limit else 0
         else:
-            wait = 0 if state.last[i] == r else _wait(i, running, memory, run)
+            wait = 0 if run.last[i] == r else _wait(i, running, memory, run)
         if wait > 0:
             span = min(span, wait)
             refused += 1
@@ -279,8 +273,8 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             span = 1
             continue
         if machine.counts_late:
-            # A longer round would make requests late that have been admitted to it.
-            allowed = (state.due[i] - t) / (machine.output[i] - done)
+            # A longer round would make requests late that are in it already.
+            allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
         _enter(x - 1, running, r, run)
@@ -298,15 +292,15 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
 @step
 def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
     """Let request i run for ``rounds`` rounds after round r; the first one ends at ``first``."""
-    machine, state = run.machine, run.state
-    if machine.counts_late and state.done[i] == 0:
+    machine = run.machine
+    if machine.counts_late and run.done[i] == 0:
         decoded = (first + machine.decode[i]) * LENIENT
         is_late = first > machine.first_token[i] * LENIENT
-        state.due[i] = -1.0 if is_late else min(state.due[i], decoded)
-    state.done[i] += rounds
-    state.last[i] = r + rounds
-    if state.row[i] < len(run.table):
-        run.table[state.row[i], 2] += rounds
+        run.due[i] = -1.0 if is_late else min(run.due[i], decoded)
+    run.done[i] += rounds
+    run.last[i] = r + rounds
+    if run.row[i] < len(run.table):
+        run.table[run.row[i], 2] += rounds
 
 
 @step
@@ -315,10 +309,10 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 
     A request that cannot be on time is dropped.
     """
-    run.state.rank[i] = _rank(i, r, t, run)
-    if run.state.rank[i] == math.inf:
+    run.rank[i] = _rank(i, r, t, run)
+    if run.rank[i] == math.inf:
         return active
-    _insert(active, i, run.state)
+    _insert(active, i, run)
     return active + 1
 
 
@@ -326,7 +320,7 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
     """Return the number of rounds until the next decision, and the time at which they end.
 
-    The first one ends at t; the last is the first that ends at ``following`` or later.
+    The first one ends at t. The last one is the first that ends at ``following`` or later.
     """
     rounds, stored = 1, chosen.stored
     while rounds < chosen.span and t < following:
@@ -338,16 +332,17 @@ def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple
 
 @njit
 def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
-    """Serve the requests ``members``, ascending; return the cost and the number of stretches.
+    """Simulate the requests ``members``, in ascending order, until all are complete or dropped.
 
-    The run ends early, with an infinite cost, once its cost is certain to exceed ``bound``.
+    Return the cost and the number of stretches. The run ends early, with an infinite cost, once its
+    cost is certain to exceed ``bound``.
     """
-    machine, rule, state, late = run.machine, run.rule, run.state, run.late
+    machine, rule, late = run.machine, run.rule, run.late
     active = position = r = written = steps_left = on_time = 0
     t = total = 0.0
     for i in members:
-        state.done[i], state.last[i] = 0, -1
-        state.due[i] = machine.end[i] * LENIENT
+        run.done[i], run.last[i] = 0, -1
+        run.due[i] = machine.end[i] * LENIENT
         steps_left += machine.output[i]
         late[i] = 1
     while active > 0 or position < members.size:
@@ -373,19 +368,18 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         t = end
         kept = 0
         for x in range(active):
-            # The order hardly changes: requests that ran have less work left, and requests that
-            # left the cache may have more.
-            i = state.order[x]
-            is_other = machine.counts_late or state.last[i] >= r
-            if state.last[i] == r + 1:
+            # Sort again by insertion, as the order hardly changes.
+            i = run.order[x]
+            is_other = machine.counts_late or run.last[i] >= r
+            if run.last[i] == r + 1:
                 _advance(i, r, rounds, first, run)
-            if state.done[i] == machine.output[i]:
-                late[i] = t > state.due[i]
+            if run.done[i] == machine.output[i]:
+                late[i] = t > run.due[i]
                 on_time += 1 - late[i]
             elif is_other:
                 kept = _arrive(i, r + rounds, t, kept, run)
             else:
-                _insert(kept, i, state)
+                _insert(kept, i, run)
                 kept += 1
         active = kept
         r += rounds

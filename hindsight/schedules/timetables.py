@@ -1,5 +1,7 @@
 """Schedules as arrays: start and machine of each request, and memory held in every round.
 
+Also the random numbers, and the acceptance threshold, of the compiled searches.
+
 *Fitting test.* P_r is the memory already placed in round r. A request started at t holds
 s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
 trying is min(r, P_r + s + r - M): an earlier one t' > t still covers round r if t' < r (its life
@@ -10,7 +12,7 @@ b tokens, of which F_r are free in round r, the tokens s + r - t fit where they 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 LONGEST_PROFILE = 50_000_000
-"""Most entries of memory profiles: rounds, summed over all machines."""
+"""Most entries of the memory profiles of a schedule: its rounds times its machines."""
 
 
 class Requests(NamedTuple):
@@ -28,11 +30,11 @@ class Requests(NamedTuple):
     Attributes
     ----------
     prompt, output : int64 array, shape (n,)
-        Tokens stored before the first round of the request, and its output length.
+        Tokens that each request stores before its first round, and its output length.
     arrival, last : int64 array, shape (n,)
-        First and last allowed start, rounds.
+        First and last round in which each request may start.
     weight : int64 array, shape (n,)
-        Cost per round of the start.
+        Cost of each round by which the request starts later.
     penalty : float64 array, shape (n,)
         Cost of leaving a request out; infinite where that is not allowed.
     limit, block : int
@@ -50,39 +52,51 @@ class Requests(NamedTuple):
 
 
 class Timetable(NamedTuple):
-    """A feasible schedule, which moves change in place.
+    """A feasible schedule as arrays, which the compiled searches change in place.
 
     Attributes
     ----------
+    requests : Requests
+        The requests, and the memory of each machine.
     starts, machines : int64 array, shape (n,)
         Start of each request, -1 where it is left out, and its machine.
     profiles : int64 array, shape (machines, rounds)
-        Blocks held; entry (k, r) is for round r on machine k.
+        Blocks held by all requests on machine k in round r, at entry (k, r).
     """
 
+    requests: Requests
     starts: IntArray
     machines: IntArray
     profiles: IntArray
 
 
 @step
-def hold(profile: IntArray, start: int, prompt: int, output: int, sign: int, block: int) -> None:
-    """Add the blocks of a request to a profile, or subtract them with ``sign`` -1."""
+def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
+    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1.
+
+    A request that is left out, with a start of -1, changes nothing.
+    """
+    if at < 0:
+        return
+    requests, profile = table.requests, table.profiles[k]
+    prompt, block = requests.prompt[i], requests.block
+    rounds = range(at + 1, at + requests.output[i] + 1)
     if block == 1:
-        for r in range(start + 1, start + output + 1):
-            profile[r] += sign * (prompt + r - start)
+        for r in rounds:
+            profile[r] += sign * (prompt + r - at)
     else:
-        for r in range(start + 1, start + output + 1):
-            profile[r] += sign * ((prompt + r - start + block - 1) // block)
+        for r in rounds:
+            profile[r] += sign * ((prompt + r - at + block - 1) // block)
 
 
 @inner
 def earliest_fit(
     profile: IntArray, start: int, prompt: int, output: int, limit: int, block: int
 ) -> int:
-    """Return the first start >= ``start`` at which a request fits, or -1 past the profile.
+    """Return the first start >= ``start`` at which a request fits, or -1 if there is none.
 
-    ``profile[r]`` are the blocks already held in round r; see the module docstring.
+    ``profile[r]`` is the number of blocks already held in round r. The request must end within the
+    profile. The module docstring proves that no feasible start is passed over.
     """
     size = profile.shape[0]
     if start + output >= size:
@@ -106,10 +120,10 @@ def earliest_fit(
 def fit(
     requests: Requests, profiles: IntArray, i: int, begin: int, first: int, size: int
 ) -> tuple[int, int]:
-    """Return the earliest start >= ``begin`` over all machines, or -1, and its machine.
+    """Return the earliest start >= ``begin`` of request i over all machines, and its machine.
 
-    Machine ``first`` is tried first. The request must end before round ``size``, and start by its
-    last allowed start.
+    The start is -1 if there is none. Machine ``first`` is tried first. The request must end before
+    round ``size``, and start by its last allowed start.
     """
     prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
     size = min(size, last + output + 1)
@@ -125,49 +139,81 @@ def fit(
     return best, where
 
 
-@step
-def hold_start(requests: Requests, profiles: IntArray, i: int, at: int, k: int, sign: int) -> None:
-    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1."""
-    if at >= 0:
-        hold(profiles[k], at, requests.prompt[i], requests.output[i], sign, requests.block)
-
-
 @njit
-def fill(requests: Requests, table: Timetable) -> None:
-    """Add all requests of a timetable to its profiles, which are empty."""
-    for i in range(len(table.starts)):
-        hold_start(requests, table.profiles, i, table.starts[i], table.machines[i], 1)
+def place(table: Timetable, order: IntArray, searches: bool) -> None:
+    """Add requests to a timetable in this order, in place.
 
-
-@njit
-def place(requests: Requests, table: Timetable, order: IntArray) -> None:
-    """Give each request, in this order, the first start at which it fits with all others, in place.
-
-    A request that has a start already keeps it if no earlier one fits. A request without a feasible
-    start is left out, with start -1.
+    With ``searches``, each request takes the first start at which it fits with all others in the
+    profiles. A request that is in
+    the profiles already keeps its start if no earlier one fits. A request without a feasible start
+    is left out, with start -1. Otherwise the profiles do not hold the requests yet, and each
+    request keeps its start.
     """
-    starts, machines, profiles = table.starts, table.machines, table.profiles
+    requests, starts, machines, profiles = table
     for i in order:
-        hold_start(requests, profiles, i, starts[i], machines[i], -1)
-        at, k = fit(requests, profiles, i, requests.arrival[i], machines[i], profiles.shape[1])
-        starts[i], machines[i] = at, k
-        hold_start(requests, profiles, i, at, k, 1)
+        if searches:
+            hold(table, i, starts[i], machines[i], -1)
+            begin, k, rounds = requests.arrival[i], machines[i], profiles.shape[1]
+            starts[i], machines[i] = fit(requests, profiles, i, begin, k, rounds)
+        hold(table, i, starts[i], machines[i], 1)
+
+
+def first_state(seed: int) -> IntArray:
+    """Return a first state of `next_uniform`, shape (1,). Similar seeds give unrelated states."""
+    return np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
+
+
+@njit
+def next_uniform(state: IntArray) -> float:
+    """Return a float in [0, 1) from xorshift32 (Marsaglia 2003).
+
+    The 32-bit state is stored as int64. ``state``, shape (1,), is advanced in place; it must not
+    be 0.
+    """
+    x = state[0]
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    state[0] = x
+    number: float = x / 4294967296.0
+    return number
+
+
+@step
+def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
+    """Draw the largest cost at which a move is accepted (Metropolis).
+
+    ``cost`` is the cost without the move, and ``share`` the share of the cooling that is done. The
+    threshold is drawn before the cost of the move is known, so that its evaluation can stop early.
+    """
+    temperature = hot * (cold / hot) ** share
+    most: float = cost - temperature * np.log(uniform + 1e-300)
+    return most
 
 
 def schedule_on(
     instance: Instance, machines: IntArray, starts: IntArray
 ) -> Schedule | FleetSchedule:
-    """Return the schedule with these starts: a `FleetSchedule` if there are several replicas."""
+    """Return the schedule with these machines and starts, both of shape (n,).
+
+    It is a `FleetSchedule` if the instance has several replicas.
+    """
     if instance.replicas == 1:
         return Schedule(instance, starts)
     return FleetSchedule.from_starts(instance, machines, starts)
 
 
+def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
+    """Return the starts and the machines of a schedule, both of shape (n,)."""
+    starts = schedule.start_times
+    return starts, getattr(schedule, "assignment", np.zeros_like(starts))
+
+
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
     """Return the columns of an instance under its memory rule.
 
-    With the last allowed starts ``last``, shape (n,), the cost of a schedule is the number of
-    requests left out.
+    Without ``last``, the cost of a schedule is the weighted sum of its starts. With the last
+    allowed starts ``last``, shape (n,), it is the number of requests left out.
     """
     n, rule = len(instance), instance.memory_rule
     is_latency = last is None
@@ -186,7 +232,10 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
 def timetable(
     requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
 ) -> Timetable:
-    """Return a timetable with memory profiles of the given shape; starts of -1 are left out."""
-    table = Timetable(starts.copy(), machines.copy(), np.zeros(shape, np.int64))
-    fill(requests, table)
+    """Return a timetable with these starts and machines.
+
+    ``shape`` is the shape of the memory profiles. Requests with a start of -1 are left out.
+    """
+    table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
+    place(table, np.arange(len(starts)), False)
     return table

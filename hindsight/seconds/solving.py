@@ -50,34 +50,35 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 
 OWN_TIME, PRICES = "own time", "round-length prices"
-"""Names of two bounds: by the requests that are late even if served alone, and by prices."""
+"""Names of two lower bounds: the requests that are late even if served alone, and price ascent."""
 
 OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
 """Shares of the time left: for the first schedules, for the ascent, and for the evaluation if
 annealing runs after it."""
 
 MARGIN = 1.1
-"""End of the time with prices, as a multiple of the makespan of the best schedule."""
+"""Time until which there are prices, as a multiple of the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
-"""Approximate number of price cells (intervals of constant price) per mean latency and per median
-deadline, and most cells in all."""
+"""Approximate number of price cells (intervals of constant price) per mean latency, or per median
+time until a deadline, and most cells in all."""
 
 TURNS = 150
-"""Most evaluations of all requests in the ascent without a time limit; 4 times as many with one."""
+"""Most evaluations of all requests in an ascent without a time limit. With a time limit, there may
+be 4 times as many."""
 
 PROBE_TURNS = 3
-"""Ascent iterations with each of several minorants, before the best one is chosen."""
+"""Iterations of the ascent with each of several minorants, before the best one is chosen."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""Evaluations after which an ascent ends if it gained less than this share of its value."""
+"""An ascent ends if so many evaluations of all requests raise its value by less than this share."""
 
 CYCLES = 2
-"""Annealing cycles if there is no time limit."""
+"""Number of annealings if there is no time limit."""
 
 FINER_TURNS, FINEST_CELL = 40, 4.0
-"""Evaluations after which price cells are halved, if the time allows as many more, and the shortest
-cell in multiples of d0."""
+"""Evaluations of all requests after which price cells are halved, if the time allows as many more;
+and the shortest cell, as a multiple of the overhead d0 of a round."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -87,8 +88,9 @@ GRIDS = (
     (12.8, 16, 1.1),
     (25.6, 8, 1.07),
 )
-"""Grids of the evaluation: least number of grid steps per overhead d0 of a round, most steps of a
-request in a block, and spread (ratio) of the round lengths that share a tangent."""
+"""Time grids of the evaluation, the coarsest first: least number of grid steps per overhead d0 of a
+round, most steps of a request in a block, and ratio of round lengths that share a tangent
+(`hindsight.prices.round_lengths`)."""
 
 LARGEST_WINDOW = 1 << 22
 """Most grid points at which one request is evaluated."""
@@ -139,7 +141,7 @@ class _Priced(NamedTuple):
 
 
 class _Search:
-    """Solver for one problem in seconds, in phases."""
+    """Solver for one problem in seconds: first schedules, bounds, prices and annealing."""
 
     def __init__(self, interval: Interval, search: Search, *, anneal: bool) -> None:
         self._interval, self._anneal = interval, anneal
@@ -176,10 +178,11 @@ class _Search:
                 self._beside.take()
 
     def _offer(self, found: tuple[Any, IntArray | None]) -> None:
+        """Offer a schedule, with the positions of its requests or None for all, to the interval."""
         self._interval.offer(*found)
 
     def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Pass better and better schedules to ``found``. May run in a second thread."""
+        """Call ``found`` with better and better schedules; may run in a second thread."""
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         keys.open(must_stop)
         self._hand_over(found)
@@ -188,15 +191,17 @@ class _Search:
                 self._hand_over(found)
 
     def _hand_over(self, found: Callable[[Any], object]) -> None:
-        """Pass ``found`` the best schedule, and the positions of its requests or None for all."""
+        """Call ``found`` with the best schedule and the positions of its requests, None for all."""
         best = (self._keys.schedule(), None) if self._limits is None else self._keys.on_time()
         if best is not None:
             found(best)
 
     def _must_stop(self) -> bool:
+        """Take a schedule of the second thread; return whether the solve is done."""
         return self._beside.take_then(self._interval.is_done)
 
     def _prove_without_prices(self) -> None:
+        """Compute the lower bounds that need no prices."""
         interval, workload, limits = self._interval, self._workload, self._limits
         if limits is not None:
             for minorant in self._minorants:
@@ -210,7 +215,7 @@ class _Search:
                 interval.prove(bound.total, name, certified=bound.certified)
 
     def _prove_by_prices(self, share: float) -> None:
-        """Improve prices by ascent, then evaluate them in a share of the time left."""
+        """Improve prices by ascent, then evaluate them within a share of the time left."""
         interval, clock = self._interval, self._interval.clock
         with ThreadPoolExecutor(self._threads) as pool:
             best = self._ascend(pool)
@@ -219,7 +224,7 @@ class _Search:
                     self._evaluate(best, pool)
 
     def _ascend(self, pool: Executor) -> _Priced | None:
-        """Run a price ascent for each minorant, continue the best and return it.
+        """Begin a price ascent for each minorant, continue the best one, and return it.
 
         Return None if no ascent is possible.
         """
@@ -276,8 +281,8 @@ class _Search:
             horizon = min(horizon, float(deadlines.end[is_open].max()) + 2 * d0)
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
-        # If the split gamma of prices changes within a round, the evaluation must take the least of
-        # several rates.
+        # Cells are at least 2 d0 long. If gamma (`RoundLengthPrices`) changes within a round, the
+        # evaluation must take the least of several rates.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
@@ -286,7 +291,7 @@ class _Search:
         return _Priced(ascent, minorant, deadlines)
 
     def _evaluate(self, best: _Priced, pool: Executor) -> None:
-        """Evaluate all requests on finer and finer grids, perhaps only some on the last grid."""
+        """Evaluate all requests on finer and finer grids while time lasts."""
         ascent, minorant, deadlines = best
         interval, workload, prices = self._interval, self._workload, ascent.prices()
         interval.phase = "evaluation"
@@ -313,9 +318,9 @@ class _Search:
 
 
 def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
-    """Return a schedule of all requests, in which late requests come after those ``served``.
+    """Return a schedule of all requests, in which the late ones run after those ``served``.
 
-    With several replicas the late requests are assigned to them in turn.
+    With several replicas, the late requests are assigned to them in turn.
 
     Parameters
     ----------
@@ -350,7 +355,7 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
 
 
 def _opened(workload: Workload, should_stop: Callable[[], bool]) -> Any:
-    """Return a good list schedule of all requests, on time or not."""
+    """Return the best of the first schedules of all requests, on time or not (see `KeySearch`)."""
     keys = KeySearch(workload, 0)
     keys.open(should_stop)
     return keys.schedule()

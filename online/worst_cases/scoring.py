@@ -152,10 +152,8 @@ def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
     search.run(MOVES)
     if not preemptive:
         return search.best_cost
-    hot = float(instance.output_lengths.mean())
-    return min(
-        search.best_cost, PreemptiveOrders(instance, 0).anneal(MOVES, hot, 0.3).total_latency
-    )
+    stopped = PreemptiveOrders(instance, 0).anneal(MOVES)
+    return min(search.best_cost, stopped.total_latency)
 
 
 @dataclass

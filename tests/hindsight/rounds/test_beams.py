@@ -18,10 +18,9 @@ from hindsight.schedules import improving
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import (
-    PRIORITIES,
+    list_orders,
     one_after_another,
     prefix_schedule,
-    prefix_schedule_within,
 )
 from instances import Instance, Schedule, generate
 
@@ -45,7 +44,7 @@ def begun(instance: Instance, seed: int = 0, threads: int = 1) -> tuple[Interval
 
 def searched(instance: Instance, rounds: int, seed: int = 0, threads: int = 1) -> Interval:
     interval, search = begun(instance, seed, threads)
-    search.run_first()
+    search.run_beams()
     search.run(rounds)
     return interval
 
@@ -105,7 +104,7 @@ def test_no_time_still_gives_an_interval(
     assert result.schedule.is_feasible
     assert 0 < result.certified_lower_bound <= result.upper_bound
     # The first schedule is there whatever the limit: everything later only shrinks the interval.
-    listed = prefix_schedule(instance, PRIORITIES["output_length"])
+    listed = prefix_schedule(instance, list_orders(instance)["output_length"])
     first = listed if is_listed else one_after_another(instance)
     assert result.log[0].upper_bound == first.total_latency
     assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
@@ -152,7 +151,7 @@ def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
     longest = 10**8
     instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
     interval, search = begun(instance, threads=2)
-    search.run_first()
+    search.run_beams()
     beams_run = search.rounds
     search.run(patient=patient)
     assert (search.rounds, interval.stop_reason) == (beams_run, "stalled")
@@ -161,7 +160,7 @@ def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
 
 @given(instances())
 def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
-    assert prefix_schedule_within(instance, PRIORITIES["volume"], lambda: True) is None
+    assert prefix_schedule(instance, list_orders(instance)["volume"], lambda: True) is None
     stopped = best_list_schedule(instance, thorough=False, should_stop=lambda: True)
     assert stopped == one_after_another(instance)
     # Few requests have time for the schedules that do not skip.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from strategies import instances as drawn
 
 from hindsight.schedules import lists as list_scheduling
-from hindsight.schedules.lists import PRIORITIES, prefix_schedule, prefix_schedule_within
-from instances import Instance, Request, generate
+from hindsight.schedules.lists import list_orders, prefix_schedule
+from instances import Instance, generate
 
 
-def by_definition(instance: Instance, priority: Callable[[Request], int], skip: bool) -> list[int]:
+def by_definition(instance: Instance, order: list[int], skip: bool) -> list[int]:
     """Each round asks the waiting requests, in order of priority, whether all their rounds fit."""
     started: dict[int, int] = {}
     now = 0
@@ -26,7 +26,7 @@ def by_definition(instance: Instance, priority: Callable[[Request], int], skip: 
             for i, request in enumerate(instance)
             if i not in started and request.arrival_time <= now
         ]
-        for i in sorted(waiting, key=lambda i: (priority(instance[i]), i)):
+        for i in sorted(waiting, key=order.index):
             with_it = [*started, i]
             part = Instance([instance[k] for k in with_it], instance.memory_limit)
             starts = [*started.values(), now]
@@ -42,28 +42,32 @@ def by_definition(instance: Instance, priority: Callable[[Request], int], skip: 
     return [started[i] for i in range(len(instance))]
 
 
-@given(drawn(max_requests=7), st.sampled_from(sorted(PRIORITIES)), st.booleans())
-def test_requests_start_as_soon_as_they_fit(instance: Instance, name: str, skip: bool) -> None:
-    priority = PRIORITIES[name]
-    expected = by_definition(instance, priority, skip)
-    assert prefix_schedule(instance, priority, skip=skip).start_times.tolist() == expected
+@given(st.data(), drawn(max_requests=7), st.booleans())
+def test_requests_start_as_soon_as_they_fit(
+    data: st.DataObject, instance: Instance, skip: bool
+) -> None:
+    order = data.draw(st.permutations(range(len(instance))))
+    found = prefix_schedule(instance, np.array(order), skip=skip)
+    assert found is not None
+    assert found.start_times.tolist() == by_definition(instance, order, skip)
 
 
-def test_ranks_are_whatever_has_an_order() -> None:
-    instance = generate("arrival-model-1", 0, n=12)
-    names = [str(request.output_length).zfill(4) for request in instance]
-    lengths = prefix_schedule(instance, PRIORITIES["output_length"])
-    assert prefix_schedule(instance, lambda request: names[int(request.id)]) == lengths  # type: ignore[arg-type, return-value]
-    far = prefix_schedule(instance, lambda request: request.output_length * 10**30)
-    assert far == lengths
-    draw = np.random.default_rng(0)
-    assert prefix_schedule(instance, lambda _: draw.random()).is_feasible  # type: ignore[arg-type]
+@given(drawn(max_weight=3))
+def test_orders_by_definition(instance: Instance) -> None:
+    for name, order in list_orders(instance).items():
+
+        def key(i: int, name: str = name) -> Fraction:
+            weight = 1 if name == "arrival_time" else instance[i].weight
+            return Fraction(getattr(instance[i], name), weight)
+
+        assert order.tolist() == sorted(range(len(instance)), key=key)
 
 
 @pytest.mark.parametrize("epochs", [1, 7])
 def test_it_goes_on_where_it_was_left(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = generate("arrival-model-2", 0, n=40)
-    at_once = prefix_schedule(instance, PRIORITIES["volume"], skip=True)
+    order = list_orders(instance)["volume"]
+    at_once = prefix_schedule(instance, order, skip=True)
     place, calls = list_scheduling._place, []
 
     def few(*arguments: object) -> object:
@@ -71,8 +75,7 @@ def test_it_goes_on_where_it_was_left(epochs: int, monkeypatch: pytest.MonkeyPat
         return place(*arguments[:5], epochs, arguments[6])  # type: ignore[arg-type]
 
     monkeypatch.setattr(list_scheduling, "_place", few)
-    assert prefix_schedule(instance, PRIORITIES["volume"], skip=True) == at_once
+    assert prefix_schedule(instance, order, skip=True) == at_once
     assert len(calls) > 40 // epochs // 2
     stops = iter([False, False, True])
-    stopped = prefix_schedule_within(instance, PRIORITIES["volume"], lambda: next(stops))
-    assert stopped is None
+    assert prefix_schedule(instance, order, lambda: next(stops)) is None

@@ -20,15 +20,9 @@ from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
 from hindsight.schedules import cycles as module
-from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.cycles import CycleSettings, RuinAndRecreate
 from hindsight.schedules.lists import one_after_another
-from hindsight.schedules.moves import (
-    CycleSettings,
-    Region,
-    Work,
-    ruin_and_recreate,
-    work_space,
-)
+from hindsight.schedules.moves import Work, ruin_and_recreate, work_space
 from hindsight.schedules.timetables import (
     Requests,
     Timetable,
@@ -42,9 +36,9 @@ from instances import FleetSchedule, Instance, MemoryRule, Schedule
 from instances.arrays import IntArray
 
 
-def assert_feasible(requests: Requests, table: Timetable) -> None:
+def assert_feasible(table: Timetable) -> None:
     """By definition, on every machine; and the profiles are the memory of the requests."""
-    starts, machines = table.starts.tolist(), table.machines.tolist()
+    requests, starts, machines = table.requests, table.starts.tolist(), table.machines.tolist()
     blocks = np.zeros_like(table.profiles)
     for i, (start, k) in enumerate(zip(starts, machines, strict=True)):
         if start < 0:
@@ -66,7 +60,7 @@ class Watched(RuinAndRecreate):
 
 
 def assert_sound(instance: Instance, search: Watched) -> None:
-    assert_feasible(search.requests, search.table)
+    assert_feasible(search.table)
     best = search.starts
     cost = total_latency_by_definition(instance, best.tolist())
     assert search.cost == cost + int(
@@ -108,7 +102,7 @@ def test_any_cycles_leave_a_sound_state(data: st.DataObject) -> None:
         for _ in range(3):
             if data.draw(st.booleans()):
                 numerators = data.draw(st.lists(st.integers(0, 9), max_size=60))
-                search.use_prices(np.array(numerators) / 8)
+                search.prices = np.array(numerators) / 8
             assert search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 90)), never)
             assert_sound(instance, search)
             assert search.cost <= reached
@@ -130,7 +124,7 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         return
     prices = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rounds, max_size=rounds)))
     sums = np.cumsum(prices / 8.0), np.cumsum(prices / 8.0 * np.arange(rounds, dtype=np.float64))
-    cycle = CycleSettings(4, 6.0, 5.0, 0.1, data.draw(st.sampled_from((0.0, 1.0))))
+    cycle = 4, 6.0, 5.0, 0.1, data.draw(st.sampled_from((0.0, 1.0)))
     reached = []
     for strange in (False, True):
         nowhere = np.zeros_like(schedule.start_times)
@@ -141,8 +135,8 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         if strange:
             profile[outside] = data.draw(st.integers(0, 2 * instance.memory_limit))
         kept = profile[outside].copy()
-        region = Region(first, last, inside.copy(), np.array([5], np.int64))
-        work = Work(requests, table, region, cycle, work_space(4, 9), *sums, 60, 1.0, 1.0)
+        region = first, last, inside.copy(), np.array([5], np.int64)
+        work = Work(table, work_space(4, 9), *region, *sums, 60, *cycle)
         change = ruin_and_recreate(work, 0, 60)
         assert change == instance.weights @ (starts - schedule.start_times)
         assert (profile[outside] == kept).all()
@@ -151,7 +145,7 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         assert (starts[inside] >= first).all()
         assert (starts[inside] + instance.output_lengths[inside] <= last).all()
         if not strange:
-            assert_feasible(requests, table)
+            assert_feasible(table)
         reached.append(starts.tolist())
     assert reached[0] == reached[1]
 
@@ -190,7 +184,7 @@ def test_threads_and_slices_change_nothing(threads: int, monkeypatch: pytest.Mon
         if repeat:
             monkeypatch.setattr(module, "Slices", lambda repeat=repeat: ForcedSlices(repeat))
         search = begun(instance, threads=threads)
-        search.use_prices(prices)
+        search.prices = prices
         for weight in (1.0, 0.0):
             assert search.cycle(CycleSettings(weight=weight, hot=0.5), 6_000, never)
         assert_sound(instance, search)
@@ -245,9 +239,13 @@ def test_the_first_fit_is_the_first_start_that_fits(data: st.DataObject) -> None
     begin, prompt = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 9))
     output, limit = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 14))
 
+    none = np.zeros(1, np.int64)
+    lengths = none + prompt, none + output
+    requests = Requests(*lengths, none, none, none, np.zeros(1), limit, block)
+
     def fits(start: int) -> bool:
         alone = np.zeros_like(profile)
-        hold(alone, start, prompt, output, 1, block)
+        hold(Timetable(requests, none, none, alone[None]), 0, start, 0, 1)
         held = [-(-(prompt + age) // block) for age in range(1, output + 1)]
         assert alone[start + 1 : start + output + 1].tolist() == held
         return bool((profile + alone)[alone > 0].max() <= limit)
@@ -274,9 +272,9 @@ def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
         before = search.cost
         if search.cost:
             search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 60)), never)
-        assert_feasible(search.requests, search.table)
+        assert_feasible(search.table)
         search.offer(*search.shift_left(search.starts, search.machines, never))
-        assert_feasible(search.requests, search.table)
+        assert_feasible(search.table)
         assert search.cost <= before
     if last is None:
         found = search.schedule

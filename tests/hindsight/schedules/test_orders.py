@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.schedules import orders
-from hindsight.schedules.draws import first_state
 from hindsight.schedules.lists import one_after_another
 from hindsight.schedules.order_moves import BEST, PRESENT
 from hindsight.schedules.orders import OrderAnnealing, OrderSearch, PreemptiveOrders
+from hindsight.schedules.timetables import first_state
 from instances import Instance, MemoryRule, Schedule, generate
 from instances.arrays import IntArray
 
@@ -90,7 +90,7 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
     first = one_after_another(instance).start_times
     annealing = annealing_of(instance, first, delayed, moves, seed)
     assert annealing.run(moves) == moves
-    assert annealing.is_done
+    assert annealing.left == 0
     work, best = annealing.work, annealing.best[0]
     began = first
     if not delayed:
@@ -103,7 +103,7 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
     # The profile holds those before the present place.
     before = work.order[: work.counts[0]]
     held = sum(int(instance.volumes[i]) for i in before)
-    assert work.profiles.sum() == held
+    assert work.table.profiles.sum() == held
     again = annealing_of(instance, first, delayed, moves, seed)
     for _ in range(moves):
         assert again.run(1) == 1
@@ -123,7 +123,7 @@ def test_it_stops_when_told_to() -> None:
     first = one_after_another(instance).start_times
     annealing = annealing_of(instance, first, 0.0, 500)
     assert annealing.run(500, lambda: True) == 0
-    assert annealing.placed == 0
+    assert annealing.left == 500
     began = placed_in(instance, np.argsort(first, kind="stable").tolist())
     assert annealing.best[0].tolist() == began
 
@@ -138,7 +138,7 @@ def test_machines_and_blocks_are_those_of_the_instance() -> None:
     for k in range(2):
         own = np.flatnonzero(search.best.machines == k)
         assert len(own)
-        assert Schedule(fleet.alone(own), search.best_starts[own]).is_feasible
+        assert Schedule(fleet.alone(own), search.best.starts[own]).is_feasible
 
 
 def searched(instance: Instance, *slices: int, starts: IntArray | None = None) -> OrderSearch:
@@ -148,7 +148,7 @@ def searched(instance: Instance, *slices: int, starts: IntArray | None = None) -
         before = search.best_cost
         search.run(moves)
         assert search.best_cost <= before
-        reached = search.best_starts.tolist()
+        reached = search.best.starts.tolist()
         assert is_feasible_by_definition(instance, reached)
         assert total_latency_by_definition(instance, reached) == search.best_cost
     return search
@@ -165,7 +165,7 @@ def test_deterministic_and_independent_of_slices(n: int, slices: int) -> None:
     first = one_after_another(crowd(n)).start_times
     whole, parts = [1_000 * slices], [1_000] * slices
     one, two = (searched(crowd(n), *moves, starts=first) for moves in (whole, parts))
-    assert one.best_starts.tolist() == two.best_starts.tolist()
+    assert one.best.starts.tolist() == two.best.starts.tolist()
     assert one.moves == two.moves == 1_000 * slices
     assert one.best_cost < total_latency_by_definition(crowd(n), first.tolist())
 
@@ -173,7 +173,7 @@ def test_deterministic_and_independent_of_slices(n: int, slices: int) -> None:
 def test_a_longer_schedule_that_is_better_is_followed() -> None:
     instance = Instance.from_arrays([1] * 10, [1] * 10, None, memory_limit=20)
     search = OrderSearch(instance, np.array([20] * 10))
-    search.offer(np.array([0] * 9 + [150]))
+    search.best.offer(np.array([0] * 9 + [150]))
     assert search.best_cost == 160
     search.run(1)
     assert search.best_cost == 160
@@ -199,8 +199,8 @@ def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPat
 def test_preemptive_orders_are_feasible_and_repeatable(instance) -> None:
     search = PreemptiveOrders(instance, 3)
     for _ in range(2):
-        found = search.anneal(40, 2.0, 0.3)
+        found = search.anneal(40)
         assert found.violations() == []
     again = PreemptiveOrders(instance, 3)
-    again.anneal(40, 2.0, 0.3)
-    assert again.anneal(40, 2.0, 0.3) == found
+    again.anneal(40)
+    assert again.anneal(40) == found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hindsight.schedules.machines import Machine, machine_of
-from hindsight.schedules.serving import Rule, Run, State, serve
+from hindsight.schedules.serving import Rule, Run, serve
 from instances import SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from instances.batch_time.seconds_schedule import COLUMNS
@@ -33,10 +33,10 @@ def served(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the cost, who is late, and the stretches."""
     n = len(key)
-    state = State(*np.full((4, n), -7), *np.full((2, n), np.nan))
+    space = *np.full((4, n), -7), *np.full((2, n), np.nan)
     late = np.full(n, -7)
     table = np.empty((0, len(COLUMNS)), np.int64)
-    run = Run(machine, rule, key, state, late, table)
+    run = Run(machine, rule, key, *space, late, table)
     table = np.empty((serve(run, own, bound)[1], len(COLUMNS)), np.int64)
     cost, _ = serve(run._replace(table=table), own, bound)
     return cost, late, table

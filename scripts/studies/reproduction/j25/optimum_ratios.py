@@ -175,7 +175,7 @@ def bound_ratio(task: tuple[int, int, int]) -> Bounded:
     # From the policy's own schedule, so that no bound falls below 1.
     search = OrderSearch(instance, schedule.start_times)
     search.run(moves)
-    found = instances.Schedule(instance, search.best_starts)
+    found = instances.Schedule(instance, search.best.starts)
     if not found.is_feasible:
         raise AssertionError(f"{instance.name}: local search left the memory limit")
     return Bounded(
