@@ -83,7 +83,8 @@ def check_result(problem: enumeration.Problem, result: Any, best: int, proves: b
     assert verdict.digest == result.problem.digest
 
 
-def latency(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(400), one_in=16))
+def test_total_latency(seed: int) -> None:
     instance = drawn_instance(seed)
     problem = in_rounds(instance)
     best = int(enumeration.least_total_latency(problem))
@@ -96,12 +97,8 @@ def latency(seed: int) -> None:
     assert again.upper_bound <= result.upper_bound
 
 
-@pytest.mark.parametrize("seed", sweep(range(400), one_in=16))
-def test_total_latency(seed: int) -> None:
-    latency(seed)
-
-
-def bounds_and_programs(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(1000, 1200), one_in=16))
+def test_bounds_and_programs(seed: int) -> None:
     """Relaxations, bounds, the programs themselves, and CBC; horizons are those that are proved."""
     instance = drawn_instance(seed)
     problem = in_rounds(instance)
@@ -134,12 +131,8 @@ def bounds_and_programs(seed: int) -> None:
             assert hindsight.relax(instance, method="states").certified_bound <= best
 
 
-@pytest.mark.parametrize("seed", sweep(range(1000, 1200), one_in=16))
-def test_bounds_and_programs(seed: int) -> None:
-    bounds_and_programs(seed)
-
-
-def makespan(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(2000, 2200), one_in=16))
+def test_makespan(seed: int) -> None:
     instance = drawn_instance(seed)
     problem = in_rounds(instance)
     best = int(enumeration.least_makespan(problem))
@@ -156,11 +149,6 @@ def makespan(seed: int) -> None:
         assert hindsight.solve_model(model, threads=1).upper_bound == best
 
 
-@pytest.mark.parametrize("seed", sweep(range(2000, 2200), one_in=16))
-def test_makespan(seed: int) -> None:
-    makespan(seed)
-
-
 def unweighted(instance: Instance) -> Instance:
     columns = instance.prompt_lengths, instance.output_lengths, instance.arrival_times
     return Instance.from_arrays(
@@ -171,7 +159,8 @@ def unweighted(instance: Instance) -> Instance:
     )
 
 
-def preemptive(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(3000, 3200), one_in=10))
+def test_preemptive_total_latency(seed: int) -> None:
     instance = unweighted(drawn_instance(seed))
     problem = in_rounds(instance, preemptive=True)
     best = int(enumeration.least_total_latency(problem))
@@ -181,11 +170,6 @@ def preemptive(seed: int) -> None:
         result = hindsight.solve(instance, preemption="keep", **{**QUIET, **limit, **options})
         assert result.preemption == "keep"
         check_result(problem, result, best, proves and not options)
-
-
-@pytest.mark.parametrize("seed", sweep(range(3000, 3200), one_in=10))
-def test_preemptive_total_latency(seed: int) -> None:
-    preemptive(seed)
 
 
 def served(problem: enumeration.Problem, schedule: Any) -> enumeration.Problem:
@@ -207,7 +191,8 @@ def kept(problem: enumeration.Problem, times: Any) -> int:
     )
 
 
-def on_time(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(4000, 4300), one_in=16))
+def test_most_on_time(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = drawn_instance(seed)
     levels = drawn_levels(rng, len(instance))
@@ -240,12 +225,8 @@ def on_time(seed: int) -> None:
             assert round(pyo.value(model.late)) == len(instance) - best
 
 
-@pytest.mark.parametrize("seed", sweep(range(4000, 4300), one_in=16))
-def test_most_on_time(seed: int) -> None:
-    on_time(seed)
-
-
-def quantiles(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(5000, 5200), one_in=16))
+def test_quantiles(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = drawn_instance(seed, 4)
     problem = in_rounds(instance)
@@ -260,12 +241,8 @@ def quantiles(seed: int) -> None:
         assert sorted(one[limit == "latency"] for one in times)[place - 1] == best
 
 
-@pytest.mark.parametrize("seed", sweep(range(5000, 5200), one_in=16))
-def test_quantiles(seed: int) -> None:
-    quantiles(seed)
-
-
-def replicas(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(6000, 6100), one_in=16))
+def test_fewest_replicas(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = drawn_instance(seed, 4).with_replicas(1)
     level = ServiceLevel(latency=int(rng.integers(2, 7)))
@@ -289,12 +266,8 @@ def replicas(seed: int) -> None:
             assert hurried.upper_bound is None
 
 
-@pytest.mark.parametrize("seed", sweep(range(6000, 6100), one_in=16))
-def test_fewest_replicas(seed: int) -> None:
-    replicas(seed)
-
-
-def seconds(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=12))
+def test_total_latency_in_seconds(seed: int) -> None:
     workload, time = drawn_workload(seed)
     preemption: Any = ("keep", "recompute")[seed % 2]
     keeps = preemption == "keep"
@@ -328,12 +301,8 @@ def seconds(seed: int) -> None:
             assert Fraction(found.first_token_bound) * len(workload) <= first
 
 
-@pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=12))
-def test_total_latency_in_seconds(seed: int) -> None:
-    seconds(seed)
-
-
-def on_time_in_seconds(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(8000, 8300), one_in=16))
+def test_most_on_time_in_seconds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     workload, time = drawn_workload(seed, 3)
     levels = drawn_levels(rng, len(workload), 0.5)
@@ -363,11 +332,6 @@ def on_time_in_seconds(seed: int) -> None:
         assert (len(found.schedule.problem) == len(workload)) or late == "drop"
 
 
-@pytest.mark.parametrize("seed", sweep(range(8000, 8300), one_in=16))
-def test_most_on_time_in_seconds(seed: int) -> None:
-    on_time_in_seconds(seed)
-
-
 def test_most_on_time_in_seconds_without_a_time_limit() -> None:
     rng = np.random.default_rng(39)
     workload = Workload(
@@ -383,7 +347,8 @@ def test_most_on_time_in_seconds_without_a_time_limit() -> None:
     assert found.lower_bound == 7 <= found.upper_bound
 
 
-def quantiles_in_seconds(seed: int) -> None:
+@pytest.mark.parametrize("seed", sweep(range(9000, 9100), one_in=16))
+def test_quantiles_in_seconds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     workload, time = drawn_workload(seed, 3)
     case = InSeconds.of(workload, time)
@@ -398,11 +363,6 @@ def quantiles_in_seconds(seed: int) -> None:
     above, below = (Fraction(one) * case.unit for one in (found.upper_bound, found.lower_bound))
     assert enumeration.within(case.problem, place, above + rounding, bool(seed % 2))
     assert not enumeration.within(case.problem, place, below - rounding, bool(seed % 2))
-
-
-@pytest.mark.parametrize("seed", sweep(range(9000, 9100), one_in=16))
-def test_quantiles_in_seconds(seed: int) -> None:
-    quantiles_in_seconds(seed)
 
 
 def test_most_draws_have_several_axes() -> None:

@@ -22,6 +22,12 @@ def examples(full: int, brief: int | None = None) -> int:
     return max(min(full, ENOUGH), full * part // 100)
 
 
+def behind(values: Iterable[Any], first: int) -> list[Any]:
+    """Parameters of which the first few are run by default and those behind them are slow."""
+    slow = pytest.mark.slow
+    return [pytest.param(x, marks=slow) if k >= first else x for k, x in enumerate(values)]
+
+
 def sweep(values: Iterable[Any], one_in: int = 4) -> list[Any]:
     """Parameters of which one in ``one_in`` is run by default and the others are slow."""
     return [

@@ -17,6 +17,12 @@ from instances import Workload
 from instances.arrays import FloatArray
 
 
+def drawn_minorant(rng: np.random.Generator) -> AffineMinorant:
+    """A quarter of a second a round, and a little or nothing a token."""
+    d1, d2 = (Fraction(int(rng.integers(0, 3)), unit) for unit in (64, 256))
+    return AffineMinorant(Fraction(1, 4), d1, d2)
+
+
 def priced_values(
     workload: Workload,
     minorant: AffineMinorant,

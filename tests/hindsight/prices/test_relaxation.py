@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
+from effort import behind
 
 import hindsight
 import online
@@ -71,21 +72,12 @@ def arriving(seed: int, n: int) -> Instance:
     return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", behind(range(44), 6))
 @pytest.mark.parametrize("family", [drawn, arriving])
 def test_value_of_the_model_of_all_starts(
     family: Callable[[int, int], Instance], seed: int
 ) -> None:
     """[W25] Equations (8)-(11)."""
-    assert_same_value(family(seed, 4 + seed))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6, 44))
-@pytest.mark.parametrize("family", [drawn, arriving])
-def test_value_of_the_model_of_all_starts_with_more_requests(
-    family: Callable[[int, int], Instance], seed: int
-) -> None:
     assert_same_value(family(seed, 4 + seed))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import round_length_values
-from priced_request import least_cost, priced_values
+from effort import behind
+from priced_request import drawn_minorant, least_cost, priced_values
 from round_length_values import Case
 
 from hindsight.prices.deadlines import Deadlines
@@ -21,9 +22,10 @@ from instances import InvalidValueError, Workload
 def drawn(seed: int) -> tuple[Case, float]:
     """A request under prices on a coarse grid, its value by the compiled loops, and own time."""
     rng = np.random.default_rng([37, seed])
-    d1, d2 = (Fraction(int(rng.integers(0, 3)), unit) for unit in (64, 256))
-    # Where rounds have no work, the best lambda is a tie, which floats break either way.
-    minorant = AffineMinorant(Fraction(1, 4), d1, d2 if d1 or d2 else Fraction(1, 256))
+    minorant = drawn_minorant(rng)
+    if not (minorant.d1 or minorant.d2):
+        # Where rounds have no work, the best lambda is a tie, which floats break either way.
+        minorant = minorant._replace(d2=Fraction(1, 256))
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
     workload = Workload([arrival], [s], [o], memory_limit=s + o + int(rng.integers(0, 60)))
@@ -62,7 +64,8 @@ def drawn(seed: int) -> tuple[Case, float]:
     return case, value
 
 
-def assert_as_proved(seed: int) -> None:
+@pytest.mark.parametrize("seed", behind(range(200), 24))
+def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
     case, value = drawn(seed)
     exact = round_length_values.value(case)
     if case.end is None:
@@ -75,24 +78,9 @@ def assert_as_proved(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
-    assert_as_proved(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24, 200))
-def test_more_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
-    assert_as_proved(seed)
-
-
-@pytest.mark.parametrize("seed", range(24))
 def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    minorant = AffineMinorant(
-        Fraction(1, 4),
-        Fraction(int(rng.integers(0, 3)), 64),
-        Fraction(int(rng.integers(0, 3)), 256),
-    )
+    minorant = drawn_minorant(rng)
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 40))
     limit = s + o + int(rng.integers(0, 100))
     workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=limit)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
-from priced_request import least_cost
+from priced_request import drawn_minorant, least_cost
 
 import hindsight
 from hindsight import OnTime
 from hindsight.outcomes.goals import TailOf
 from hindsight.prices.deadlines import Deadlines
-from hindsight.prices.minorants import AffineMinorant
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
@@ -22,11 +19,7 @@ from instances.service_level import Limits
 @pytest.mark.parametrize("seed", range(12))
 def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    minorant = AffineMinorant(
-        Fraction(1, 4),
-        Fraction(int(rng.integers(0, 3)), 64),
-        Fraction(int(rng.integers(0, 3)), 256),
-    )
+    minorant = drawn_minorant(rng)
     s, o = int(rng.integers(1, 30)), int(rng.integers(2, 20))
     workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=s + o + 50)
     own = 0.25 * o + float(minorant.d1) * (s + o) + float(minorant.d2) * o * (s + o)
