@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from refusals import Rows, assert_refused, each, refused
-from scripted import Scripted
+from scripted import Scripted, hold_after_the_first_token
 
 import hindsight
 import online
@@ -26,7 +26,6 @@ from instances import (
 )
 from online import (
     AffineTime,
-    Decision,
     IncompleteRunError,
     MismatchError,
     NoScheduleError,
@@ -96,12 +95,6 @@ def timed(**options: Any) -> Any:
 def attainable(problem: Instance) -> Result:
     late = {"by hand": Bound(len(problem) - 1, certified=True)}
     return Result(problem, OnTime(SOON), "never", None, len(problem) - 1, late, "stalled")
-
-
-def hold_after_the_first_token(policy: Any, state: Any) -> Decision:
-    if 1 <= state.round_index < 4:
-        return Decision(hold=[0], wake=state.round_index + 1)
-    return Decision(start=list(policy.waiting), wake=1)
 
 
 def held() -> Any:

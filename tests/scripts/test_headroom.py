@@ -12,6 +12,7 @@ import pytest
 from benchmark_files import vllm_bench_of
 from forked_scripts import Process, Script, fields
 from process_groups import end, press_ctrl_c, start, wait_until_gone
+from trace_files import SIX_ROWS, WITH_GAPS
 
 import instances
 import online
@@ -22,21 +23,11 @@ ROOT = Path(__file__).resolve().parents[2]
 AFFINE = "affine:0.02,2e-4,1e-6"
 QUICK = ("--policy", "fcfs", "--jobs", 1, "--time-limit", 10)
 
-ROWS = """\
-arrived_at,num_prefill_tokens,num_decode_tokens
-0.0,40,30
-0.1,10,5
-0.2,300,60
-0.2,10,0
-0.3,20,10
-0.4,700,90
-"""
-
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.csv"
-    path.write_text(ROWS, "utf-8")
+    path.write_text(SIX_ROWS, "utf-8")
     return path
 
 
@@ -232,9 +223,7 @@ def test_dropped_requests_are_counted(script: Script, log: Path) -> None:
 def test_skipped_rows_are_named_and_measured_rounds_give_a_batch_time(
     script: Script, log: Path, tmp_path: Path
 ) -> None:
-    log.write_text(
-        ROWS.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"), "utf-8"
-    )
+    log.write_text(WITH_GAPS, "utf-8")
     pairs = [(t, k) for t in range(1, 200, 9) for k in (100, 900, 5000)]
     lines = [f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t, k in pairs]
     (tmp_path / "rounds.csv").write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")

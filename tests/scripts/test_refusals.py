@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from forked_scripts import Refused, command_line
+from trace_files import SIX_ROWS, WITH_GAPS
 
 import instances
 from instances import Instance
@@ -16,19 +17,10 @@ TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44
 2023-11-16 18:15:46.9951690,396,109
 """
-LOG = """\
-arrived_at,num_prefill_tokens,num_decode_tokens
-0.0,40,30
-0.1,10,5
-0.2,300,60
-0.2,10,0
-0.3,20,10
-0.4,700,90
-"""
 FILES = {
     "azure.csv": AZURE,
-    "log.csv": LOG,
-    "gaps.csv": LOG.replace("0.1,10,5", "0.1,10,").replace("0.3,20,10", "0.3,20.0,NaN"),
+    "log.csv": SIX_ROWS,
+    "gaps.csv": WITH_GAPS,
     "rounds.csv": "tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n",
     "text.json": "hello",
     "object.json": "{}",

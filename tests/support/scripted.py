@@ -44,6 +44,13 @@ class Scripted(Policy):
         return self.past
 
 
+def hold_after_the_first_token(policy: Any, state: Any) -> Decision:
+    """Start the first, then hold it for three rounds."""
+    if 1 <= state.round_index < 4:
+        return Decision(hold=[0], wake=state.round_index + 1)
+    return Decision(start=list(policy.waiting), wake=1)
+
+
 def start_all(policy: Any, state: Any) -> Decision:
     """Start whatever waits."""
     return Decision(start=list(policy.waiting))

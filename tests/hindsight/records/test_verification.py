@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_records import OPEN, bare_record, change, listed_record, records_file
+from library_records import (
+    OPEN,
+    bare_record,
+    change,
+    library_command,
+    listed_record,
+    records_file,
+)
 from tiny_problems import most_on_time
 
 from hindsight.certificates import limits
@@ -101,14 +108,8 @@ def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
     listed_record(RecordStore(tmp_path))
     records_file(tmp_path).write_text('{"format": ', "utf-8")
     assert verdict(tmp_path).kind == "refused"
-    command = Path(sys.executable).with_name("llm-hindsight")
     names = [OPEN, "reduction-partition-no-n10-00"]
-    process = subprocess.run(
-        [command, "library", "verify", *names, "--records", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = library_command("verify", *names, "--records", tmp_path)
     assert process.returncode == 1
     assert "2 records checked" in process.stdout
     assert "1 refused" in process.stdout

@@ -34,6 +34,11 @@ def press() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def press_twice(*_: Any, **__: Any) -> None:
+    press()
+    press()
+
+
 def test_a_key_held_down_is_one_press() -> None:
     with Interruption() as pressed:
         assert not pressed()
@@ -103,10 +108,6 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
 ) -> None:
     """Where it has one: in a step that asks nobody, or in the listener."""
 
-    def press_twice(*arguments: Any, **options: Any) -> None:
-        press()
-        press()
-
     callback = None
     if step == "callback":
         callback = press_twice
@@ -130,10 +131,6 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
 def test_before_there_is_an_interval_it_is_an_interrupt(
     patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press_twice(*arguments: Any, **options: Any) -> None:
-        press()
-        press()
-
     monkeypatch.setattr(openings.lists, "best_list_schedule", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from experiment_processes import TINY
-from scripted import Scripted
+from scripted import Scripted, hold_after_the_first_token
 
 import hindsight
 from instances import FileFormatError, Instance, InvalidTypeError, InvalidValueError, ServiceLevel
@@ -197,12 +197,6 @@ def test_a_search_that_fails_takes_nothing_else_along_and_is_tried_again(
     again = run_experiment(few, path, retry_failed=True)
     assert (again.computed, again.failed) == (2, 0)
     assert all(one.attainable is not None and one.attainable.is_exact for one in read_results(path))
-
-
-def hold_after_the_first_token(policy: Scripted, state: Any) -> Decision:
-    if 1 <= state.round_index < 4:
-        return Decision(hold=[0], wake=state.round_index + 1)
-    return Decision(start=list(policy.waiting), wake=1)
 
 
 def idle(policy: Scripted, state: Any) -> Decision:

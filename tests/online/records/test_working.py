@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from library_records import bare_record, listed_record, records_file
+from library_records import bare_record, library_command, listed_record, records_file
 
 from hindsight.records.improvement import Gain
 from instances import RecordStore, library
@@ -96,15 +96,9 @@ def test_what_cannot_be_kept_is_told_of_and_the_others_go_on(tmp_path: Path) -> 
 def test_the_command_says_in_one_line_that_a_file_is_damaged(tmp_path: Path) -> None:
     bare_record(RecordStore(tmp_path))
     records_file(tmp_path).write_text("{", "utf-8")
-    command = Path(sys.executable).with_name("llm-hindsight")
     # The package has the last one closed.
     names = [*SMALL, "reduction-partition-no-n10-00"]
-    process = subprocess.run(
-        [command, "library", "improve", *names, "--records", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = library_command("improve", *names, "--records", tmp_path)
     assert process.returncode == 1
     assert "0 attempts" in process.stdout
     (line,) = process.stderr.splitlines()

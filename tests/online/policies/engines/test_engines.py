@@ -73,9 +73,12 @@ def clock_of(seed: int) -> tuple[float, float]:
     return 0.5, (0.0, 0.125)[seed // 2 % 2]
 
 
-def compare(source: Workload, policy: online.Policy, served: Served, **options: Any) -> online.Run:
+def compare(
+    rows: list[Row], machine: Any, policy: online.Policy, served: Served, **options: Any
+) -> online.Run:
     """The run of the policy is what the oracle served."""
     wanted, memory, ends = served
+    source = Workload(*zip(*rows, strict=True), **machine)
     run = online.simulate(source, policy, **options)
     assert run.status == "completed"
     assert run.memory_profile().tolist() == [0, *memory]
@@ -111,8 +114,7 @@ def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool)
         how = {cap: budget, "preemption": "recompute" if keep else "restart"}
         policy = online.make_policy(rule, max_num_seqs=seqs, watermark=share, **how)
         machine = {"memory_limit": limit, "batch_time": AffineTime(d0, d1)}
-        source = Workload(*zip(*rows, strict=True), **machine)
-        run = compare(source, policy, served, service_model=model)
+        run = compare(rows, machine, policy, served, service_model=model)
         evicted += run.evictions
         chunked += sum(prompt > budget for _, prompt, _ in rows)
     assert evicted > 50 * seeds / 150
@@ -174,8 +176,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
             **limited,
         )
         machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
-        source = Workload(*zip(*rows, strict=True), **machine)
-        run = compare(source, policy, served, predictions=predictions)
+        run = compare(rows, machine, policy, served, predictions=predictions)
         retracted += run.evictions
         chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
     assert retracted > 20 * seeds / 150
@@ -214,8 +215,7 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
             **limited,
         )
         machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
-        source = Workload(*zip(*rows, strict=True), **machine)
-        run = compare(source, policy, served, predictions=predictions)
+        run = compare(rows, machine, policy, served, predictions=predictions)
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
         paused += run.evictions
