@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from brute_force import optimal_makespan, optimal_total_latency, rows_of
-from preemptive_by_definition import preemptive_optimum
+from brute_force import optimal_makespan, optimal_total_latency
+from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight import check_bound
@@ -27,7 +27,7 @@ def test_optima_are_those_of_the_oracles() -> None:
         assert optimum(Problem(instance)) == optimal_total_latency(instance)[0]
         assert optimum(Problem(instance, "makespan")) == optimal_makespan(instance)[0]
         if instance.arrival_times.max() < 9:  # that oracle goes round by round
-            preempted = preemptive_optimum(rows_of(instance), instance.memory_limit)
+            preempted = least_total_latency(instance, preemptive=True)
             assert optimum(Problem(instance, preemption="keep")) == preempted
 
 

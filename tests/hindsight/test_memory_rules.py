@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from brute_force import rows_of
 from certificates_by_definition import one_by_one
 from drawn_instances import drawn_prices
 from effort import sweep
@@ -40,10 +41,6 @@ def drawn(seed: int, rule: MemoryRule, n: int = 4) -> Instance:
             rows.append((a, s, o))
     arrivals, prompts, outputs = zip(*rows, strict=True)
     return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, memory_rule=rule)
-
-
-def rows_of(instance: Instance) -> list[tuple[int, int, int]]:
-    return [(r.arrival_time, r.prompt_length, r.output_length) for r in instance]
 
 
 @pytest.mark.parametrize("seed", sweep(range(200), 24))

@@ -9,8 +9,8 @@ import pytest
 from brute_force import optimal_total_latency, rows_of
 from effort import examples
 from hypothesis import given, settings
-from preemptive_by_definition import preemptive_optimum
 from strategies import instances
+from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight import Bound
@@ -27,7 +27,7 @@ SPARE = Instance.from_arrays([1, 2, 3] * 50, [3, 4, 7] * 50, [*range(150)], memo
 @given(instances(max_requests=4, max_memory=8, max_arrival=4))
 def test_the_interval_holds_the_optimums_waiting(instance: Instance) -> None:
     lengths = sum(output for _, _, output in rows_of(instance))
-    stopped = preemptive_optimum(rows_of(instance), instance.memory_limit)
+    stopped = least_total_latency(instance, preemptive=True)
     optima = optimal_total_latency(instance)[0], stopped
     for preemption, optimum in zip(("never", "keep"), optima, strict=True):
         # Without time for a search most intervals stay open.

@@ -7,13 +7,15 @@ t+1 .. t+o and holds s + (r - t) tokens in round r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from operator import add
 from typing import Any
 
 Rows = list[tuple[int, int, int]]
+State = tuple[int, int]
+"""(m, r) holds m + 1 tokens in the next round, and runs in the next r rounds."""
 
 
 def rows_of(instance: Any) -> Rows:
@@ -70,6 +72,12 @@ def is_feasible_by_definition(instance: Any, start_times: Sequence[int]) -> bool
     return all(tokens <= instance.memory_limit for tokens in held)
 
 
+def feasible_total(instance: Any, start_times: Sequence[int]) -> int:
+    """The total latency of start times that have to be feasible."""
+    assert is_feasible_by_definition(instance, start_times)
+    return total_latency_by_definition(instance, start_times)
+
+
 def all_feasible_schedules(instance: Any, horizon: int) -> Iterator[tuple[int, ...]]:
     """Every feasible vector of start times that completes everything by round ``horizon``.
 
@@ -95,6 +103,31 @@ def all_feasible_schedules(instance: Any, horizon: int) -> Iterator[tuple[int, .
                 held[start + age] -= prompt + age
 
     return place(0)
+
+
+def fit(states: Sequence[State], limit: int) -> bool:
+    """Whether all that are left in each later round hold at most M in it."""
+    return all(sum(m + r for m, later in states if later >= r) <= limit for _, r in states)
+
+
+def heaviest(
+    copies: Mapping[State, int], weights: Mapping[State, Any], limit: int, beside: Sequence[State]
+) -> Any:
+    """The most that up to so many copies of states weigh beside others, by trying them all."""
+    states = [state for state in copies if weights.get(state)]
+
+    def best(position: int, chosen: list[State]) -> Any:
+        if position == len(states):
+            return 0
+        found, state = best(position + 1, chosen), states[position]
+        for count in range(1, copies[state] + 1):
+            more = chosen + [state] * count
+            if not fit(more, limit):
+                break
+            found = max(found, count * weights[state] + best(position + 1, more))
+        return found
+
+    return best(0, list(beside))
 
 
 def sound_horizon(instance: Any) -> int:

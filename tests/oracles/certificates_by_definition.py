@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 import enumeration
-from preemptive_by_definition import bound_of_prices, rounds_of
+from brute_force import State, heaviest
+from preemptive_by_definition import bound_of_prices
 
 from instances import Instance, MemoryRule
 
@@ -23,7 +24,6 @@ TOKENS = MemoryRule()
 
 Document = dict[str, Any]
 Rows = Sequence[Sequence[int]]
-State = tuple[int, int]
 Prices = Mapping[tuple[int, State], Fraction]
 """Q(tau, (m, r)); what is missing is 0."""
 
@@ -127,7 +127,7 @@ def is_feasible(document: Document) -> bool:
     part = document["instance"]
     rows, rule = part["requests"], rule_of(part)
     if "stretches" in document:
-        rounds = rounds_of(document["stretches"])
+        rounds = [[r for a, b in own for r in range(a, b + 1)] for own in document["stretches"]]
     else:
         starts = zip(document["start_times"], rows, strict=True)
         rounds = [[*range(t + 1, t + o + 1)] for t, (_, _, o) in starts]
@@ -199,29 +199,6 @@ def occurring_states(rows: Rows) -> Counter[State]:
     return Counter((s + age, o - age) for _, s, o in rows for age in range(o))
 
 
-def heaviest_configuration(weights: Mapping[State, Fraction], rows: Rows, limit: int) -> Fraction:
-    """The heaviest multiset of states that fits into M in all later rounds, by trying them all."""
-    copies = occurring_states(rows)
-    states = [state for state in copies if weights.get(state)]
-
-    def fits(chosen: list[State]) -> bool:
-        return all(sum(m + r for m, later in chosen if later >= r) <= limit for _, r in chosen)
-
-    def best(position: int, chosen: list[State]) -> Fraction:
-        if position == len(states):
-            return Fraction(0)
-        state = states[position]
-        found = best(position + 1, chosen)
-        for count in range(1, copies[state] + 1):
-            more = chosen + [state] * count
-            if not fits(more):
-                break
-            found = max(found, count * weights[state] + best(position + 1, more))
-        return found
-
-    return best(0, [])
-
-
 def bound_by_definition(document: Document) -> int:
     """The bound that the prices of a well-formed document prove."""
     rows, limit, machines = relaxed(document["instance"])
@@ -249,8 +226,9 @@ def bound_by_definition(document: Document) -> int:
         else:
             pairs = zip(proof["states"], row, strict=True)
             here = {(m, r): Fraction(y, scale) for (m, r), y in pairs}
-            own = heaviest_configuration(here, rows, limit // machines)
-            paid += min(machines * own, heaviest_configuration(here, rows, limit))
+            copies = occurring_states(rows)
+            own = heaviest(copies, here, limit // machines, ())
+            paid += min(machines * own, heaviest(copies, here, limit, ()))
         prices |= {(tau, state): price for state, price in here.items()}
     T = len(proof["prices"])
     least = [

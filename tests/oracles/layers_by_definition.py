@@ -10,9 +10,10 @@ from collections import Counter
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
+from brute_force import State, heaviest
+
 FAR = 1 << 60
 
-State = tuple[int, int]
 Node = tuple[int, frozenset[tuple[int, int]]]
 
 
@@ -24,38 +25,28 @@ class Graph(NamedTuple):
     costs: dict[Node, int]
 
 
-def fits(members: list[State], limit: int) -> bool:
-    """Whether all that are left in each later round hold at most M in it."""
-    return all(sum(m + r for m, later in members if later >= r) <= limit for _, r in members)
-
-
-def heaviest(members: list[State], copies: Counter[State], prices: Any, limit: int) -> int:
-    """The most that anonymous states add to the price of the members."""
-    if not copies:
-        return 0
-    state, *_ = copies
-    rest = Counter({one: count for one, count in copies.items() if one != state})
-    most = 0
-    for count in range(copies[state] + 1):
-        more = members + [state] * count
-        if not fits(more, limit):
-            break
-        most = max(most, count * int(prices[state]) + heaviest(more, rest, prices, limit))
-    return most
+def priced_states(
+    columns: Any, followed: Any, tau: int, prices: Any
+) -> tuple[Counter[State], dict[State, int]]:
+    """States of requests that are not followed, with how many there may be and their prices."""
+    s, o, a, _ = columns
+    copies = Counter[State]()
+    for i in [i for i in range(len(s)) if not followed[i]]:
+        for age in range(min(int(o[i]) - 1, tau - int(a[i])) + 1):
+            copies[int(s[i]) + age, int(o[i]) - age] += 1
+    return copies, {state: int(prices[state]) for state in copies}
 
 
 def slack(priced: Any, followed: Any, node: Node) -> int:
     """W_tau, less the price of the members, less that of the heaviest anonymous states."""
-    (tau, members), (s, o, a, limit) = node, priced.columns
+    (tau, members), (s, o, _, limit) = node, priced.columns
     if tau >= len(priced.capacities):
         return 0
     states = [(int(s[i]) + tau - t, int(o[i]) - tau + t) for i, t in members]
-    prices, copies = priced.prices[tau], Counter[State]()
-    for i in [i for i in range(len(s)) if not followed[i]]:
-        for age in range(min(int(o[i]) - 1, tau - int(a[i])) + 1):
-            copies[int(s[i]) + age, int(o[i]) - age] += 1
+    prices = priced.prices[tau]
     total = sum(int(prices[state]) for state in states)
-    return int(priced.capacities[tau]) - total - heaviest(states, copies, prices, limit)
+    anonymous = priced_states(priced.columns, followed, tau, prices)
+    return int(priced.capacities[tau]) - total - int(heaviest(*anonymous, limit, states))
 
 
 def paid(graph: Graph) -> dict[Node, int]:

@@ -1,4 +1,4 @@
-"""Schedules that may stop requests, their optimum and the bound of prices, from the definitions.
+"""The bound of prices of memory on schedules that may stop requests, from the definitions.
 
 Plain loops for tiny instances; no code is shared with the package. Rows are (a, s, o).
 """
@@ -10,34 +10,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from enumeration import Problem, Request, least_total_latency
-
 Rows = Sequence[Sequence[int]]
 Prices = Mapping[tuple[int, int], Fraction]
 """q_r(m) by (r, m); what is missing is 0."""
-
-
-def preemptive_optimum(rows: Rows, limit: int) -> int:
-    """The least total over all sets of requests that may run in each round."""
-    requests = tuple(Request(*row) for row in rows)
-    return int(least_total_latency(Problem(requests, limit, preemption="keep")))
-
-
-def rounds_of(stretches: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Every round of every request."""
-    return [[r for first, last in own for r in range(first, last + 1)] for own in stretches]
-
-
-def is_feasible_in_rounds(rows: Rows, limit: int, rounds: Sequence[Sequence[int]]) -> bool:
-    """Whether each request runs o times after its arrival, and no round holds more than M."""
-    for (a, _, o), own in zip(rows, rounds, strict=True):
-        if len(own) != o or list(own) != sorted(set(own)) or own[0] <= a:
-            return False
-    return all(
-        sum(s + 1 + own.index(r) for (_, s, _), own in zip(rows, rounds, strict=True) if r in own)
-        <= limit
-        for r in {r for own in rounds for r in own}
-    )
 
 
 def bound_of_prices(rows: Rows, limit: int, prices: Prices, linear: bool) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from brute_force import (
     all_feasible_schedules,
+    feasible_total,
     is_feasible_by_definition,
     makespan_by_definition,
     memory_by_definition,
@@ -23,13 +24,13 @@ from brute_force import (
     sound_horizon,
     total_latency_by_definition,
 )
+from certificates_by_definition import is_feasible
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum
 from strategies import instances, packed_schedules, serial_schedules
 from tiny_fleets import tiny_fleet
-from tiny_problems import InSeconds, in_rounds
+from tiny_problems import InSeconds, in_rounds, least_total_latency
 
 from instances import Instance, Request, Schedule, ServiceLevel, Workload
 from online import AffineTime
@@ -116,8 +117,7 @@ def test_search_finds_what_enumeration_finds(instance: Instance) -> None:
     everything = list(all_feasible_schedules(instance, sound_horizon(instance) + 1))
     latency, starts = optimal_total_latency(instance)
     assert latency == min(total_latency_by_definition(instance, x) for x in everything)
-    assert is_feasible_by_definition(instance, starts)
-    assert total_latency_by_definition(instance, starts) == latency
+    assert feasible_total(instance, starts) == latency
     makespan, starts = optimal_makespan(instance)
     assert makespan == min(makespan_by_definition(instance, x) for x in everything)
     assert is_feasible_by_definition(instance, starts)
@@ -135,10 +135,11 @@ def test_preemptive_search_finds_what_enumeration_of_rounds_finds(instance: Inst
     rows = rows_of(instance)
     horizon = sound_horizon(instance)
     own = [list(combinations(range(a + 1, horizon + 1), o)) for a, _, o in rows]
-    assert preemptive_optimum(rows, instance.memory_limit) == min(
+    part = {"requests": rows, "memory_limit": instance.memory_limit}
+    assert least_total_latency(instance, preemptive=True) == min(
         sum(one[-1] - a for one, (a, _, _) in zip(rounds, rows, strict=True))
         for rounds in product(*own)
-        if is_feasible_in_rounds(rows, instance.memory_limit, rounds)
+        if is_feasible({"instance": part, "stretches": [[(r, r) for r in one] for one in rounds]})
     )
 
 

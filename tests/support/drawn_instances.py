@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from plain_replay import heaviest_beside
 
 from hindsight.prices.state_tables import core_table, memory_table, ordered_states, state_copies
 from hindsight.prices.states import SCALE, integer_capacities
@@ -42,6 +43,14 @@ def tiny(seed: int) -> Instance:
     return drawn_instance([41, seed], (1, 4), (3, 9), prompts=prompts, outputs=5, last_arrival=last)
 
 
+def crowded(key: int, seed: int, requests: tuple[int, int]) -> Instance:
+    """Requests in each other's way; some with empty prompts, every second one with arrivals."""
+    prompts, last = (0 if seed % 7 == 0 else 1, 3), 5 if seed % 2 else None
+    return drawn_instance(
+        [key, seed], requests, (4, 10), prompts=prompts, outputs=5, last_arrival=last
+    )
+
+
 def parts_apart(count: int) -> tuple[list[Instance], Instance]:
     """Small instances, and one of all in any order, so far apart that their optima add up."""
     parts = [
@@ -57,14 +66,19 @@ def parts_apart(count: int) -> tuple[list[Instance], Instance]:
     return parts, Instance.from_arrays(*shuffled.T, memory_limit=6)
 
 
-def columns_of(instance: Instance) -> tuple[IntArray, IntArray, IntArray]:
-    """Prompt lengths, output lengths and arrival times."""
-    return instance.prompt_lengths, instance.output_lengths, instance.arrival_times
-
-
 def copies_of(instance: Instance) -> IntArray:
     """How many requests pass through each state."""
-    return state_copies(*columns_of(instance)[:2], instance.memory_limit)
+    return state_copies(instance.prompt_lengths, instance.output_lengths, instance.memory_limit)
+
+
+def by_state(table: IntArray) -> dict[tuple[int, int], int]:
+    """The entries of a table that are not 0, by m and r."""
+    return {(m, r): int(table[m, r]) for m, r in np.argwhere(table).tolist()}
+
+
+def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
+    """The largest total coefficient of any configuration, see the module of tables."""
+    return heaviest_beside((), by_state(copies), by_state(coefficients), memory_limit) or 0
 
 
 def drawn_prices(

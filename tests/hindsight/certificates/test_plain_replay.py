@@ -59,17 +59,6 @@ def mutate(rng: np.random.Generator, part: dict[str, Any], how: str) -> None:
         ]
 
 
-def plain_capacities(proof: StateProof) -> list[int]:
-    copies = occurring_states(proof.rows)
-    states = [*proof.states]
-    found = []
-    for row in proof.prices.tolist():
-        weights = dict(zip(states, row, strict=True))
-        priced = {state: copies[state] for state in states if weights[state]}
-        found.append(cast(int, heaviest_beside((), priced, weights, proof.limit)))
-    return found
-
-
 @pytest.mark.parametrize("how", ["none", "flip", "drop", "repeat", "shift", "large", "huge"])
 @pytest.mark.parametrize("name", ["worst-n12-14", "c25-linearly-weighted-n20-01", "worst-n7-01"])
 def test_capacities(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +71,8 @@ def test_capacities(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> Non
         mutate(rng, {"prices": part["prices"]}, how)
     proof = cast(StateProof, read_proof(document))
     proof.read_prices()
-    plain = plain_capacities(proof)
+    searched = {"kept": 0, "budget": 0, **part}
+    plain = PlainSearch(proof.rows, proof.limit, searched).capacities
     assert proof.capacities() == plain
     assert max(plain) >= 2**30 or how not in ("large", "huge")
     monkeypatch.setattr(state_proofs, "CELLS", 1)  # each epoch by itself

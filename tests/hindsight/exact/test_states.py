@@ -6,28 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from brute_force import (
-    is_feasible_by_definition,
-    optimal_total_latency,
-    total_latency_by_definition,
-)
-from drawn_instances import drawn_instance, drawn_prices, parts_apart
+from brute_force import feasible_total, optimal_total_latency
+from drawn_instances import crowded, drawn_prices, parts_apart
 
 from hindsight.exact.states import SearchOutcome, StateSearch
 from hindsight.prices.states import SCALE
 from instances import Instance
 from instances.arrays import IntArray
-
-
-def tiny(seed: int, largest: int) -> Instance:
-    return drawn_instance(
-        [47, seed],
-        (1, largest),
-        (4, 10),
-        prompts=(0 if seed % 7 == 0 else 1, 3),
-        outputs=5,
-        last_arrival=5 if seed % 2 else None,
-    )
 
 
 def search_of(instance: Instance, **options: int) -> StateSearch:
@@ -37,9 +22,7 @@ def search_of(instance: Instance, **options: int) -> StateSearch:
 def total_of(instance: Instance, outcome: SearchOutcome[IntArray]) -> int:
     """Total latency by definition of what was found, which is feasible by definition."""
     assert outcome.found is not None
-    starts = outcome.found.tolist()
-    assert is_feasible_by_definition(instance, starts)
-    return total_latency_by_definition(instance, starts)
+    return feasible_total(instance, outcome.found.tolist())
 
 
 def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets: int) -> None:
@@ -55,7 +38,7 @@ def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets
 def test_the_optimum_of_500_instances(block: int) -> None:
     """Without prices, and with some."""
     for seed in range(50 * block, 50 * block + 50):
-        instance = tiny(seed, 7)
+        instance = crowded(47, seed, (1, 7))
         optimum, _ = optimal_total_latency(instance)
         search = search_of(instance)
         assert_exact(instance, search, optimum, optimum + 2, optimum)

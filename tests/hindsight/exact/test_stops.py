@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from brute_force import rows_of
-from drawn_instances import drawn_instance
-from preemptive_by_definition import is_feasible_in_rounds, preemptive_optimum, rounds_of
+from drawn_instances import crowded
+from tiny_problems import in_rounds, least_total_latency, total_in_rounds
 
 import hindsight
 from hindsight.exact.states import SearchOutcome
@@ -19,17 +18,6 @@ from hindsight.runtime.clock import never
 from instances import Instance, PreemptiveSchedule
 
 FREE, ANY, ASCENDED = range(3)
-
-
-def tiny(seed: int) -> Instance:
-    return drawn_instance(
-        [83, seed],
-        (5, 7),
-        (4, 10),
-        prompts=(0 if seed % 7 == 0 else 1, 3),
-        outputs=5,
-        last_arrival=5 if seed % 2 else None,
-    )
 
 
 def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
@@ -45,19 +33,13 @@ def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
     return round_preemptive_prices(table)
 
 
-def total_of(instance: Instance, schedule: PreemptiveSchedule) -> int:
-    """Total latency by definition of a schedule that is feasible by definition."""
-    rounds = rounds_of(schedule.stretches)
-    assert is_feasible_in_rounds(rows_of(instance), instance.memory_limit, rounds)
-    return sum(one[-1] for one in rounds) - int(instance.arrival_times.sum())
-
-
 def assert_optimal(
     instance: Instance, outcome: SearchOutcome[PreemptiveSchedule], optimum: int
 ) -> None:
     assert outcome.status == "exhausted"
     assert outcome.found is not None
-    assert total_of(instance, outcome.found) == outcome.found.total_latency == optimum
+    total = total_in_rounds(in_rounds(instance, preemptive=True), outcome.found)
+    assert total == outcome.found.total_latency == optimum
 
 
 @pytest.mark.parametrize(
@@ -73,7 +55,7 @@ def test_sets_that_gain_least_lead_to_the_optimum(
     """A bound on the gain of candidates not yet decided on that is too small loses the optimum."""
     arrivals, prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
-    assert preemptive_optimum(rows, limit) == optimum
+    assert least_total_latency(instance, preemptive=True) == optimum
     for kind in (FREE, ANY, ASCENDED):
         search = PreemptiveSearch(instance, prices_of(instance, kind))
         assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
@@ -82,6 +64,7 @@ def test_sets_that_gain_least_lead_to_the_optimum(
 
 
 def test_it_stops_when_told() -> None:
-    search = PreemptiveSearch(tiny(0), prices_of(tiny(0), FREE))
+    instance = crowded(83, 0, (5, 7))
+    search = PreemptiveSearch(instance, prices_of(instance, FREE))
     outcome = search.run(100, 100_000, lambda: True)
     assert (outcome.status, outcome.found) == ("stopped", None)

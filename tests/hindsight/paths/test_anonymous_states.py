@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
+from brute_force import State, fit, heaviest
 from drawn_instances import drawn_instance
-from layers_by_definition import State, fits, heaviest
+from layers_by_definition import priced_states
 
 from hindsight.paths.anonymous_states import heaviest_beside, room_for_states, set_epoch
 from hindsight.paths.graph import most_at_once
@@ -26,7 +25,7 @@ def followed_members(
         if len(ages) and rng.random() < 0.8:
             age = int(rng.choice(ages))
             state = int(instance.prompt_lengths[i]) + age, o - age
-            if fits([*members, state], instance.memory_limit):
+            if fit([*members, state], instance.memory_limit):
                 members.append(state)
     return members
 
@@ -45,11 +44,8 @@ def test_what_fits_beside_followed_requests_is_the_heaviest() -> None:
         room = 0 if seed % 2 else 100_000
         states = room_for_states(longest, most, limit, room)
         for tau in range(4):
-            copies: Counter[State] = Counter()
-            for q in [q for i, q in enumerate(instance) if not followed[i]]:
-                for age in range(min(q.output_length - 1, tau - q.arrival_time) + 1):
-                    copies[q.prompt_length + age, q.output_length - age] += 1
             set_epoch(tau, prices, instance.columns, followed, states)
+            copies, weights = priced_states(instance.columns, followed, tau, prices)
             theta = max((r for state, r in copies if prices[state, r] > 0), default=0)
             for _ in range(4):
                 members = followed_members(instance, followed, tau, rng)
@@ -57,7 +53,8 @@ def test_what_fits_beside_followed_requests_is_the_heaviest() -> None:
                 for k, state in enumerate(members):
                     held[k], rounds[k] = state
                 found = heaviest_beside(states, held, rounds, len(members), np.zeros_like(held))
-                assert found == heaviest(members, copies, prices, limit), (seed, tau, members)
+                expected = heaviest(copies, weights, limit, members)
+                assert found == expected, (seed, tau, members)
                 inside += sum(r < theta for _, r in members) > 1
     assert inside > 20
 

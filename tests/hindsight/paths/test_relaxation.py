@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import (
-    is_feasible_by_definition,
-    optimal_total_latency,
-    total_latency_by_definition,
-)
-from drawn_instances import drawn_instance, drawn_prices
+from brute_force import feasible_total, optimal_total_latency, total_latency_by_definition
+from drawn_instances import crowded, drawn_prices
 from effort import sweep
 
 from hindsight.paths.anonymous_states import room_for_states
@@ -24,78 +20,55 @@ from hindsight.paths.graph import (
 )
 from hindsight.paths.layers import PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
-from hindsight.paths.refinement import PathOutcome, refine
+from hindsight.paths.refinement import refine
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
+
+ROOM = Room(200_000, 100_000)
+"""Of 100 kB the tree of tables is begun anew now and then."""
 
 
-def tiny(seed: int) -> Instance:
-    return drawn_instance(
-        [53, seed],
-        (1, 6),
-        (4, 10),
-        prompts=(0 if seed % 7 == 0 else 1, 3),
-        outputs=5,
-        last_arrival=5 if seed % 2 else None,
-    )
+def priced_case(seed: int, above: int = 0) -> tuple[PricedInstance, Instance, int]:
+    """A tiny instance under drawn prices, with a limit above its optimum, and the optimum."""
+    instance = crowded(53, seed, (1, 6))
+    optimum, _ = optimal_total_latency(instance)
+    last, rng = int(instance.arrival_times.max()), np.random.default_rng([2, seed])
+    prices = drawn_prices(instance, rng, last)
+    return PricedInstance(instance, *prices, optimum + above), instance, optimum
 
 
-def random_prices(instance: Instance, seed: int) -> tuple[IntArray, IntArray]:
-    last = int(instance.arrival_times.max())
-    return drawn_prices(instance, np.random.default_rng([2, seed]), last)
-
-
-def finest(priced: PricedInstance, room: int = 200_000) -> PathGraph | None:
-    """The graph that follows everybody, at once."""
+def finest(
+    priced: PricedInstance, room: Room = ROOM, count: int | None = None, stop: Any = never
+) -> PathGraph | None:
+    """The graph that follows everybody, or the first few, at once."""
     n = len(priced.kinds)
-    nobody, everybody = np.zeros(n, np.bool_), np.arange(n)
+    nobody, followed = np.zeros(n, np.bool_), np.arange(n if count is None else count)
     coarse, u = coarsest_graph(priced), priced.first_prices
-    return finer_graph(priced, coarse, nobody, everybody, u, Room(room, 100_000), never)
-
-
-def run(instance: Instance, seed: int, limit: int) -> PathOutcome:
-    priced = PricedInstance(instance, *random_prices(instance, seed), limit)
-    # Of 100 kB the tree of tables is begun anew now and then.
-    return refine(priced, Room(200_000, 100_000), Climb(9), never)
+    return finer_graph(priced, coarse, nobody, followed, u, room, stop)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindsight.paths.graph.SETS_AT_ONCE", 1)
     for seed in range(6):
-        instance = tiny(seed)
-        optimum, _ = optimal_total_latency(instance)
-        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
-        n = len(instance)
-        nobody, first = np.zeros(n, np.bool_), np.arange(n)
-        graphs = [
-            finer_graph(
-                *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
-                *(Room(100_000, 100_000, each), never),
-            )
-            for each in (1, threads)
-        ]
+        priced, *_ = priced_case(seed, 3)
+        graphs = [finest(priced, Room(100_000, 100_000, each)) for each in (1, threads)]
         assert graphs[0] is not None
         assert graphs[1] is not None
         for one, several in zip(*graphs, strict=True):
             assert (one == several).all()
         for room in np.linspace(1, len(graphs[0].later) - 2, 4).astype(int).tolist():
             with pytest.raises(TooLargeError):
-                finer_graph(
-                    *(priced, coarsest_graph(priced), nobody, first, priced.first_prices),
-                    *(Room(room, 100_000, threads), never),
-                )
+                finest(priced, Room(room, 100_000, threads))
 
 
 def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError
 
-    instance = tiny(3)
-    optimum, _ = optimal_total_latency(instance)
-    priced = PricedInstance(instance, *random_prices(instance, 3), optimum)
+    priced, *_ = priced_case(3)
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
     outcome = refine(priced, Room(10_000, 100_000), Climb(3), never)
     assert (outcome.is_whole, outcome.lower_bound, outcome.nodes) == (False, 0, 0)
@@ -116,11 +89,8 @@ def test_prices_that_go_astray_prove_nothing_false(
     if overflow:
         monkeypatch.setattr("hindsight.paths.path_kernels.gibbs_paths", overflowing)
     for seed in range(8):
-        instance = tiny(seed)
-        optimum, _ = optimal_total_latency(instance)
-        priced = PricedInstance(instance, *random_prices(instance, seed), optimum + 3)
-        climb = Climb(9, (1.0, 0.2), rate)
-        outcome = refine(priced, Room(200_000, 100_000), climb, never)
+        priced, _, optimum = priced_case(seed, 3)
+        outcome = refine(priced, ROOM, Climb(9, (1.0, 0.2), rate), never)
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
 
 
@@ -157,15 +127,11 @@ def test_a_climb_closes_the_gap_of_the_three() -> None:
 
 
 def test_limits_and_stops() -> None:
-    instance = tiny(3)
-    optimum, _ = optimal_total_latency(instance)
-    priced = PricedInstance(instance, *random_prices(instance, 3), optimum)
-    nobody, first = np.zeros(len(instance), np.bool_), np.arange(1)
-    coarse, u = coarsest_graph(priced), priced.first_prices
+    priced, _, optimum = priced_case(3)
     with pytest.raises(TooLargeError):
-        finer_graph(priced, coarse, nobody, first, u, Room(1, 100_000), never)
+        finest(priced, Room(1, 100_000), 1)
     with pytest.raises(StoppedEarlyError):
-        finer_graph(priced, coarse, nobody, first, u, Room(200_000, 100_000), lambda: True)
+        finest(priced, ROOM, 1, lambda: True)
     for room, stop in ((200_000, lambda: True), (1, never), (60, never), (200, never)):
         outcome = refine(priced, Room(room, 100_000), Climb(3), stop)
         # Whatever it had no time or room for, what it says holds.
@@ -175,14 +141,12 @@ def test_limits_and_stops() -> None:
 @pytest.mark.parametrize("block", sweep(range(10), one_in=10))
 def test_the_optimum_of_500_instances(block: int) -> None:
     for seed in range(50 * block, 50 * block + 50):
-        instance = tiny(seed)
-        optimum, _ = optimal_total_latency(instance)
-        below = run(instance, seed, optimum - 1)
+        priced, instance, optimum = priced_case(seed, -1)
+        below = refine(priced, ROOM, Climb(9), never)
         assert (below.lower_bound, below.start_times) == (optimum, None)
         for limit in (optimum, optimum + 2):
-            outcome = run(instance, seed, limit)
+            priced = PricedInstance(instance, priced.prices, priced.capacities, limit)
+            outcome = refine(priced, ROOM, Climb(9), never)
             assert outcome.root_bound <= outcome.lower_bound == optimum
             assert outcome.start_times is not None
-            starts = outcome.start_times.tolist()
-            assert is_feasible_by_definition(instance, starts)
-            assert total_latency_by_definition(instance, starts) == optimum
+            assert feasible_total(instance, outcome.start_times.tolist()) == optimum

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
+from enumeration import Work
 from seconds_cases import drawn_workload, exhaustive_optimum
+from tiny_problems import seconds_of
 
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import affine_minorants
 from instances import InvalidTypeError, Workload
-from instances.batch_time import (
-    AffineTime,
-    TiledTime,
-)
+from instances.batch_time import AffineTime, TiledTime
 
 
 def tiny_workload(seed: int) -> Workload:
     return drawn_workload(np.random.default_rng(seed), (1, 4), 4, seed % 2 == 1)
-
-
-def affine(seed: int) -> AffineTime:
-    rng = np.random.default_rng(seed)
-    d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
-    return AffineTime(float(d0), float(d1), float(d2))
-
-
-def table(seed: int) -> TiledTime:
-    return TiledTime([1, 3, 5], [0.5, 0.5 + 0.125 * (seed % 3), 1.5], kv_token=0.0625)
 
 
 def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:
@@ -87,18 +75,6 @@ def steps(seed: int) -> TiledTime:
     )
 
 
-def dense(time: TiledTime, tokens: int) -> Fraction:
-    """The table by its definition, in fractions."""
-    place = -(-tokens // time.tile) * time.tile
-    entries = list(zip(time.tokens, map(Fraction, time.seconds), strict=True))
-    if place <= entries[0][0]:
-        return entries[0][1]
-    for (x0, y0), (x1, y1) in pairwise(entries):
-        if x0 < place <= x1 or (x1 == entries[-1][0] and place > x1):
-            return y0 + (y1 - y0) * (place - x0) / (x1 - x0)
-    raise AssertionError
-
-
 def limit_of(seed: int) -> int:
     return int(np.random.default_rng(seed).integers(1, 50))
 
@@ -112,7 +88,7 @@ FALLING = TiledTime([4, 8, 12, 16], [4.0, 5.0, 2.0, 3.0], 4, kernel=0.5)
 )
 def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) -> None:
     minorants = affine_minorants(time, limit)
-    table = [dense(time, tokens) + Fraction(time.kernel) for tokens in range(1, limit + 1)]
+    table = [seconds_of(time)([Work(k, 0, 0, False)]) for k in range(1, limit + 1)]
     lines = [[one.d0 + one.d1 * (k + 1) for k in range(limit)] for one in minorants]
     for minorant, line in zip(minorants, lines, strict=True):
         assert minorant.d0 > 0

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_instances import copies_of
-from heaviest_configuration import maximum_weight
+from drawn_instances import copies_of, maximum_weight
 
 import hindsight
 from hindsight.prices.ascent import Evaluation, Stage, ascend

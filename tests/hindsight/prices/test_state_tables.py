@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from brute_force import all_feasible_schedules, rows_of, sound_horizon
-from drawn_instances import copies_of, tiny
+from brute_force import all_feasible_schedules, heaviest, rows_of, sound_horizon
+from drawn_instances import by_state, copies_of, maximum_weight, tiny
 from effort import sweep
-from heaviest_configuration import maximum_weight
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,30 +58,13 @@ def tables_of(instance: Instance) -> list[Table]:
     return [table_of(limit, sigma) for sigma in (None, *range(1, limit + 1))]
 
 
-def heaviest_by_enumeration(rho: IntArray, instance: Instance) -> int:
-    """Every set of requests' states that satisfies condition (C) of the module."""
-    limit, copies = instance.memory_limit, copies_of(instance)
-    members = [(int(m), int(r)) for m, r in np.argwhere(copies) for _ in range(copies[m, r])]
-    best, layer = 0, {()}
-    while layer:
-        best = max(best, *(sum(int(rho[members[q]]) for q in chosen) for chosen in layer))
-        following = set()
-        for chosen in layer:
-            for q in range(chosen[-1] + 1 if chosen else 0, len(members)):
-                states = [members[p] for p in (*chosen, q)]
-                if all(sum(x + r for x, y in states if y >= r) <= limit for _, r in states):
-                    following.add((*chosen, q))
-        layer = following
-    return best
-
-
 @pytest.mark.parametrize("seed", sweep(range(60)))
 def test_maximum_weight_by_enumeration(seed: int) -> None:
     instance = tiny(seed)
     copies = copies_of(instance)
     rho = np.random.default_rng(seed).integers(0, 10, copies.shape)
     weight = maximum_weight(rho, copies, instance.memory_limit)
-    assert weight == heaviest_by_enumeration(rho, instance)
+    assert weight == heaviest(by_state(copies), by_state(rho), instance.memory_limit, ())
 
 
 def test_many_requests_without_a_prompt_fit_together() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
-from brute_force import optimal_total_latency, rows_of
-from certificates_by_definition import heaviest_configuration
-from drawn_instances import copies_of, tiny
+from brute_force import heaviest, optimal_total_latency, rows_of
+from drawn_instances import by_state, copies_of, maximum_weight, tiny
 from effort import sweep
-from heaviest_configuration import maximum_weight
 
 from hindsight.prices.state_tables import state_copies
 from hindsight.prices.states import HEADROOM, SCALE, exact_bound, integer_capacities
@@ -51,22 +47,12 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
 def test_the_smallest_prices_count(seed: int) -> None:
     """Prices of one unit: the heaviest configuration is then the largest, member by member."""
     instance = tiny(seed)
-    rows, limit = rows_of(instance), instance.memory_limit
     copies = copies_of(instance)
     rng = np.random.default_rng([13, seed])
     prices = rng.integers(0, 3, (3, *copies.shape)) * (copies > 0)
     prices[0] = copies > 0
-    expected = [
-        heaviest_configuration(
-            {
-                (int(m), int(r)): Fraction(int(here[m, r]))
-                for m, r in zip(*here.nonzero(), strict=True)
-            },
-            rows,
-            limit,
-        )
-        for here in prices
-    ]
+    limit, states = instance.memory_limit, by_state(copies)
+    expected = [heaviest(states, by_state(here), limit, ()) for here in prices]
     assert integer_capacities(prices, copies).tolist() == expected
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute_force import rows_of
 from drawn_instances import drawn_instance
-from preemptive_by_definition import preemptive_optimum
+from preempting import ELEVEN
+from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight.exact.stops import PreemptiveSearch
 from hindsight.prices.stops import PreemptivePrices, preemptive_price_bound
 from hindsight.rounds import stops
 from instances import Instance, InvalidValueError, PreemptiveSchedule
-
-ELEVEN = Instance.from_arrays(
-    [1] + [57] * 10, [62] + [1] * 10, [0, *range(10, 101, 10)], memory_limit=64
-)
-
 
 SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
@@ -40,7 +35,7 @@ def test_idle_gaps_cost_no_work(gap: int) -> None:
     """Two copies so far apart that the first is complete before the second begins."""
     for seed in range(4):
         first = tiny(seed)
-        optimum = preemptive_optimum(rows_of(first), first.memory_limit)
+        optimum = least_total_latency(first, preemptive=True)
         last = int(first.arrival_times.max() + first.output_lengths.sum())
         columns = (first.prompt_lengths, first.output_lengths)
         later = first.arrival_times + last + gap
@@ -128,7 +123,7 @@ def test_prices_after_the_end_do_not_hide_a_better_end() -> None:
     found = search.run(10, 1000, lambda: False)
     assert found.status == "exhausted"
     assert found.found is not None
-    assert found.found.total_latency == preemptive_optimum(rows_of(instance), 7) == 6
+    assert found.found.total_latency == least_total_latency(instance, preemptive=True) == 6
     assert search.run(5, 1000, lambda: False).found is None
 
 
