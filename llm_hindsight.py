@@ -1,7 +1,7 @@
-"""The command ``llm-hindsight``: what is there before any library is loaded.
+"""The command ``llm-hindsight``: the part that runs before any library is imported.
 
-Libraries take half a second, in which Ctrl-C ends the command at once; what it is, its subcommands
-and its version are told without them.
+Importing the libraries takes half a second. During this time Ctrl-C ends the command at once. The
+help of the command and its version are printed without importing them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 PROGRAM = "llm-hindsight"
 ERROR_STATUS = 2
 INTERRUPTED_STATUS = 130
-"""What a shell expects of a command ended by Ctrl-C."""
+"""Exit status of a command that Ctrl-C ended, as shells expect it: 128 + SIGINT."""
 
 GROUPS = {
     "A scheduling policy beside the best possible": {
@@ -41,7 +41,7 @@ GROUPS = {
         f"  $ {PROGRAM} solve small.json",
     },
 }
-"""The subcommands for each kind of reader, one line each, and an example."""
+"""Help texts of the subcommands in groups: by title, a line for each name, and an example call."""
 
 SUBCOMMANDS = {
     name: about for group in GROUPS.values() for name, about in group.items() if name != "example"
@@ -49,17 +49,19 @@ SUBCOMMANDS = {
 
 
 def _end_at_once(number: int, frame: Any) -> None:
-    # While libraries are loaded there is nothing to lose, and an exception might not get through.
+    # No result is lost while libraries are imported. A KeyboardInterrupt could be swallowed by the
+    # code of an import, so end the process without one.
     os.write(2, b"error: interrupted\n")
     os._exit(INTERRUPTED_STATUS)
 
 
 def end_at_once_on_ctrl_c() -> None:
-    """End without a trace on Ctrl-C, until something else listens.
+    """Let Ctrl-C end the process without a traceback, until another handler of SIGINT is set.
 
-    Not where a command was started with Ctrl-C ignored, nor in a worker, which must not hear of it.
+    Change nothing if the process was started with SIGINT ignored. Change nothing either in a worker
+    process, in which SIGINT is blocked.
     """
-    # Windows has no mask of blocked signals.
+    # Python on Windows has no function that returns the blocked signals.
     mask = getattr(signal, "pthread_sigmask", None)
     blocked = mask(signal.SIG_BLOCK, ()) if mask else ()
     is_ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
@@ -68,7 +70,7 @@ def end_at_once_on_ctrl_c() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line."""
+    """Run the command ``llm-hindsight`` with the arguments of the process."""
     end_at_once_on_ctrl_c()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" not in os.environ:
         first = sys.argv[1] if len(sys.argv) > 1 else "--help"
@@ -84,14 +86,14 @@ def main() -> NoReturn:
 
 
 def run_subcommand(name: str) -> NoReturn:
-    """Run one subcommand as a command line of its own."""
+    """Run a subcommand as a command of its own, without the name ``llm-hindsight`` before it."""
     from online.commands.application import run_alone
 
     run_alone(name)
 
 
 def first_screen() -> str:
-    """What the command is for."""
+    """Return the help text of the command: its purpose, and its subcommands in groups."""
     width = max(map(len, SUBCOMMANDS))
     lines = [
         "How far is a scheduler for LLM serving from the best that could have been done,",
@@ -112,14 +114,14 @@ def first_screen() -> str:
 
 
 def version() -> str:
-    """Of the package, and of what decides its results."""
+    """Return the versions of the package, of Python and of HiGHS as text."""
     import platform
     from importlib import metadata
 
     try:
         own = metadata.version(PROGRAM)
     except metadata.PackageNotFoundError:
-        # A checkout that is not installed.
+        # The package is not installed: it runs from a checkout of the repository.
         from instances import __version__ as own
     try:
         highs = metadata.version("highspy")
@@ -133,7 +135,7 @@ def _tell(text: str) -> NoReturn:
     try:
         print(text, flush=True)
     except OSError as error:
-        # Whoever read the output (head, less) has seen enough: no complaint.
+        # A broken pipe is no error: the program that reads the output (head, less) has closed it.
         if not isinstance(error, BrokenPipeError):
             print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

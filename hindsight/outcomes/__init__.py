@@ -1,1 +1,1 @@
-"""Problems, bounds during a solve, proofs, and results."""
+"""Optimisation problems, the bounds kept during a solve, proofs of bounds, and results."""

@@ -1,7 +1,7 @@
 """Goals that a solve can minimise or maximise.
 
-Every goal is minimised. So the goal `OnTime` counts late requests during a solve, and `Result`
-converts their number into requests on time.
+During a solve every goal is a cost to minimise. So the cost of the goal `OnTime` is the number of
+late requests. `Result` converts it into the number of requests on time.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from instances.service_level import AnyLevel
 from instances.validation import as_fraction
 
 Preemption = Literal["never", "keep", "recompute"]
-"""Whether a running request may be preempted, and whether its tokens are kept or recomputed."""
+"""Whether schedules may stop a request and resume it later, with its tokens kept or recomputed."""
 
 Late = Literal["drop", "serve"]
-"""Whether late requests are left out of the schedule, or served as well."""
+"""Whether schedules leave out the requests that would be late (drop), or serve them too."""
 
 TailOf = Literal["latency", "first_token"]
-"""Which quantile: of latency (arrival to last token), or of time to first token."""
+"""Time whose quantile is minimised: latency (arrival to last token), or time to first token."""
 
 
 @dataclass(frozen=True)
 class OnTime:
-    """Goal: the most requests on time.
+    """Goal: maximise the number of requests on time.
 
-    The optimum is the same whether late requests are dropped or served, because they can be served
-    after all others. Only the schedule differs. Weights are ignored.
+    A request is on time if it keeps all limits of its service level. The optimum is the same
+    whether late requests are dropped or served, because a schedule can serve late requests after
+    all others. Weights of requests are ignored.
 
     Parameters
     ----------
     level : ServiceLevel or Sequence[ServiceLevel]
-        One service level for all requests or one for each, in rounds or in seconds.
+        One service level for all requests, or one for each request. Its limits on times are in
+        rounds for an instance and in seconds for a workload.
     late : {"drop", "serve"}, default "drop"
-        Whether the schedule leaves late requests out, or serves them too.
+        Whether the schedule leaves out the requests that would be late, or serves them too.
 
     Raises
     ------
@@ -55,19 +57,22 @@ class OnTime:
 
 @dataclass(frozen=True)
 class Tail:
-    """Goal: the least quantile of latency or of time to first token.
+    """Goal: minimise a quantile, over all requests, of latency or of time to first token.
 
     Parameters
     ----------
     quantile : float
-        Above 0, at most 1. 0.99 is p99: the k-th smallest of n values, with k = 0.99 n rounded up.
+        Level of the quantile, above 0 and at most 1. The value 0.99 means p99: the k-th smallest
+        of the times of n requests, where k is 0.99 n, rounded up.
     of : {"latency", "first_token"}, default "latency"
-        Time from arrival to the last token, or to the first.
+        ``"latency"`` is the time from a request's arrival to its last token. ``"first_token"`` is
+        the time from its arrival to its first token.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        The quantile is not a number in this range, or ``of`` is not one of the values above.
+        ``quantile`` is not a number above 0 and at most 1, or ``of`` is neither ``"latency"`` nor
+        ``"first_token"``.
     """
 
     quantile: float
@@ -84,10 +89,11 @@ Goal: TypeAlias = Literal["latency", "makespan"] | OnTime | Tail
 
 
 def exact_total_latency(schedule: Any) -> Fraction | None:
-    """Return total latency as a fraction, or None if the batch time is not known exactly.
+    """Return the exact total latency of a schedule in seconds, as a fraction.
 
-    Arrival times count as the decimals that they are written as. So does the start of a round for
-    which the schedule lets the machine wait.
+    Return None if the batch time has no exact formula. Floats in the input count as the decimal
+    numbers that they are written as: 0.1 is 1/10. This holds for arrival times, and for the start
+    of a round before which the schedule lets the machine wait.
     """
     if exact_seconds(schedule.problem.batch_time) is None:
         return None

@@ -1,8 +1,9 @@
 """The lower and upper bound on an optimum during a solve. They only ever improve.
 
-Every schedule that a search finds is checked here and its cost is computed. Every lower bound is
-compared with the cost of the best schedule. This holds for every goal, in rounds and in seconds.
-Costs are integers in rounds, fractions in seconds, and numbers of late requests for `OnTime`.
+The upper bound is the cost of the best schedule found so far. Every schedule that a search finds is
+checked here, and its cost is computed here. Every new lower bound is compared with the upper bound.
+Costs are an integer number of rounds for an instance, and seconds as a fraction for a workload. For
+the goal `OnTime` they are numbers of late requests.
 """
 
 from __future__ import annotations
@@ -28,48 +29,52 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Relative distance from the lower bound below which float costs are recomputed as fractions."""
+"""Relative gap of lower and upper bound up to which float seconds are recomputed exactly."""
 
 
 class Interval:
-    """Best schedule, lower bounds, clock and log of one solve.
+    """Best schedule so far, lower bounds, clock and log of one solve.
 
     Parameters
     ----------
     problem : Problem
-        The problem that is searched, perhaps without idle gaps.
+        The problem to solve. It may be the user's problem after its idle gaps were removed (rounds
+        in which no optimal schedule runs a request).
     search : Search or None, default None
-        Clock, progress callback, and gap at which to stop. If the callback fails, the clock is
-        interrupted.
+        Clock, progress callback, and relative gap at which to stop. If the progress callback raises
+        an exception, the solve is interrupted.
     offset : int, default 0
-        Cost of the original problem less the cost of ``problem``. Reported costs include it.
+        Optimum of the user's problem less the optimum of ``problem``, in rounds. Reports and the
+        result add it to costs and bounds. It is 0 except for the makespan.
 
     Attributes
     ----------
     source : Instance or Workload
-        Requests and machines of the problem.
+        Requests and machines of ``problem``.
     schedule : Any
-        Best schedule so far, of the class that the problem requires; None until there is one.
+        Best schedule so far, an object of the class `Problem.kind`. None before the first one.
     bounds : dict[str, Bound]
-        Largest lower bound of each name.
+        Lower bounds on the cost. Keys are the names of bounding methods. Each value is the largest
+        bound of its method.
     phase : str
-        Name of the present phase, for progress reports.
+        Name of the present phase of the solve, for progress reports.
     nodes : int
-        Branch-and-bound nodes, search states or moves so far.
+        Number of branch-and-bound nodes, search states or local-search moves so far.
     stop_reason : StopReason
-        Why the solve ended; valid after its end.
+        Why the solve ended. It is valid only after the end.
     root_bound : int or None
-        Exact lower bound before any search; None until there is one.
+        Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices.
+        None before the first one.
     proof : Any
-        Prices or paths that prove `root_bound` or a larger bound, or None.
+        Proof of `root_bound` or of a larger lower bound, by prices or by path graphs, or None.
     horizon : int
-        Round by which every optimal schedule completes; 0 until one is proved.
+        Round by which every optimal schedule has completed; 0 until such a round is proved.
     first_token_bound : float
-        Lower bound on the mean time to first token, in seconds.
+        Lower bound on the mean time to first token of every schedule, in seconds.
     served : int64 array
-        Positions of the requests of the best schedule, shape (k,).
+        Indices in ``source`` of the requests that `schedule` serves, shape (k,).
     log : list[Progress]
-        One line for each improvement.
+        One report for each improvement of a bound.
     """
 
     def __init__(self, problem: Problem, search: Search | None = None, offset: int = 0) -> None:
@@ -97,7 +102,8 @@ class Interval:
     def upper_bound(self) -> Any:
         """Return the cost of the best schedule so far: an integer, or seconds as a fraction.
 
-        The fraction is computed on demand, which takes seconds if there are many rounds.
+        The exact fraction is computed only when this property is read. That takes seconds of
+        running time if the schedule has many rounds.
         """
         if not isinstance(self._cost, float):
             return self._cost
@@ -108,17 +114,25 @@ class Interval:
 
     @property
     def certified_lower_bound(self) -> Any:
-        """Return the largest lower bound proved in exact arithmetic or with directed rounding."""
+        """Return the largest lower bound on the cost that does not rely on a floating-point solver.
+
+        Such bounds are proved in exact arithmetic or with directed rounding. The value is 0 if
+        there is none.
+        """
         return max((one.value for one in self.bounds.values() if one.certified), default=0)
 
     @property
     def is_proved(self) -> bool:
-        """Return whether the lower bound equals the upper bound."""
+        """Return whether the lower bound equals the upper bound: `schedule` is proved optimal."""
         return self._may_meet and self.upper_bound == self.lower_bound
 
     @property
     def is_close(self) -> bool:
-        """Return whether the gap is at most the requested gap."""
+        """Return whether the relative gap is at most the gap at which the user lets the solve stop.
+
+        False if the user gave no such gap. The relative gap is (upper - lower) / upper. For the
+        goal `OnTime` it is (upper - lower) / number of requests.
+        """
         gap = self._search.gap
         if gap == 0 or not math.isfinite(self._cost):
             return False
@@ -127,55 +141,67 @@ class Interval:
 
     @property
     def _may_meet(self) -> bool:
-        """Return whether the bounds are so close in floats that only fractions can compare them."""
+        """Return whether the lower bound may equal or exceed the upper bound.
+
+        For integer costs it is always True: comparing them exactly is cheap. For float seconds it
+        is True if the relative gap is at most `NEAR`, where only exact fractions can decide.
+        """
         return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
 
     def apart(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> Interval:
-        """Return a new interval of the same problem, for a search in another thread.
+        """Return a new `Interval` for the same problem, with which a second thread can search.
+
+        The new interval shares no bounds and no schedule with this one.
 
         Parameters
         ----------
         found : Callable[[Schedule], object]
-            Called in that thread with each better schedule.
+            The second thread calls it with each schedule that is better than its best one so far.
         must_stop : Callable[[], bool]
-            Polled in that thread; returning True ends its search.
+            The second thread polls it, and ends its search once it returns True.
         """
         search = Search(Clock(should_stop=must_stop), progress=lambda _: found(other.schedule))
         other = Interval(self.problem, search)
         return other
 
     def is_done(self) -> bool:
-        """Return whether the solve must end; if so, record the reason."""
+        """Return whether the solve must end; if so, record the reason in `stop_reason`."""
         if self.is_proved or self.clock.must_stop():
             self.note_stop()
             return True
         return False
 
     def note_stop(self) -> None:
-        """Record why the solve ends now: proof, gap, interruption, time limit or no progress."""
+        """Set `stop_reason` to the reason why the solve ends now.
+
+        The reason is a proof of optimality, the requested gap, an interruption, the time limit, or
+        that no method makes progress.
+        """
         if self.is_proved:
             self.stop_reason = "proof"
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
     def offer(self, schedule: TimedSchedule, served: IntArray | None = None) -> bool:
-        """Keep a feasible schedule if it is better than the best one; return whether it is.
+        """Make a schedule the best one if it costs less; return whether it does.
 
-        A schedule without preemption counts as a preemptive schedule too.
+        If the problem allows preemption, a schedule without preemption is converted and allowed.
 
         Parameters
         ----------
         schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
-            A schedule of all requests, or of those in ``served``.
+            A schedule of all requests of the problem, or of the requests in ``served``.
         served : int64 array or None, default None
-            Positions of the scheduled requests, shape (k,), if the goal is `OnTime`; None for all.
+            Indices of the scheduled requests, shape (k,), for the goal `OnTime`. None means that
+            the schedule has all requests.
 
         Raises
         ------
         ScheduleCheckError
-            The schedule is infeasible, belongs to another problem, or beats a proved lower bound.
+            The schedule is infeasible, belongs to another problem, or costs less than a proved
+            lower bound.
         InvalidTypeError
-            It is not a schedule of the required class.
+            The schedule is not of the class `Problem.kind`.
         """
         schedule = self.problem.as_own(schedule)
         if not isinstance(schedule, self.problem.kind):
@@ -198,18 +224,21 @@ class Interval:
     def prove(
         self, bound: int | Fraction, name: str, *, certified: bool = True, proof: Any = None
     ) -> None:
-        """Record a lower bound on the cost if it is better than the last one of this name.
+        """Record a proved lower bound on the cost if it exceeds the last bound of this name.
 
         Parameters
         ----------
         bound : int or Fraction
-            The lower bound. Fractions of rounds or of late requests are rounded up.
+            The lower bound. Fractions of rounds or of late requests are rounded up. Seconds are not
+            rounded.
         name : str
-            Name of the bound.
+            Name of the method that proves the bound.
         certified : bool, default True
-            Whether it is proved in exact arithmetic or with directed rounding.
+            Whether the bound is proved in exact arithmetic or with directed rounding, and not only
+            by a floating-point solver.
         proof : Any, default None
-            Prices that prove the bound before any search. The best ones are kept as `proof`.
+            Prices that prove the bound. If the bound exceeds `root_bound`, the bound becomes
+            `root_bound` and the prices become the attribute `proof`.
 
         Raises
         ------
@@ -231,23 +260,33 @@ class Interval:
             self._check(f"the lower bound {name!r}")
 
     def claim(self, bound: int, name: str) -> None:
-        """Record a number that the user claims to be a lower bound. It never ends the solve.
+        """Record a number that the user claims to be a lower bound on the cost, without a proof.
+
+        A claimed bound is reported in the result. It is not used to prove a schedule optimal, so it
+        never ends the solve.
+
+        Parameters
+        ----------
+        bound : int
+            The claimed bound on the cost of the user's problem.
+        name : str
+            Name of the claim in the result and in error messages.
 
         Raises
         ------
         InvalidValueError
-            The number exceeds the cost of the best schedule.
+            The number exceeds the cost of the best schedule, so the claim is false.
         """
         self.bounds[name] = Bound(bound - self.offset, certified=False, claimed=True)
         self.refuse_false_claims()
 
     def refuse_false_claims(self) -> None:
-        """Raise an error if a claimed bound exceeds the cost of the best schedule.
+        """Raise an error if a bound that the user claims exceeds the cost of the best schedule.
 
         Raises
         ------
         InvalidValueError
-            A claimed bound is false.
+            A claimed bound exceeds that cost, so the claim is false.
         """
         for name, bound in self.bounds.items():
             if bound.claimed and bound.value > self.upper_bound:
@@ -258,9 +297,11 @@ class Interval:
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:
-        """Catch a KeyboardInterrupt in the ``with`` block if there is a schedule; keep the bounds.
+        """Let the solve in the ``with`` block return its bounds when Ctrl-C ends it.
 
-        An exception of the progress callback is raised at the end of the block.
+        A KeyboardInterrupt in the block is caught if a feasible schedule was found before, else it
+        is raised. Another exception that the progress callback raised during the block is raised
+        again at the end of the block.
         """
         try:
             yield
@@ -274,16 +315,21 @@ class Interval:
             raise self._error
 
     def keep_error(self, error: BaseException) -> None:
-        """Store an exception that must not pass through a solver's callback, and stop the solve."""
+        """Store an exception, to raise it after the solve, and stop the solve.
+
+        This is for exceptions in callbacks that HiGHS calls: they must not pass through HiGHS.
+        """
         self._error = self._error or error
         self.clock.interrupt()
 
     @property
     def latest_completion(self) -> int:
-        """Return a round by which every optimal schedule of the instance completes."""
+        """Return a round by which every optimal schedule of the instance has completed."""
         if self.horizon or self.problem.goal == "makespan":
             return self.horizon or int(self.upper_bound)
-        # No latency of an optimal schedule exceeds the total latency of another schedule.
+        # In an optimal schedule no request has a latency above the upper bound, because that is the
+        # total latency of some schedule. So each request completes at most that many rounds after
+        # the last arrival.
         return int(self.source.arrival_times.max()) + int(self.upper_bound)
 
     def result(self, source: Any = None, *, horizon: int = 0) -> Result:
@@ -292,9 +338,10 @@ class Interval:
         Parameters
         ----------
         source : Instance or Workload or None, default None
-            The original problem, if a modified problem was searched; `schedule` is then one of it.
+            The user's problem, if idle gaps were removed from it before the solve. `schedule` must
+            then be a schedule of the user's problem already.
         horizon : int, default 0
-            A round by which every optimal schedule of ``source`` completes; 0 if none is known.
+            A round by which every optimal schedule of ``source`` has completed; 0 if none is known.
         """
         offset, known = self.offset, self.bounds.items()
         return Result(
@@ -315,11 +362,22 @@ class Interval:
         )
 
     def _check(self, news: str) -> None:
-        """Compare the bounds and report them to the callback; ``news`` names the new one."""
+        """Compare the lower bound with the upper bound; log both and call the progress callback.
+
+        Parameters
+        ----------
+        news : str
+            Name of the bound that has just improved, for the error message.
+
+        Raises
+        ------
+        ScheduleCheckError
+            The lower bound exceeds the upper bound.
+        """
         if self.schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
             raise ScheduleCheckError(
                 f"{news} contradicts another bound: no schedule costs less than "
-                f"{self.lower_bound}, and one costs {self.upper_bound}"
+                f"{self.lower_bound}, but a feasible one costs {self.upper_bound}"
             )
         if self.is_close:
             self.clock.interrupt()
@@ -327,7 +385,8 @@ class Interval:
             return
         line = self._progress()
         self.log.append(line)
-        # A callback that failed is not called again: its error is raised at the end of the solve.
+        # If the progress callback raised an exception before, it is not called again. Its exception
+        # is raised at the end of the solve.
         if self._error is None:
             try:
                 self._search.report(line)
@@ -335,7 +394,7 @@ class Interval:
                 self.keep_error(error)
 
     def _progress(self) -> Progress:
-        """Return the progress line that is reported."""
+        """Return the present bounds as a progress report."""
         lower, upper = self.lower_bound + self.offset, self._cost + self.offset
         if self._counts_late:
             lower, upper = len(self.source) - upper, len(self.source) - lower

@@ -1,7 +1,8 @@
 """Optimisation problems: requests and machines, a goal, and the kind of preemption.
 
-The requests, their weights, the memory limit, the memory rule and the replicas are fields of an
-`Instance` (in rounds) or `Workload` (in seconds). `Problem` adds the goal and the preemption.
+An `Instance` (times in rounds) or a `Workload` (times in seconds) has the requests with their
+weights, the memory limit, the memory rule and the number of replicas. `Problem` adds the goal and
+the kind of preemption.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ from .goals import Goal, OnTime, Preemption, Tail
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An optimisation problem: which cost to minimise over which schedules.
+    """An optimisation problem: minimise a cost over the feasible schedules of some requests.
 
     Attributes
     ----------
     source : Instance or Workload
-        The requests and the machines, in rounds or in seconds.
+        The requests and the machines. Times are in rounds for an instance and in seconds for a
+        workload.
     goal : Goal, default "latency"
-        Cost to minimise.
+        The cost to minimise.
     preemption : {"never", "keep", "recompute"}, default "never"
-        Whether schedules may stop a request, and whether its tokens are kept or recomputed.
+        Whether schedules may stop a request and resume it later. When resumed, the request still
+        has its tokens (``"keep"``) or processes them again (``"recompute"``).
     """
 
     source: Any
@@ -51,14 +54,23 @@ class Problem:
 
     @classmethod
     def checked(cls, source: Any, goal: Any, preemption: Any = None) -> Problem:
-        """Return a problem from user input.
+        """Check user input and return it as a problem.
 
-        Preemption None means ``"never"`` for an instance and ``"keep"`` for a workload.
+        Parameters
+        ----------
+        source : Any
+            An instance or a workload.
+        goal : Any
+            The goal, as in `Goal`.
+        preemption : Any, default None
+            The kind of preemption, as in `Preemption`. None means ``"never"`` for an instance and
+            ``"keep"`` for a workload.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            The goal or the preemption is unknown, or they cannot be combined.
+            The goal or the preemption is unknown, or it cannot be combined with the other or with
+            the type of ``source``.
         """
         source = as_problem(source)
         if goal not in ("latency", "makespan") and not isinstance(goal, OnTime | Tail):
@@ -69,7 +81,7 @@ class Problem:
         default: Preemption = "keep" if in_seconds else "never"
         preemption = default if preemption is None else preemption
         if in_seconds and goal == "makespan":
-            raise InvalidValueError(None, "goal", goal, "requires an Instance, in rounds")
+            raise InvalidValueError(None, "goal", goal, "requires an Instance (times in rounds)")
         reason = ""
         if preemption not in get_args(Preemption):
             reason = f"is not one of {', '.join(get_args(Preemption))}"
@@ -86,51 +98,65 @@ class Problem:
 
     @property
     def in_seconds(self) -> bool:
-        """Return whether times are in seconds: each round lasts as long as its batch takes."""
+        """Return whether times are in seconds, not in rounds.
+
+        In seconds, each round lasts as long as its batch takes.
+        """
         return isinstance(self.source, Workload)
 
     @property
     def goal_name(self) -> str:
-        """Return the name of the minimised cost, for use in messages."""
+        """Return the name of the cost, for messages: makespan, or (preemptive) total latency.
+
+        For the goals `OnTime` and `Tail` it is "total latency" too.
+        """
         if self.goal == "makespan":
             return "makespan"
         return "total latency" if self.preemption == "never" else "preemptive total latency"
 
     @property
     def is_plain(self) -> bool:
-        """Return whether there is one machine whose memory is counted in tokens."""
+        """Return whether there is one machine, with memory counted in tokens (not in blocks)."""
         source = self.source
         return bool(source.replicas == 1 and source.memory_rule == TOKENS)
 
     @cached_property
     def below(self) -> Instance:
-        """Return the relaxed instance, of one machine in tokens, that gives lower bounds in rounds.
+        """Return the relaxation of an instance to one machine whose memory is counted in tokens.
 
-        Every schedule of the problem is feasible for it. It is `source` itself if `is_plain`.
+        The machine has the memory of all replicas together. Every schedule of the problem is
+        feasible for it, so a lower bound on its optimum is a lower bound for the problem. If
+        `is_plain`, the relaxation is `source` itself.
         """
         return pooled(self.source)
 
     @cached_property
     def limits(self) -> Limits | None:
-        """Return the limits of each request if the goal is `OnTime`, else None."""
+        """Return the service-level limits of each request if the goal is `OnTime`, else None.
+
+        A request is on time if its latency, time to first token and time per token keep its limits.
+        """
         if not isinstance(self.goal, OnTime):
             return None
         return limits_of(self.goal.level, len(self.source))
 
     @property
     def kind(self) -> type:
-        """Return the class of the problem's schedules."""
+        """Return the class that a schedule of the problem must have."""
         return FleetSchedule if self.source.replicas > 1 else self.part_kind
 
     @property
     def part_kind(self) -> type:
-        """Return the class of the schedule of one machine."""
+        """Return the class that the schedule of a single replica must have."""
         if self.in_seconds:
             return SecondsSchedule
         return Schedule if self.preemption == "never" else PreemptiveSchedule
 
     def as_own(self, schedule: Any) -> Any:
-        """Return the schedule, converted to a preemptive one for a preemptive problem in rounds."""
+        """Convert a schedule without preemption to a `PreemptiveSchedule` if the problem needs it.
+
+        Problems in rounds that allow preemption need it. For others, return the schedule unchanged.
+        """
         if self.preemption == "never" or self.in_seconds:
             return schedule
         if isinstance(schedule, Schedule):
@@ -141,14 +167,18 @@ class Problem:
         return schedule
 
     def cost(self, schedule: Any, served: IntArray | None = None) -> Any:
-        """Return the cost of a schedule: rounds, float seconds, or late requests.
+        """Return the cost of a schedule, which the goal minimises.
+
+        It is the number of late requests for the goal `OnTime`, the makespan in rounds, or the
+        total latency in rounds or float seconds.
 
         Parameters
         ----------
         schedule : Schedule, PreemptiveSchedule, SecondsSchedule or FleetSchedule
-            A schedule of all requests, or of those in ``served``.
+            A schedule of all requests of the problem, or of the requests in ``served``.
         served : int64 array or None, default None
-            Positions of the scheduled requests, shape (k,), if the goal is `OnTime`; None for all.
+            Indices of the scheduled requests, shape (k,), for the goal `OnTime`. Requests without a
+            place in the schedule are late. None means that the schedule has all requests.
         """
         if self.limits is None:
             return schedule.makespan if self.goal == "makespan" else schedule.total_latency
@@ -156,20 +186,29 @@ class Problem:
         return len(self.source) - int(np.count_nonzero(schedule.keeps(limits)))
 
     def check_start(self, start: Any) -> None:
-        """Check that ``start`` is a feasible schedule of the problem.
+        """Check that a schedule given by the user is a feasible schedule of the problem.
+
+        Parameters
+        ----------
+        start : Any
+            The schedule from which the solve shall start.
 
         Raises
         ------
-        InvalidTypeError, InvalidValueError
-            It is not, or it keeps tokens though ``preemption="recompute"``.
+        InvalidTypeError
+            ``start`` is not a schedule of the required class.
+        InvalidValueError
+            ``start`` belongs to other requests, or is infeasible. Or it keeps the tokens of stopped
+            requests although the problem has ``preemption="recompute"``.
         """
         kinds = [self.part_kind]
         if self.part_kind is PreemptiveSchedule:
             kinds = [Schedule, PreemptiveSchedule]
         checks = [(start, [FleetSchedule] if self.source.replicas > 1 else kinds, "is not a")]
-        # A replica without requests has no part.
+        # A fleet schedule has one part for each replica. The part is None if the replica has no
+        # requests.
         parts = [part for part in getattr(start, "parts", ()) if part is not None]
-        checks += [(part, kinds, "is a part that is not a") for part in parts]
+        checks += [(part, kinds, "is the schedule of one replica, but is not a") for part in parts]
         for one, allowed, words in checks:
             if not isinstance(one, tuple(allowed)):
                 names = " or ".join(kind.__name__ for kind in allowed)

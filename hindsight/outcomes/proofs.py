@@ -1,7 +1,8 @@
 """Proofs of lower bounds on total latency, in integers: the base class, and memory prices.
 
-Each kind of proof is a class. The class defines how the proof changes when idle gaps are put back
-into the instance, and the form of the proof in a certificate. The certificate checker evaluates
+Each kind of proof is a class. A solve removes idle gaps from the instance: rounds in which no
+optimal schedule runs a request. The class defines how the proof changes when these rounds are put
+back. It also defines the form of the proof in a certificate. The certificate checker evaluates
 proofs without using this code.
 """
 
@@ -20,23 +21,24 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Most entries of the prices of an instance with idle gaps; larger price arrays are dropped."""
+"""Largest number of prices of a proof after idle gaps are put back. Larger proofs are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Denominators tried for a certificate: the first one that keeps the bound is used."""
+"""Price denominators that a certificate tries. It uses the first one that keeps the lower bound."""
 
 
 class Wanted(NamedTuple):
-    """Requirements of a certificate on its proof.
+    """Requirements of a certificate on the proof that is written into it.
 
     Attributes
     ----------
     must_stop : Callable[[], bool], default never
-        Polled while smaller denominators are tried.
+        Polled while the proof tries smaller denominators for its prices. Once it returns True, the
+        proof keeps its present denominator.
     preemptive : bool, default False
-        Whether the certificate is about the preemptive optimum.
+        Whether the certificate bounds the optimum with preemption.
     scale : int or None, default None
-        Required denominator, one of `Proof.scales`. With None the proof chooses one.
+        Required denominator of the prices, one of `Proof.scales`. With None the proof chooses one.
     """
 
     must_stop: Callable[[], bool] = never
@@ -44,7 +46,7 @@ class Wanted(NamedTuple):
     scale: int | None = None
 
 
-# Requirements of a certificate on the optimum without preemption.
+# Requirements on a proof for a certificate that bounds the optimum without preemption.
 PLAIN = Wanted()
 
 
@@ -54,9 +56,11 @@ class Proof(ABC):
     Attributes
     ----------
     optima : frozenset[bool]
-        Which optima the proof bounds: with preemption (True), without preemption (False).
+        Optima that the proof bounds from below. True is in the set if it bounds the optimum with
+        preemption, False if it bounds the optimum without preemption.
     scales : tuple[int or None, ...]
-        Denominators that a certificate tries until the proof holds. For None the proof chooses.
+        Denominators of the prices that a certificate tries in this order, until the checker
+        confirms the proof. With None the proof chooses a denominator.
     """
 
     optima: ClassVar[frozenset[bool]] = frozenset({False})
@@ -64,27 +68,34 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the proofs that a certificate may contain, the simplest first."""
+        """Return the simpler proofs that this proof includes, then itself, the simplest first."""
         return (self,)
 
     @property
     def largest_bound(self) -> int | None:
-        """Return an upper limit on the proved bound, or None if only the checker can compute it."""
+        """Return the lower bound that the proof gives if the checker confirms it.
+
+        None means that only the checker can compute the lower bound.
+        """
         return None
 
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        """Return the proof for the instance with its idle gaps put back.
+        """Return the proof for the user's instance, from the proof for it without idle gaps.
 
-        The requests between two gaps form a block. The prices from the first arrival of a block to
-        that of the next block are shifted by as many rounds as its requests. Rounds in a gap have
-        price 0. So the bound may become weaker, and is evaluated again.
+        Idle gaps are rounds in which no optimal schedule runs a request. The requests between two
+        gaps form a block. Removing the gaps moved all requests of a block to an earlier time by the
+        same number of rounds. The rounds of a block reach from its first arrival to the first
+        arrival of the next block. This method moves the prices of these rounds back, to a later
+        time, by the same number of rounds. Rounds in a gap get the price 0. The moved prices may
+        prove a smaller lower bound, so the caller must evaluate them again.
 
         Parameters
         ----------
         arrival_times : int64 array, shape (n,)
-            Arrival times of the instance without gaps.
+            Arrival time of each request, in rounds, after the gaps were removed.
         shifts : int64 array, shape (n,)
-            Rounds by which each request was moved towards 0; see `hindsight.prices.idle_gaps`.
+            Number of rounds by which each request was moved to an earlier time when the gaps were
+            removed; see `hindsight.prices.idle_gaps`.
         """
         return self._moved(arrival_times, shifts) if shifts.any() else self
 
@@ -93,14 +104,22 @@ class Proof(ABC):
 
     @abstractmethod
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, for an instance in tokens."""
+        """Return the JSON object of this proof, the value of the key ``"proof"`` of a certificate.
+
+        Parameters
+        ----------
+        instance : Instance
+            The instance that the proof is about, with memory counted in tokens.
+        wanted : Wanted, default `PLAIN`
+            Requirements of the certificate: its optimum, and the denominator of the prices.
+        """
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError if the shape of the proof does not match the instance."""
+        """Raise InvalidValueError if the price arrays of the proof have the wrong shape."""
 
 
 def check_prices(numerators: IntArray, denominator: int) -> None:
-    """Check that prices are valid.
+    """Check that the prices ``numerators / denominator`` are valid.
 
     Raises
     ------
@@ -115,10 +134,11 @@ def check_prices(numerators: IntArray, denominator: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MemoryPrices(Proof):
-    """Prices per token and round, ``numerators[r - 1] / denominator`` in round r >= 1.
+    """Memory prices: a price for each token of memory that a request holds in a round.
 
-    Rounds after ``len(numerators)`` have price 0. Memory prices bound the optima with and without
-    preemption.
+    The price of a token in round r >= 1 is ``numerators[r - 1] / denominator``. Rounds after
+    ``len(numerators)`` have price 0. The prices are multipliers of the memory limits, and prove a
+    lower bound on the optimum with preemption and on the optimum without preemption.
 
     Raises
     ------
@@ -136,7 +156,7 @@ class MemoryPrices(Proof):
 
     @property
     def horizon(self) -> int:
-        """Return the last round with a price."""
+        """Return the last round with a price in ``numerators``; all later rounds have price 0."""
         return len(self.numerators)
 
     def as_floats(self) -> npt.NDArray[np.float64]:
@@ -148,7 +168,7 @@ class MemoryPrices(Proof):
         return NO_PRICES if moved is None else MemoryPrices(moved, self.denominator)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof`."""
+        """Return the JSON object of these prices for a certificate, see `Proof.to_part`."""
         return {
             "kind": "preemptive-memory-prices" if wanted.preemptive else "memory-prices",
             "scale": self.denominator,
@@ -157,11 +177,28 @@ class MemoryPrices(Proof):
 
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-"""Memory prices of 0 in every round: they prove the sum of the output lengths as bound."""
+"""Memory prices of 0 in every round. The lower bound they prove is the sum of output lengths."""
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
-    """Return price rows by epoch, shifted for the idle gaps put back, or None if too large."""
+    """Move prices to the rounds of the instance with its idle gaps; None if they are too many.
+
+    See `Proof.moved` for gaps and blocks.
+
+    Parameters
+    ----------
+    old : int64 array, shape (R, ...)
+        Prices in the instance without gaps. The first axis is the epoch: the moment between two
+        rounds, counted from 0. Memory prices have the round less 1 there.
+    arrival_times, shifts : int64 array, shape (n,)
+        Parameters of `Proof.moved`.
+
+    Returns
+    -------
+    int64 array or None
+        Prices in the instance with gaps, 0 in the gaps, with the same axes as ``old``. None if the
+        array would have more than `LARGEST_MOVED` entries.
+    """
     shift_of = row_shifts(len(old), arrival_times, shifts)
     length = len(old) + int(shift_of.max(initial=0))
     if length * int(np.prod(old.shape[1:], dtype=np.int64)) > LARGEST_MOVED:
@@ -172,7 +209,17 @@ def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntA
 
 
 def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
-    """Return the shift in rounds of each epoch of the instance without gaps, shape (length,)."""
+    """Return by how many rounds each epoch moves when idle gaps are put back, shape (length,).
+
+    An epoch moves as far as the last request that arrived up to then; see `Proof.moved`.
+
+    Parameters
+    ----------
+    length : int
+        Number of epochs of the instance without gaps.
+    arrival_times, shifts : int64 array, shape (n,)
+        Parameters of `Proof.moved`.
+    """
     order = np.argsort(arrival_times, kind="stable")
     arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
     shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
@@ -180,12 +227,26 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
 
 
 def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
-    """Convert prices from units of 1 / ``full`` to units of 1 / ``scale``, rounding halves up."""
+    """Convert integer prices from units of 1 / ``full`` to the nearest units of 1 / ``scale``.
+
+    Halves are rounded up.
+    """
     return (prices * scale + full // 2) // full
 
 
 def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """Return the first denominator of `SHORTER_SCALES` that keeps the bound, else ``full``."""
+    """Return the smallest denominator to which prices can be rounded with no loss of their bound.
+
+    Parameters
+    ----------
+    full : int
+        Denominator of the prices so far. It is returned if no smaller one keeps the bound, or if
+        ``must_stop`` returns True before one is found.
+    bound : Callable[[int], int]
+        Function that returns the lower bound proved by the prices, rounded to a denominator.
+    must_stop : Callable[[], bool]
+        Polled before each denominator of `SHORTER_SCALES` is tried.
+    """
     if not must_stop():
         most = bound(full)
         for shorter in SHORTER_SCALES:

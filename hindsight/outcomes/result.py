@@ -19,24 +19,25 @@ StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stall
 RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
 
 MEMORY_PRICES, STATE_PRICES, PROGRAM = "memory prices", "state prices", "integer program"
-"""Names of lower bounds that several methods prove."""
+"""Names of the lower bounds by memory prices, by state prices, and by an integer program."""
 
 NO_BOUND = "no cost is negative"
-"""Name of the lower bound 0, which always holds."""
+"""Name of the lower bound 0 on a cost. It always holds, and is shown if no other is proved."""
 
 
 class Bound(NamedTuple):
-    """A lower bound on the cost.
+    """A lower bound on the cost of every feasible schedule.
 
     Attributes
     ----------
     value : int or Fraction
-        The bound in rounds, seconds, or late requests.
+        The bound, in rounds, seconds or late requests, as the goal counts the cost.
     certified : bool
         Whether the bound is proved in exact arithmetic or with directed rounding, without relying
         on a floating-point solver.
     claimed : bool, default False
-        Whether the bound is only claimed by the user. Claims are reported but not used.
+        Whether the user claims the bound without a proof. Claimed bounds are reported, but no other
+        number of the result depends on them.
     """
 
     value: Any
@@ -46,7 +47,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Bounds at one moment of a solve.
+    """Progress report of a solve: its bounds on the optimum at one moment.
 
     Attributes
     ----------
@@ -55,13 +56,14 @@ class Progress:
     phase : str
         Phase of the solve that found the latest bound or schedule.
     lower_bound, upper_bound : int or float
-        Bounds on the optimum, in rounds, seconds of mean latency, or requests on time.
+        Bounds on the optimum: rounds for an instance, seconds of mean latency for a workload, or
+        the number of requests on time for the goal `OnTime`.
     gap : float
-        See `Result.gap`.
+        Relative gap between the bounds; see `Result.gap`.
     nodes : int
-        Branch-and-bound nodes, search states or moves so far.
+        Number of branch-and-bound nodes, search states or local-search moves so far.
     text : str
-        The bounds in words.
+        The bounds in words, with their unit.
     """
 
     seconds: float
@@ -78,50 +80,62 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Bounds on the optimum of a problem, which are equal if it is proved, and a schedule.
+    """Result of a solve: a lower and an upper bound on the optimum, and the best schedule found.
 
-    ``preemption`` says over which schedules the optimum is taken. With ``"never"`` a request runs
-    from start to end without a break. A scheduler that evicts a request and loses its work, or
-    pauses it and holds its memory, cannot beat this optimum. One that stops a request and keeps its
-    tokens can. With ``"keep"`` a request may be stopped, and resumes with its tokens. With
-    ``"recompute"`` a resumed request processes its prompt and tokens again. In seconds lower bounds
-    hold for every scheduler.
+    If both bounds are equal, the schedule is proved optimal. The attribute ``preemption`` says over
+    which schedules the optimum is taken:
+
+    - ``"never"``: a request runs from start to end without a break. A scheduler that evicts a
+      request and loses its work cannot beat this optimum. A scheduler that pauses a request and
+      holds its memory cannot beat it either. A scheduler that stops a request, frees its memory and
+      keeps its tokens can.
+    - ``"keep"``: a request may be stopped, and resumes with its tokens.
+    - ``"recompute"``: a request may be stopped, and processes its prompt and tokens again when it
+      resumes.
+
+    For a workload, whose times are in seconds, the lower bounds hold for every scheduler, whatever
+    ``preemption`` is.
 
     Attributes
     ----------
     problem : Instance or Workload
         The problem solved.
     goal : Goal
-        ``"latency"`` (total latency, weighted if the instance is), ``"makespan"``, `OnTime` or
-        `Tail`.
+        ``"latency"`` (total latency, with the weights of the requests), ``"makespan"``, `OnTime`
+        or `Tail`.
     preemption : {"never", "keep", "recompute"}
-        Over which schedules the optimum is taken, see above.
+        Whether schedules may stop a request and resume it, as described above.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule, FleetSchedule or None
-        The best schedule found, checked to be feasible. With ``OnTime(late="drop")`` it leaves out
-        late requests, and is None if all requests are late.
+        The best schedule found, checked to be feasible. With the goal ``OnTime(late="drop")`` it
+        leaves out late requests, and is None if all requests are late.
     cost : int, float or Fraction
-        Cost of ``schedule``, in rounds, seconds, or late requests.
+        Cost of ``schedule``: rounds for an instance, seconds for a workload, or the number of late
+        requests for the goal `OnTime`.
     bounds : Mapping[str, Bound]
-        Lower bounds on the cost, by the name of the method that proved them.
+        Lower bounds on the cost, in the unit of ``cost``. Keys are the names of the methods that
+        proved them.
     stop_reason : StopReason
-        ``"proof"``, ``"gap"`` (the requested gap is reached), ``"time-limit"``,
-        ``"interrupted"``, ``"size"`` (the model would not fit the time or memory left) or
-        ``"stalled"`` (no method makes progress).
+        Why the solve ended: ``"proof"`` (the bounds are equal), ``"gap"`` (the requested gap is
+        reached), ``"time-limit"``, ``"interrupted"``, ``"size"`` (the model of the next method
+        would not fit into the time or memory left) or ``"stalled"`` (no method makes progress).
     runtime : float
         Running time in seconds.
     nodes : int
-        Number of branch-and-bound nodes, search states or moves.
+        Number of branch-and-bound nodes, search states and local-search moves.
     horizon : int
-        Round by which every optimal schedule provably completes; 0 if none is known.
+        Round by which every optimal schedule provably has completed; 0 if none is known.
     root_bound : int or None
-        Exact lower bound before any search, from the best prices; None if there are no prices.
+        Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices;
+        None if there is none.
     first_token_bound : float
-        Lower bound on every scheduler's mean time to first token in seconds; 0 in rounds.
+        Lower bound, in seconds, on the mean time to first token of every schedule of a workload; 0
+        for an instance.
     log : tuple[Progress, ...]
-        One entry for each improvement.
+        One progress report for each improvement of a bound.
     proof : Any
-        Prices or paths for a certificate. They prove ``root_bound`` or more, or a little less if
-        the instance has idle gaps. None if there are none.
+        Proof of a lower bound, by prices or by path graphs, from which a certificate can be made.
+        It proves at least ``root_bound``, or a little less if the instance has idle gaps (rounds in
+        which no optimal schedule runs a request). None if there is no proof.
     """
 
     problem: Instance | Workload
@@ -158,30 +172,41 @@ class Result:
 
     @property
     def text(self) -> str:
-        """Return the bounds in words, with their unit."""
+        """Return the interval between the bounds as text, with the cost's name and unit."""
         text = interval_text(self.problem, self.goal, self.lower_bound, self.upper_bound)
         is_default = self.preemption == ("keep" if isinstance(self.problem, Workload) else "never")
         return text if is_default else f"{text}, preemption {self.preemption!r}"
 
     @property
     def best_bound(self) -> str:
-        """Return the name of the largest lower bound on the cost; certified ones win ties."""
+        """Return the name of the largest proved lower bound on the cost.
+
+        If bounds of two methods are equal, it is the name of a certified one, if any.
+        """
         proved = {name: one for name, one in self.bounds.items() if not one.claimed}
         return max(proved, key=lambda name: proved[name][:2], default=NO_BOUND)
 
     @property
     def lower_bound(self) -> Any:
-        """Return a lower bound on the optimum: for `OnTime`, the requests on time in `schedule`."""
+        """Return the largest proved lower bound on the optimum.
+
+        For the goal `OnTime` the optimum is the largest possible number of requests on time. So its
+        lower bound is the number of requests on time in `schedule`.
+        """
         return self._ends(certified=False)[0]
 
     @property
     def upper_bound(self) -> Any:
-        """Return an upper bound on the optimum: the cost, or a bound on the requests on time."""
+        """Return the smallest upper bound on the optimum: the cost of `schedule`.
+
+        For the goal `OnTime` it is the smallest proved upper bound on the number of requests that
+        any schedule has on time.
+        """
         return self._ends(certified=False)[1]
 
     @property
     def certified_lower_bound(self) -> Any:
-        """Return the best lower bound that does not rely on a floating-point solver."""
+        """Return the largest lower bound on the optimum proved without a floating-point solver."""
         return self._ends(certified=True)[0]
 
     def _ends(self, *, certified: bool) -> tuple[Any, Any]:
@@ -198,34 +223,41 @@ class Result:
 
     @property
     def certified(self) -> bool:
-        """Return whether both bounds hold without relying on a floating-point solver."""
+        """Return whether both bounds on the optimum are proved without a floating-point solver."""
         return self._ends(certified=True) == self._ends(certified=False)
 
     @property
     def status(self) -> Status:
-        """Return ``"optimal"`` if both bounds are exactly equal, else ``"feasible"``."""
+        """Return ``"optimal"`` if lower and upper bound are exactly equal, else ``"feasible"``."""
         return "optimal" if self.lower_bound == self.upper_bound else "feasible"
 
     @property
     def gap(self) -> float:
-        """Return (upper - lower) / upper, or for `OnTime` the width of `share_interval`."""
+        """Return the relative gap (upper - lower) / upper between the bounds on the optimum.
+
+        For the goal `OnTime`, return (upper - lower) / number of requests.
+        """
         return relative_gap(self.problem, self.goal, self.lower_bound, self.upper_bound)
 
     @property
     def certified_gap(self) -> float:
-        """Return the gap between the certified bounds."""
+        """Return the relative gap between the bounds proved without a floating-point solver."""
         return relative_gap(self.problem, self.goal, *self._ends(certified=True))
 
     @property
     def share_interval(self) -> tuple[float, float]:
-        """Return bounds (lower, upper) on the largest share of requests on time."""
+        """Return a lower and an upper bound on the largest possible share of requests on time."""
         self._require(isinstance(self.goal, OnTime), "goal", self.goal, "is not OnTime")
         count = len(self.problem)
         return self.lower_bound / count, self.upper_bound / count
 
     @property
     def mean_latency_interval(self) -> tuple[float, float]:
-        """Return bounds (lower, upper) on the least mean latency, rounded outward."""
+        """Return a lower and an upper bound on the least mean latency.
+
+        They are in rounds for an instance and in seconds for a workload. For an instance the mean
+        is weighted. The lower bound is rounded down to a float, and the upper bound up.
+        """
         self._require_latency()
         problem = self.problem
         count = problem.total_weight if isinstance(problem, Instance) else len(problem)
@@ -234,10 +266,11 @@ class Result:
 
     @property
     def waiting_interval(self) -> tuple[int, int]:
-        """Return certified lower and upper bounds on the waiting of the optimum, in rounds.
+        """Return a certified lower bound and an upper bound on the least waiting, in rounds.
 
-        Waiting is total latency less the sum of output lengths. Only the waiting depends on the
-        scheduler. It is never negative, so an upper bound of 0 proves optimality.
+        Waiting is total latency less the sum of output lengths. Total latency depends on the
+        scheduler only through waiting. Waiting is never negative, so an upper bound of 0 proves
+        that the schedule is optimal.
 
         Raises
         ------
@@ -249,7 +282,9 @@ class Result:
 
     @property
     def waiting_gap(self) -> float:
-        """Return (upper - certified lower) / upper of the waiting bounds; 0 if nothing waits.
+        """Return the relative gap (upper - lower) / upper between the bounds of `waiting_interval`.
+
+        It is 0 if no request waits in the best schedule.
 
         Raises
         ------
@@ -260,7 +295,14 @@ class Result:
         return relative_waiting_gap(instance, self.certified_lower_bound, self.upper_bound)
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
-        """Return the bounds as an instance file stores them; a fleet's schedule is left out.
+        """Return the bounds and the schedule in the form that an instance file stores.
+
+        For an instance with several replicas the schedule is left out.
+
+        Parameters
+        ----------
+        source : str or None, default None
+            Where the bounds come from, as text for the file.
 
         Raises
         ------
@@ -284,7 +326,7 @@ class Result:
     def _require_instance(self) -> Instance:
         self._require_latency()
         is_instance = isinstance(self.problem, Instance)
-        self._require(is_instance, "problem", self.problem, "is not an Instance, in rounds")
+        self._require(is_instance, "problem", self.problem, "is not an Instance (times in rounds)")
         return cast(Instance, self.problem)
 
     def _require(self, holds: bool, field: str, value: object, reason: str) -> None:
@@ -294,37 +336,42 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """Result of solving the linear relaxation, or the stronger one by configurations.
+    """Lower bound on total latency from a linear relaxation, with the prices that prove it.
 
-    A configuration is a multiset of requests that fit into memory at once.
+    The relaxation is that of the integer program with a variable x[i,t] for each request i and
+    start t, or a stronger one over configurations. A configuration is a multiset of requests that
+    fit into memory in one round.
 
     Attributes
     ----------
     instance : Instance
         The instance that was relaxed.
     objective : float
-        Value of the relaxation in floating point. For ``"lp"`` it is the value of HiGHS, else the
-        bound that ``prices`` prove, before rounding up.
+        Value of the relaxation in rounds, in floating point. For the method ``"lp"`` it is the
+        value that HiGHS returns. For the other methods it is the lower bound that ``prices`` prove,
+        before it is rounded up.
     certified_bound : int
-        Lower bound on the optimum, evaluated exactly from the dual prices.
+        Lower bound on the least total latency, in rounds, evaluated exactly from ``prices``.
     expected_start_times : float64 array
-        Mean start of each request in rounds, shape (n,): sum_t t x[i,t], if the fraction x[i,t] of
-        request i starts in round t. It is equal for requests with equal arrival and lengths.
+        Mean start of each request in rounds, shape (n,). It is the sum over t of t x[i,t], where
+        x[i,t] is the fraction of request i that starts in round t. Requests with equal arrival and
+        lengths have equal mean starts.
     prices : MemoryPrices or StatePrices
-        Exact dual prices, which prove the certified bound: per token and round, or state prices for
-        ``"states"``. They can be given to `hindsight.make_certificate`, or returned by a
-        user-defined bound (``bounds`` of `hindsight.solve`).
+        Exact dual prices, which prove ``certified_bound``: state prices for the method
+        ``"states"``, else memory prices. They can be given to `hindsight.make_certificate`, or
+        returned by a user-defined bound (``bounds`` of `hindsight.solve`).
     horizon : int
         Last round of the relaxation.
     runtime : float
         Running time in seconds.
     method : {"lp", "lagrangian", "states"}
-        HiGHS on the program of all starts, dual ascent in its memory prices, or dual ascent in
-        state prices.
+        ``"lp"``: HiGHS solved the linear program over all starts. ``"lagrangian"``: dual ascent in
+        the memory prices of that program. ``"states"``: dual ascent in the state prices of the
+        relaxation over configurations.
     iterations : int
-        Steps of the price ascent.
+        Number of steps of the dual ascent.
     stop_reason : {"optimal", "tolerance", "time-limit", "interrupted", "stalled"}
-        Why the method ended; ``"optimal"`` for ``"lp"``.
+        Why the method ended. It is ``"optimal"`` for the method ``"lp"``.
     """
 
     instance: Instance
@@ -346,12 +393,19 @@ class Relaxation:
 
     @property
     def certified_waiting(self) -> int:
-        """Return a certified lower bound on the optimal waiting: latency less output lengths."""
+        """Return a certified lower bound on the least waiting, in rounds.
+
+        Waiting is total latency less the sum of output lengths.
+        """
         return max(0, self.certified_bound - self.instance.total_output_length)
 
 
 def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> str:
-    """Format an interval with its unit; its ends are rounded outward."""
+    """Format an interval of bounds on the optimum as text, with the name and unit of the cost.
+
+    The lower end is rounded down and the upper end is rounded up. For a workload with the goal
+    ``"latency"`` the given bounds are on total latency, and the text is about mean latency.
+    """
     if isinstance(goal, OnTime):
         return f"{_ends(lower, upper)} of {len(problem)} requests on time"
     in_seconds = isinstance(problem, Workload)
@@ -369,16 +423,26 @@ def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: A
 
 
 def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> float:
-    """Return the width of an interval over its upper end; for `OnTime`, over all requests."""
+    """Return the relative gap (upper - lower) / upper between two bounds on the optimum.
+
+    For the goal `OnTime`, return (upper - lower) / number of requests.
+    """
     whole = len(problem) if isinstance(goal, OnTime) else upper
     return float((upper - lower) / whole) if whole else 0.0
 
 
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
-    """Return the gap between bounds on total latency, relative to the upper bound on the waiting.
+    """Return the relative gap (upper - lower) / upper between bounds on the waiting.
 
-    An upper bound below one round counts as one round. So if nothing waits, the gap is 0 up to
-    rounding errors.
+    Waiting is total latency less the sum of output lengths. In the denominator an upper bound below
+    one round counts as one round. So if no request waits, the gap is 0 up to rounding errors.
+
+    Parameters
+    ----------
+    instance : Instance
+        The requests.
+    lower, upper : float
+        Bounds on total latency, in rounds. With an infinite upper bound the gap is 1.
     """
     if not math.isfinite(upper):
         return 1.0
@@ -387,12 +451,12 @@ def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> floa
 
 
 def _ends(lower: int, upper: int) -> str:
-    """Format an interval of integers, or the integer if both ends are equal."""
+    """Format the interval of two integers as text, as a single integer if they are equal."""
     return str(upper) if lower == upper else f"[{lower}, {upper}]"
 
 
 def _decimals(lower: Any, upper: Any) -> str:
-    """Format an interval with six decimals, rounded outward."""
+    """Format an interval with six decimals: ``lower`` rounded down, ``upper`` rounded up."""
     return f"[{math.floor(lower * 10**6) / 10**6:.6f}, {math.ceil(upper * 10**6) / 10**6:.6f}]"
 
 
@@ -403,7 +467,16 @@ def rounded_down(value: Fraction) -> float:
 
 
 def percent(share: float, form: str = "g") -> str:
-    """Format a gap in per cent, rounded up, so that only a closed gap is shown as 0."""
-    # The float 0.0123 must not be shown as 1.24 % just because it is slightly above 1.23 %.
+    """Format a share in per cent with two decimals, rounded up: only a gap of 0 is shown as 0 %.
+
+    Parameters
+    ----------
+    share : float
+        The share, often a relative gap; 0.01 is one per cent.
+    form : str, default "g"
+        Format specification of the number.
+    """
+    # Remove float errors before rounding up: 1e4 * 0.0051 is slightly above 51, but 0.0051 must
+    # be shown as 0.51 %, not as 0.52 %.
     hundredths = max(math.ceil(round(1e4 * share, 6)), int(share > 0))
     return f"{hundredths / 100:{form}} %"

@@ -1,8 +1,8 @@
-"""A background search in a second thread, in parallel with the main search.
+"""A background search in a second thread, in parallel with the main search of a solve.
 
-Compiled loops and HiGHS release the GIL, so both searches run at once. Only the main thread may use
-the state of a solve and its callbacks. So the background search puts its results into a queue, and
-the main search takes them from there.
+Compiled loops and HiGHS release the GIL, so both searches run at the same time. Only the main
+thread may change the state of the solve and call the user's callbacks. So the background search
+puts its results into a queue, and the main search takes them from the queue.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from threading import Event
 from typing import Generic, TypeVar
 
 BESIDE = "beside"
-"""Name of the background thread."""
+"""Name of the thread that runs the background search."""
 
 Found = TypeVar("Found")
 
 
 class Beside(Generic[Found]):
-    """A background search in a second thread, while a ``with`` block runs.
+    """A background search in a second thread, which runs as long as a ``with`` block.
 
     Parameters
     ----------
     search : Callable[[Callable[[Found], object], Callable[[], bool]], None]
-        The background search. It calls its first argument with each better result, and ends once
-        its second argument returns True. It may also end with a MemoryError, which is ignored: the
-        main search may need all memory.
+        Function that runs the background search. It must call its first argument with each result
+        that is better than those before. It must return once its second argument returns True. A
+        MemoryError that it raises is ignored, because the main search can go on without it.
     take : Callable[[Found], object]
-        Called with a result, in the thread of the ``with`` block.
+        Function that uses a result of the background search. It is called in the thread of the
+        ``with`` block.
     """
 
     def __init__(
@@ -39,14 +40,17 @@ class Beside(Generic[Found]):
         take: Callable[[Found], object],
     ) -> None:
         self._search, self._use = search, take
-        # Only the latest result is kept.
+        # The queue holds only the latest result of the background search.
         self._found: deque[Found] = deque(maxlen=1)
         self._over = Event()
         self._ended: Future[None] | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Search until the ``with`` block ends or raises an error; then take the last result."""
+        """Run the background search until the ``with`` block ends or raises an error.
+
+        At the end of the block, its last result is used (see `take`).
+        """
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
                 try:
@@ -62,17 +66,23 @@ class Beside(Generic[Found]):
             self._search(self._found.append, self._over.is_set)
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait up to ``seconds``; return whether the background search has ended by itself."""
+        """Wait up to ``seconds`` for the background search to end; return whether it has ended."""
         return self._ended is not None and not wait([self._ended], seconds).not_done
 
     def take(self) -> None:
-        """Process the latest result, if any; raise the error of a background search that failed."""
+        """Use the latest result of the background search if it has not been used yet.
+
+        If the background search ended with an error, raise the error here.
+        """
         if self._found:
             self._use(self._found.popleft())
         if self._ended is not None and self._ended.done():
             self._ended.result()
 
     def take_then(self, is_done: Callable[[], bool]) -> bool:
-        """Process the latest result and return ``is_done()``: stop callback of the main search."""
+        """Use the latest result of the background search, then return ``is_done()``.
+
+        The main search can poll this method to decide whether it must stop.
+        """
         self.take()
         return is_done()

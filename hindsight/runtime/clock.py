@@ -13,34 +13,35 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""Seconds left at the end of a solve up to which it counts as stopped by its time limit."""
+"""If at most this many seconds are left when a solve ends, its time limit counts as the reason."""
 
 SLICE_SECONDS = 0.05
-"""Target interval between two polls of the clock in long loops, in seconds."""
+"""Running time, in seconds, that a long loop aims at between two calls of its stop callback."""
 
 
 POLL_SECONDS = 0.002
-"""Interval between two polls of the clock while other threads work, in seconds."""
+"""Seconds between two calls of a stop callback while the main thread waits for other threads."""
 
 
 def never() -> bool:
-    """Return False: a stop callback that never stops a computation."""
+    """Return False, as the stop callback of a computation that must not be stopped."""
     return False
 
 
 class StoppedEarlyError(Exception):
-    """A part of a computation was stopped before it produced a result."""
+    """A stop callback ended a part of a computation before it had a result."""
 
 
 class Clock:
-    """Time limit and interruption of a computation that starts when the clock is created.
+    """Time limit and interruption of a computation that begins when the clock is created.
 
     Parameters
     ----------
     time_limit : float or None, default None
-        Seconds from now on; None for no limit.
+        Seconds that the computation may take from now on; None for no limit.
     should_stop : Callable[[], bool] or None, default None
-        Polled by the clock; once it returns True, the computation stays interrupted.
+        Stop callback of the user. The clock polls it in `must_stop`. Once it returns True, the
+        computation counts as interrupted for good.
 
     Attributes
     ----------
@@ -57,12 +58,12 @@ class Clock:
         self.allow(time_limit)
 
     def allow(self, seconds: float | None) -> None:
-        """Set the time limit to ``seconds`` from now on; None removes it."""
+        """Replace the time limit by ``seconds`` from now on; None removes the limit."""
         self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Limit the time to ``seconds`` within the ``with`` block."""
+        """Shorten the time left to at most ``seconds`` for the duration of the ``with`` block."""
         whole = self._deadline
         self._deadline = min(whole, time.monotonic() + seconds)
         try:
@@ -72,13 +73,17 @@ class Clock:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let Ctrl-C interrupt the ``with`` block, unless the clock polls ``should_stop``."""
+        """Let Ctrl-C interrupt the computation in the ``with`` block.
+
+        If the user gave the clock a ``should_stop``, this method does not catch Ctrl-C, because
+        ``should_stop`` then decides on interruptions.
+        """
         stop = self._should_stop
         with Interruption() if stop is None else nullcontext(stop) as self._should_stop:
             yield
 
     def interrupt(self) -> None:
-        """Mark the computation as interrupted from now on."""
+        """Mark the computation as interrupted: from now on `must_stop` returns True."""
         self.is_interrupted = True
 
     def seconds(self) -> float:
@@ -86,18 +91,24 @@ class Clock:
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
-        """Return the seconds left: infinite without a time limit, negative after it."""
+        """Return the seconds until the time limit: infinite without a limit, negative after it."""
         return self._deadline - time.monotonic()
 
     def limit_left(self) -> float | None:
-        """Return `seconds_left` as a time limit: not negative, and None for no limit."""
+        """Return the seconds until the time limit, but at least 0; None if there is no limit."""
         left = self.seconds_left()
         return None if math.isinf(left) else max(0.0, left)
 
     def affordable(self, steps: int, seconds_each: float) -> int:
-        """Return ``steps``, or fewer if not all are likely to fit the time left, but at least one.
+        """Return how many of ``steps`` steps will probably end before the time limit, at least 1.
 
-        ``seconds_each`` 0 means that the time of a step is unknown; then all are returned.
+        Parameters
+        ----------
+        steps : int
+            Number of steps wanted.
+        seconds_each : float
+            Estimated seconds of one step. 0 means that there is no estimate; then ``steps`` is
+            returned.
         """
         left = self.seconds_left()
         if not seconds_each or seconds_each * steps <= left:
@@ -105,13 +116,20 @@ class Clock:
         return max(1, int(0.97 * left / seconds_each))
 
     def must_stop(self) -> bool:
-        """Return whether the time is up or the computation was interrupted; call this often."""
+        """Return whether the time limit has passed or the computation was interrupted.
+
+        Long computations must call this often.
+        """
         if self._should_stop is not None and self._should_stop():
             self.is_interrupted = True
         return self.is_interrupted or self.seconds_left() <= 0
 
     def stop_reason(self, spare: float = 0.0) -> Literal["interrupted", "time-limit", "stalled"]:
-        """Return why a computation ended unfinished; up to ``spare`` seconds left count as none."""
+        """Return why a computation ended before it was complete.
+
+        ``"interrupted"``: Ctrl-C or a callback stopped it. ``"time-limit"``: at most ``spare``
+        seconds of the time limit are left. ``"stalled"``: it can make no progress.
+        """
         if self.is_interrupted:
             return "interrupted"
         return "time-limit" if self.seconds_left() <= spare else "stalled"
@@ -124,10 +142,27 @@ def run_parts(
     should_stop: Callable[[], bool],
     stop: IntArray,
 ) -> list[Any] | None:
-    """Run ``work`` on each part in a thread pool; return the results, or None if stopped.
+    """Run ``work`` on each part in a thread pool, and wait for the results.
 
-    ``stop[0]`` is set to 1 once ``should_stop`` returns True or an exception is raised. Compiled
-    loops read ``stop[0]``, because they cannot call Python functions.
+    Parameters
+    ----------
+    pool : Executor
+        The thread pool.
+    work : Callable[[Any], Any]
+        Function of one part. Its compiled loops poll ``stop[0]``, because they cannot call Python
+        functions, and end early once it is 1.
+    parts : Iterable[Any]
+        Arguments of ``work``, one for each task of the pool.
+    should_stop : Callable[[], bool]
+        Stop callback, polled every `POLL_SECONDS` by the calling thread.
+    stop : int64 array, shape (1,)
+        Stop flag that is shared with ``work``. ``stop[0]`` is set to 1 once ``should_stop`` returns
+        True, or if an exception is raised while this thread waits.
+
+    Returns
+    -------
+    list or None
+        The results in the order of ``parts``, or None if the work was stopped.
     """
     tasks = [pool.submit(work, part) for part in parts]
     try:
@@ -142,14 +177,21 @@ def run_parts(
 
 
 class Slices:
-    """Splitter of a long loop into slices that take about `SLICE_SECONDS` each."""
+    """Chooser of slice lengths for a long loop: each slice should take about `SLICE_SECONDS`.
+
+    The first slice has one item. Later lengths are doubled or halved, according to the time that
+    the last slice took.
+    """
 
     def __init__(self) -> None:
         self._length = 1
 
     @contextmanager
     def next(self, most: int) -> Iterator[int]:
-        """Yield the number of items, 1 to ``most``, that the ``with`` block should process."""
+        """Yield the length of the next slice, 1 to ``most`` items, and time the ``with`` block.
+
+        The block must process this number of items of the loop.
+        """
         length = min(self._length, most)
         begun = time.monotonic()
         yield length
@@ -161,10 +203,11 @@ class Slices:
 
 
 def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
-    """Yield consecutive slices of ``range(count)`` that take about `SLICE_SECONDS` each.
+    """Split ``range(count)`` into consecutive slices, and yield one at a time.
 
-    ``should_stop`` is polled between slices, at most once per `SLICE_SECONDS`. So shorter work is
-    never interrupted.
+    The lengths are chosen so that the caller needs about `SLICE_SECONDS` for each slice.
+    ``should_stop`` is called between two slices, at most once in `SLICE_SECONDS`. So a loop that
+    ends sooner is never stopped.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Compilation of loops by numba: options, machine code on disk, and progress reports."""
+"""Compilation of loops by numba: its options, its cache on disk, and its progress reports."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
 PLAIN_SECONDS = 1.0
-"""Seconds that a loop marked `plain_at_first` runs as plain Python before it is compiled: about as
-long as its compilation takes."""
+"""Seconds that a loop decorated with `plain_at_first` runs uncompiled, summed over its calls. After
+that it is compiled, which takes about as long."""
 
 
 def njit(
@@ -35,24 +35,24 @@ def njit(
     is_step: bool = False,
     makes_arrays: bool = False,
 ) -> Function:
-    """Compile ``function`` on its first call and keep the machine code on disk.
+    """Compile ``function`` with numba on its first call, and keep the machine code on disk.
 
-    Compiled code releases the GIL, so threads can run it in parallel. If no directory for the
-    machine code is writable (a read-only installation without a home directory), every process
-    compiles the function again.
+    Compiled code releases the GIL, so threads can run it in parallel. If there is no writable
+    directory for the machine code (a read-only installation without a home directory), every
+    process compiles the function again.
 
     Parameters
     ----------
     function : Function
         A function in the subset of Python that numba compiles.
     fastmath : collection of str, optional
-        LLVM fast-math flags; none by default.
+        LLVM's fast-math flags, which allow inexact rewriting of float operations; none by default.
     is_step : bool, default False
-        Whether to inline the function into each compiled caller. Named tuples can be passed to an
-        inlined function at no cost.
+        Whether numba inlines the function into each compiled caller. Passing a named tuple to an
+        inlined function costs no time.
     makes_arrays : bool, default False
-        Whether the function creates or returns arrays. Other functions are compiled without
-        reference counts of arrays: they compile in less time and run faster.
+        Whether the function creates or returns arrays. If not, it is compiled without reference
+        counting of arrays: it then compiles in less time and runs faster.
     """
     options: dict[str, Any] = {
         "nogil": True,
@@ -63,7 +63,7 @@ def njit(
     }
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # "cannot cache function ...: no locator available"
+    except RuntimeError:  # numba finds no writable directory for the machine code
         compiled = numba.njit(**options)(function)
     index = _index(compiled)
     if index is not None:
@@ -72,10 +72,12 @@ def njit(
 
 
 def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Wrap ``load`` to return an empty cache index if another version of the package wrote it.
+    """Wrap the function that loads numba's cache index of a loop, to ignore an outdated index.
 
-    numba unpickles the argument types before it checks that the source is unchanged, and the
-    module of a type may no longer exist.
+    numba keeps an index of the compiled versions of a loop on disk, by argument types. It unpickles
+    the index before it checks that the source is unchanged. If another version of this package
+    wrote the index, the module of an argument type may no longer exist. Then the wrapped function
+    returns an empty index, and numba compiles the loop again.
     """
 
     def loaded() -> dict[Any, Any]:
@@ -88,27 +90,29 @@ def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any
 
 
 def step(function: Function) -> Function:
-    """Inline ``function`` into each compiled caller, see `njit`."""
+    """Compile ``function`` with numba and inline it into each compiled caller, see `njit`."""
     return njit(function, is_step=True)
 
 
 def inner(function: Function) -> Function:
-    """Compile ``function`` for compiled callers only, without a Python wrapper.
+    """Compile ``function`` for compiled callers only; Python callers run it uncompiled.
 
-    The wrapper's code to unpack named tuples of arrays takes about as long to compile as a loop.
-    Python code that calls the function runs it uncompiled. Integer literals in calls have the type
-    int64 here; `njit` would compile ``f(0)`` separately.
+    numba then makes no Python wrapper for it. Such a wrapper unpacks the arguments, and for named
+    tuples of arrays its compilation takes about as long as that of a loop. In calls such as
+    ``f(0)`` the literal has the type int64. With `njit` numba would compile a separate version of
+    ``f`` for the literal.
     """
     compiles = numba.extending.register_jitable(_nrt=False, no_cpython_wrapper=True)
     return compiles(function)
 
 
 def plain_at_first(function: Function) -> Function:
-    """Compile ``function``, but only after it has run as plain Python for `PLAIN_SECONDS`.
+    """Run ``function`` uncompiled for `PLAIN_SECONDS` in total, and then compile it with numba.
 
-    So the first bounds do not wait for the compiler. If there is machine code in the process or on
-    disk, it is used at once. Use this only for loops with the same result in both ways: loops over
-    integers, or with sums in a fixed order.
+    So the first bounds of a solve do not wait for the compiler. If machine code of the function is
+    in the process or on disk already, it is used at once. Use this decorator only for loops whose
+    result is the same compiled and uncompiled: loops over integers, or with float sums in a fixed
+    order.
     """
     compiled, spent = njit(function, makes_arrays=True), 0.0
 
@@ -129,7 +133,11 @@ def plain_at_first(function: Function) -> Function:
 
 @cache
 def plain(loop: Any) -> Any:
-    """Return the uncompiled Python function of a loop, which calls other loops uncompiled too."""
+    """Return the Python function from which a loop was compiled.
+
+    In the returned function, calls of other compiled loops are replaced by calls of their Python
+    functions.
+    """
     function = getattr(loop, "py_func", None)
     if function is None:
         return loop
@@ -141,29 +149,31 @@ def plain(loop: Any) -> Any:
 
 
 def _index(loop: Any) -> Any:
-    """Return numba's cache index of a loop on disk, or None if the loop is not cached."""
-    # numba has no public function for it.
+    """Return numba's cache index of a compiled loop on disk, or None if the loop is not cached."""
+    # numba has no public function that returns the cache index.
     return getattr(getattr(loop, "_cache", None), "_cache_file", None)
 
 
 def is_compiled(loop: Any) -> bool:
-    """Return whether machine code of a loop is in this process or on disk."""
+    """Return whether numba has machine code of a loop already, in this process or on disk."""
     index = _index(loop)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
 class _Compilations(event.Listener):
-    """Report each compilation, and pause the garbage collector meanwhile.
+    """Listener for numba's compilations: report each, and pause the garbage collector meanwhile.
 
-    The collector would take an eighth of the time and free almost nothing, as nearly all objects
-    are in use. If a loop calls another loop, compiling both counts as one compilation. numba holds
-    a lock during a compilation, so only one thread at a time calls these methods.
+    The garbage collector would take an eighth of the compilation's time and free almost nothing, as
+    nearly all objects are in use. If a loop calls another loop, compiling both counts as one
+    compilation. numba holds a lock during a compilation, so only one thread at a time calls these
+    methods.
 
     Attributes
     ----------
     callbacks : list[Callable[[str, float or None], object]]
-        Called with the name of the loop and None at the start of its compilation, and with its name
-        and the seconds taken at the end.
+        Functions to call at the start and at the end of each compilation. Their first argument is
+        the name of the loop. Their second argument is None at the start, and the seconds that the
+        compilation took at the end.
     """
 
     def __init__(self) -> None:
@@ -198,8 +208,9 @@ event.register("numba:compile", _compilations)  # type: ignore[no-untyped-call]
 def reported_compilations(callback: Callable[[str, float | None], object]) -> Iterator[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
-    The callback gets the full name of the loop, and None at the start or the seconds taken at the
-    end. A loop whose machine code is on disk is not compiled.
+    The first argument of the callback is the full name of the loop. The second one is None at the
+    start, and the seconds that the compilation took at the end. Loops whose machine code is on disk
+    are not compiled, so they are not reported.
     """
     _compilations.callbacks.append(callback)
     try:
@@ -209,10 +220,11 @@ def reported_compilations(callback: Callable[[str, float | None], object]) -> It
 
 
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a function call its ``progress`` also before and after each compilation of a loop.
+    """Decorate a function so that it also reports compilations to its ``progress`` callback.
 
-    Before, ``progress`` gets its latest report again with the phase "compiling loop 1 (once)".
-    After, it gets its latest report unchanged.
+    Before numba compiles a loop, ``progress`` gets its latest report again, with the phase
+    "compiling loop 1 (once)", or 2, 3 and so on for later loops. After the compilation it gets its
+    latest report unchanged. Nothing is reported before the function's first own report.
     """
 
     @wraps(function)
@@ -237,9 +249,10 @@ def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]
 
 @step
 def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) -> None:
-    """Copy a one-dimensional array into another one of the same length.
+    """Copy the one-dimensional array ``source`` into ``target``, which has the same length.
 
-    For ``target[:] = source`` numba would also compile its error message, which takes two seconds.
+    This replaces ``target[:] = source`` in compiled loops. For that statement numba also compiles
+    the formatting of an error message, which takes two seconds.
     """
     for k in range(len(source)):
         target[k] = source[k]
@@ -247,7 +260,10 @@ def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) 
 
 @step
 def largest(values: npt.NDArray[Any]) -> Any:
-    """Return the maximum of a one-dimensional array; numba's own takes longer to compile."""
+    """Return the maximum of a one-dimensional array.
+
+    numba compiles this loop faster than a call of `numpy.max`.
+    """
     most = values[0]
     for k in range(1, len(values)):
         most = max(most, values[k])

@@ -7,50 +7,54 @@ import sys
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-# Files about this process (memory in pages, limits) and about the machine (memory in kilobytes).
+# Three Linux files, in this order: the memory that this process uses (in pages), the resource
+# limits of this process, and the memory of the machine (in kilobytes).
 STATUS, LIMITS, MACHINE = "/proc/self/statm", "/proc/self/limits", "/proc/meminfo"
 
-# The cgroups of this process, and the folder of all cgroups.
+# Linux file that lists the cgroups of this process, and the folder that has all cgroups.
 MEMBERSHIP, GROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 
-# Where cgroups keep their memory limits, by the name of the controller in `MEMBERSHIP`, which is
-# empty in version 2. The values are a folder, the file of the limit, the file of the memory in use,
-# and the row of the file memory.stat that counts the file pages the kernel may reclaim.
+# Where cgroups keep their memory limits. Keys are the controller's name in `MEMBERSHIP`: empty in
+# version 2 of cgroups, "memory" in version 1. Each value has four parts: the folder below `GROUPS`,
+# the file of the limit, the file of the memory in use, and the row of the file memory.stat with the
+# file pages that the kernel may reclaim. Names of files follow the prefix "memory.".
 CONTROLLERS = {
     "": ("", "max", "current", "inactive_file"),
     "memory": ("/memory", "limit_in_bytes", "usage_in_bytes", "total_inactive_file"),
 }
 
-# Number of processes among which the available memory is divided.
+# Number of processes that share the available memory equally, set by `share_memory`.
 _sharers = 1
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use, or of all cores if that is unknown."""
+    """Return the number of cores that this process may use; if unknown, that of the machine."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def share_memory(processes: int) -> None:
-    """Divide the available memory among ``processes`` processes from now on.
+    """Let `available_bytes` divide the free memory by ``processes`` from now on.
 
-    A limit on the address space is not divided, because each process has its own.
+    Call it in each of several processes that run at the same time. A limit on the address space is
+    not divided, because it holds for each process alone.
     """
     global _sharers
     _sharers = max(1, processes)
 
 
 def resident_bytes() -> int:
-    """Return the present resident set size in bytes, or 0 if the system has no /proc."""
+    """Return the resident set size of this process in bytes, or 0 if the system has no /proc."""
     return _pages(1)
 
 
 def available_bytes() -> int:
     """Return the bytes that this process may still allocate without swapping.
 
-    It is the least of all limits: of the machine, of this process's cgroup and its ancestors
-    (version 1 or 2), and of the address space. File pages that the kernel may reclaim count as
-    free. Each of the processes that share memory (`share_memory`) gets an equal part.
+    It is the smallest of three numbers: the free memory of the machine, the free memory below the
+    limits of this process's cgroup and its ancestors (version 1 or 2), and the free part of the
+    address space. File pages that the kernel may reclaim count as free. After `share_memory` the
+    first two are divided by the number of processes.
     """
     found = [1024 * int(line[1]) for line in _table(MACHINE) if line[0] == "MemAvailable:"]
     found += _left_in_groups()
@@ -63,12 +67,16 @@ def available_bytes() -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Yield the bytes left below the memory limit of each cgroup of this process."""
+    """Yield the bytes left below each memory limit of this process's cgroups.
+
+    The cgroups are those to which the process belongs, and their ancestors.
+    """
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         for own in CONTROLLERS.keys() & controllers.split(","):
             folder, limit, usage, reclaimable = CONTROLLERS[own]
-            # In a container the path may be the host's, while the cgroup is at the mount point.
+            # In a container, `path` may be a path of the host that does not exist here. The cgroup
+            # of the container is then the folder itself, which is the last of these parents.
             for group in (PurePosixPath(path), *PurePosixPath(path).parents):
                 files = f"{GROUPS}{folder}{group}/memory."
                 most, used = _lines(files + limit), _lines(files + usage)
@@ -78,7 +86,7 @@ def _left_in_groups() -> Iterator[int]:
 
 
 def _pages(column: int) -> int:
-    """Return a column of `STATUS`, in bytes: 0 is the address space, 1 the resident set."""
+    """Return the address space (column 0) or resident set (column 1) of this process, in bytes."""
     return sum(int(line[column]) * os.sysconf("SC_PAGE_SIZE") for line in _table(STATUS))
 
 
@@ -87,7 +95,7 @@ def _table(path: str) -> list[list[str]]:
 
 
 def _lines(path: str) -> list[str]:
-    """Return the lines of a file, or none if the system does not have it."""
+    """Return the lines of a text file, or an empty list if the file cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().splitlines()

@@ -1,4 +1,4 @@
-"""Options common to all searches: stop criteria, threads, seed, start and callback."""
+"""Options common to all solves: stop criteria, threads, seed, first schedule and callback."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from .resources import available_cores
 
 
 def refuse(reason: str, **given: bool) -> None:
-    """Raise an error if one of some parameters was given.
+    """Raise an error if the user gave a parameter that cannot be used with the other parameters.
 
-    ``given`` maps each name to whether the parameter was given, and ``reason`` completes the
-    message "parameter NAME ...".
+    Parameters
+    ----------
+    reason : str
+        Why it cannot be used, as the end of the message "parameter = NAME ...".
+    **given : bool
+        For each name of such a parameter, whether the user gave it.
 
     Raises
     ------
     InvalidValueError
-        One of the parameters was given.
+        The user gave one of the parameters.
     """
     for name, is_given in given.items():
         if is_given:
@@ -36,17 +40,17 @@ class Search:
     Attributes
     ----------
     clock : Clock
-        Time limit and interruptions.
+        Time limit and interruptions of the solve.
     threads : int or None
-        Threads of the solvers; None leaves the choice to each solver.
+        Number of threads that each solver may use. With None each solver chooses the number.
     seed : int
-        Seed of every random choice.
+        Seed of all random choices.
     start : Any
-        A feasible schedule to start from, or None.
+        A feasible schedule from which the solve starts, or None.
     gap : float
-        Relative gap at which to stop.
+        The solve may stop once the relative gap between its bounds is at most this number.
     progress : Callable[[Any], object] or None
-        Called at every improvement of the bounds.
+        Called with a progress report at every improvement of a bound.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -63,12 +67,21 @@ class Search:
         should_stop: Callable[[], bool] | None = None,
         **options: Any,
     ) -> Search:
-        """Create the options of a search that begins now, from user input.
+        """Create search options from user input, and begin the time limit now.
+
+        Parameters
+        ----------
+        time_limit : float or None, default None
+            Seconds from now on; None for no limit.
+        should_stop : Callable[[], bool] or None, default None
+            Stop callback of the `Clock`.
+        **options : Any
+            Other attributes of this class.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            A time limit, number of threads, seed or gap is invalid.
+            The time limit, the number of threads, the seed or the gap is not an allowed number.
         """
         search = cls(Clock(as_time_limit(time_limit), should_stop), **options)
         if search.threads is not None:
@@ -79,17 +92,24 @@ class Search:
 
     @property
     def cores(self) -> int:
-        """Return `threads`, or the number of available cores if it is None."""
+        """Return `threads`, or the number of available cores if `threads` is None."""
         return self.threads or available_cores()
 
     def part(
         self, time_limit: float | None, progress: Callable[[Any], object] | None = None
     ) -> Search:
-        """Return options for a part of this search that begins now and stops with it, at gap 0."""
+        """Return options for a part of this search, which begins now.
+
+        The part has its own ``time_limit`` in seconds and its own ``progress`` callback. It also
+        stops when this search must stop. It gets no start schedule, and its ``gap`` is 0.
+        """
         clock = Clock(time_limit, self.clock.must_stop)
         return replace(self, clock=clock, start=None, progress=progress, gap=0.0)
 
     def report(self, news: Any) -> None:
-        """Call ``progress``, if given, with a report; interrupt the search if it returns True."""
+        """Call the ``progress`` callback with the report ``news``, if the user gave a callback.
+
+        If the callback returns True, interrupt the search.
+        """
         if self.progress is not None and self.progress(news) is True:
             self.clock.interrupt()
