@@ -359,7 +359,9 @@ class Relaxation:
     prices : MemoryPrices or StatePrices
         Exact dual prices, which prove ``certified_bound``: state prices for the method
         ``"states"``, else memory prices. They can be given to `hindsight.make_certificate`, or
-        returned by a user-defined bound (``bounds`` of `hindsight.solve`).
+        returned by a user-defined bound (``bounds`` of `hindsight.solve`). If the last arrival is
+        after round 2^20, memory prices belong to the instance without idle gaps (rounds in which no
+        optimal schedule runs a request). For ``instance`` they then prove a smaller bound.
     horizon : int
         Last round of the relaxation.
     runtime : float
