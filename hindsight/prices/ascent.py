@@ -34,18 +34,22 @@ from instances.arrays import FloatArray
 
 
 class Evaluation(NamedTuple):
-    """Value and gradient of a dual function at a point.
+    """Value and gradient of a dual function (a lower bound on an optimum) at given variables.
+
+    The smooth minorant is a lower bound on the dual function. In it, minima and maxima are smoothed
+    at a temperature.
 
     Attributes
     ----------
     value : float
         Value of the dual function; -inf if it was not computed.
     smooth : float
-        Value of its smooth minorant, which Adam does not read.
+        Value of the smooth minorant; NaN if it was not computed. L-BFGS-B uses it, Adam does not.
     gradient : float64 array
         Gradient of the smooth minorant, in the shape of the variables.
     solution : Any, default None
-        Fractional primal solution at the variables, in a form that depends on the dual.
+        Fractional primal solution that belongs to the variables, such as
+        `hindsight.prices.tokens.FractionalStarts`; None if the dual function computes none.
     """
 
     value: float
@@ -55,20 +59,24 @@ class Evaluation(NamedTuple):
 
 
 Dual = Callable[[FloatArray, float], Evaluation]
-"""Evaluate a dual function at variables, and its smooth minorant at a heat."""
+"""Dual function: returns the `Evaluation` at variables and a heat (temperature of smoothing)."""
 
 
 class Settings(NamedTuple):
-    """Parameters of `Adam`.
+    """Parameters of `Adam`, which steps along a running mean of the gradients.
+
+    Each step is divided by the root of the running mean of the squared gradients.
 
     Attributes
     ----------
     gains : tuple[float, float], default (0.1, 0.01)
-        Weights of the latest gradient in the mean, and of its square in the mean square.
+        Weight of the latest gradient in the running mean, and weight of its square in the running
+        mean of squares.
     damping : float, default 1e-3
-        Added to the root of the mean square, so that gradients far below it make small steps.
+        Added to the root before the division, so that gradients far below ``damping`` make small
+        steps.
     lowest, highest : float, optional
-        Bounds of every variable; the default is x >= 0.
+        Smallest and largest value of every variable; by default 0 and infinity.
     """
 
     gains: tuple[float, float] = (0.1, 0.01)
@@ -78,18 +86,21 @@ class Settings(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Stage of an ascent: its method, heats and step sizes.
+    """Stage of an ascent by Adam or L-BFGS-B: its length, temperatures and step sizes.
 
     Attributes
     ----------
     steps : int
-        Largest number of evaluations by Adam, or of steps of L-BFGS-B.
+        Largest number of evaluations of the dual function by Adam, or of steps of L-BFGS-B.
     heats : tuple[float, float]
-        First and last heat of Adam, which falls geometrically; L-BFGS-B uses the first only.
+        Temperature of the smooth minorant of the dual function, in the first and in the last step
+        of Adam. In between it falls geometrically. L-BFGS-B uses only the first.
     rates : tuple[float, float] or None, default None
-        First and last step size of Adam; None selects L-BFGS-B.
+        Change of a variable per step of Adam, in the first and in the last step. None selects
+        L-BFGS-B.
     tolerance : float, default 0.0
-        Smallest relative gain per step of L-BFGS-B; a smaller gain ends the stage.
+        Relative gain of the smooth minorant per step of L-BFGS-B below which the stage ends. Adam
+        ignores it.
     """
 
     steps: int
@@ -103,14 +114,14 @@ ADAM = Settings()
 
 
 class Adam:
-    """Adam with a lower and an upper bound on every variable.
+    """Gradient ascent by Adam, with a lower and an upper bound on every variable.
 
     Parameters
     ----------
     x : float64 array
-        Initial point, of any shape; steps change it in place.
+        Initial variables, of any shape; `step` changes them in place.
     settings : Settings, optional
-        Parameters of Adam.
+        Weights of the running means, damping, and bounds of the variables.
     """
 
     def __init__(self, x: FloatArray, settings: Settings = ADAM) -> None:
@@ -118,14 +129,15 @@ class Adam:
         self._mean, self._square = np.zeros_like(x), np.zeros_like(x)
 
     def step(self, gradient: FloatArray, rate: float) -> None:
-        """Take one step of about ``rate`` in every entry, upwards along ``gradient``."""
+        """Take one step uphill along ``gradient``, of about ``rate`` in every variable."""
         (gain, square_gain), damping, lowest, highest = self._settings
         self._steps += 1
         self._mean *= 1.0 - gain
         self._mean += gain * gradient
         self._square *= 1.0 - square_gain
         self._square += square_gain * gradient * gradient
-        # Both means begin at 0; divide by their weights so far to correct that bias.
+        # Both running means begin at 0. Divide each by the total weight of the gradients so far,
+        # which is below 1, to remove this bias.
         mean = self._mean / (1.0 - (1.0 - gain) ** self._steps)
         square = self._square / (1.0 - (1.0 - square_gain) ** self._steps)
         self.x += rate * mean / (np.sqrt(square) + damping)
@@ -133,13 +145,13 @@ class Adam:
 
 
 class Best:
-    """Keep the variables at which the dual function has been largest so far."""
+    """Callback of `ascend` that keeps the variables at which the dual function was largest."""
 
     def __init__(self, x: FloatArray) -> None:
         self.x, self.value = x, -math.inf
 
     def __call__(self, x: FloatArray, found: Evaluation) -> None:
-        """Copy the variables if the dual function is larger there."""
+        """Copy the variables ``x`` if the dual function is larger there than ever before."""
         if found.value > self.value:
             self.x, self.value = x.copy(), found.value
 
@@ -163,14 +175,15 @@ def ascend(
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]
-        Stages in order. Adam is restarted in each.
+        Stages, in the order in which they run. Adam begins anew in each.
     stepped : Callable, optional
-        Called with the variables and their evaluation, at the start of a stage and after each
-        step. Returning True ends the ascent. Adam changes the variables in place afterwards.
+        Called with the variables and their `Evaluation`, at the start of a stage and after each
+        step. Returning True ends the ascent. The callback must copy variables to keep them, because
+        Adam changes them in place afterwards.
     must_stop : Callable[[], bool], default never
-        Polled after ``stepped``; returning True ends the ascent.
+        Called after ``stepped``; returning True ends the ascent.
     settings : Settings, optional
-        Parameters of `Adam`.
+        Parameters of `Adam`, including the bounds of its variables.
 
     Returns
     -------
@@ -184,7 +197,8 @@ def ascend(
             raise StoppedEarlyError
 
     try:
-        # Idle BLAS threads would spin, which takes most of the time on a busy machine.
+        # Let BLAS use a single thread: further threads would wait in busy loops, which take most of
+        # the time on a busy machine.
         with threadpool_limits(1, "blas"):
             for stage in stages:
                 if stage.rates is None:
@@ -205,11 +219,12 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback with the variables of a step and their evaluation; it may raise StoppedEarlyError."""
+"""Callback that gets variables and their evaluation; its StoppedEarlyError ends the ascent."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:
-    # Imported here: it takes 0.2 s to load, and most solves do not need it.
+    # SciPy's optimizers are imported only here: they take 0.2 s to load, and most solves do not
+    # need them.
     from scipy.optimize import minimize
 
     tried: list[Any] = []
@@ -223,11 +238,12 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
         return -found.smooth, -found.gradient
 
     def accept(_: FloatArray) -> None:
-        # L-BFGS-B accepts a step right after evaluating it: the last point tried is the new one.
+        # SciPy calls this function right after it accepts a step. The accepted point is the one
+        # that it evaluated last.
         last[0] = tried[0]
         report(*tried)
 
-    # L-BFGS-B estimates curvature from the 20 previous steps.
+    # "maxcor" is the number of previous steps from which L-BFGS-B estimates the curvature.
     options: dict[str, float] = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": 20}
     options |= {"ftol": stage.tolerance, "gtol": 0.0}
     bounds = [(0.0, None)] * last[0].size

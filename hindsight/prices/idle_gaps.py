@@ -33,6 +33,8 @@ from instances.problem.preemptive_schedule import AnySchedule
 class CompressedInstance(NamedTuple):
     """Instance without idle gaps, and the shifts that relate it to the original instance.
 
+    Idle gaps are rounds in which no optimal schedule runs a request.
+
     Attributes
     ----------
     original : Instance
@@ -40,7 +42,7 @@ class CompressedInstance(NamedTuple):
     instance : Instance
         The instance with moved arrival times; ``original`` itself if there are no gaps.
     shifts : int64 array
-        Number of rounds by which each request was moved towards 0, shape (n,).
+        Number of rounds by which the arrival of each request was moved towards 0, shape (n,).
     """
 
     original: Instance
@@ -48,13 +50,17 @@ class CompressedInstance(NamedTuple):
     shifts: IntArray
 
     def restore(self, schedule: AnySchedule) -> AnySchedule:
-        """Turn a schedule of `instance` into one of `original` with the same latencies."""
+        """Put the idle gaps back into a schedule; its latencies stay the same.
+
+        ``schedule`` is one of `instance`, and the result is one of `original`.
+        """
         return schedule.moved(self.original, self.shifts)
 
     def moved(self, schedule: AnySchedule) -> AnySchedule | None:
-        """Turn a schedule of `original` into one of `instance`.
+        """Remove the idle gaps from a schedule of `original`, to get one of `instance`.
 
-        Return None if a block does not complete before the next one begins.
+        Return None if the result is infeasible. Then some requests from before a gap are still
+        running when the first request after the gap may start.
         """
         if self.instance is self.original:
             return schedule
@@ -63,20 +69,22 @@ class CompressedInstance(NamedTuple):
 
     @property
     def latest(self) -> int:
-        """Return the largest shift of a request, in rounds."""
+        """Return the largest number of rounds by which the arrival of a request was moved."""
         return int(self.shifts.max())
 
 
 def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
-    """Remove idle gaps; the optimum stays the same.
+    """Remove idle gaps, the rounds in which no optimal schedule runs a request.
+
+    The optimum stays the same. The requests between two gaps are called a block.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     kept : int, default 1
-        Rounds kept after a block's latest arrival, as a multiple of its sum of output lengths.
-        Values above 1 keep part of the gap.
+        Rounds kept between the latest arrival of a block and the next block, divided by the sum of
+        the block's output lengths. With 1 all idle gaps go; larger values keep part of them.
     """
     order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
     columns = instance.arrival_times[order], kept * instance.output_lengths[order]
@@ -87,7 +95,8 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
             shift = arrival - block_end
             work = 0
         shifts[index] = shift
-        # With idle gaps removed, the whole block completes by its last arrival plus its work.
+        # After the latest arrival of a block, each round runs a request of it until all are
+        # complete. So the block is complete by that arrival plus the sum of its output lengths.
         work += output
         block_end = arrival - shift + work
     if not shifts.any():
@@ -98,12 +107,13 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
-    """Return the round in which the next block begins, for each request without the gaps.
+    """Return, for each request, the first arrival in the block after its own, shape (n,).
 
-    Shape (n,); 2^62 for requests of the last block.
+    A block is the set of requests between two idle gaps. Arrivals are those of the instance without
+    gaps. The value is 2^62 for requests of the last block.
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
-    # Each block has its own shift, and later blocks have larger ones.
+    # Requests of one block have the same shift. Later blocks have larger shifts.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

@@ -86,11 +86,11 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants, is_known
 
 MEAN_UNIT = 2**60
-"""Mean busy times are rounded down to multiples of 1 / MEAN_UNIT, to keep denominators small."""
+"""Terms of the bound "mean busy times" are rounded down to multiples of 1 / MEAN_UNIT seconds."""
 
 
 class SecondsBound(NamedTuple):
-    """A lower bound on a sum over the requests, in seconds.
+    """A lower bound on a sum over requests, such as their total latency, in seconds.
 
     Attributes
     ----------
@@ -99,12 +99,12 @@ class SecondsBound(NamedTuple):
     name : str
         Kind of bound, such as "own time", "one machine" or "mean busy times".
     minorant : AffineMinorant or None
-        Minorant used for the bound; None if it needs none.
+        Affine lower bound on the length of a round that the proof uses; None if it uses none.
     requests : int
         Number of requests in the sum.
     certified : bool
-        Whether the minorant is proved from the definition of the batch time, rather than only
-        declared by it. All bounds are computed in fractions or in floats with outward rounding.
+        True if the minorant is proved from the definition of the batch time, False if the batch
+        time only declares it. All bounds are computed in fractions or with outward rounding.
     """
 
     total: Fraction
@@ -115,23 +115,27 @@ class SecondsBound(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the bound per request in seconds, to the nearest float."""
+        """Return the bound on the mean over requests instead of the sum, in seconds, as a float."""
         return float(self.total / self.requests)
 
 
 class _Job(NamedTuple):
-    """A request as a job on the machine of speed K; times are in the integer units of `_jobs`.
+    """A request as a job on one preemptive machine that is as fast as all K replicas together.
+
+    All times are integers, in the unit of time that `_jobs` returns.
 
     Attributes
     ----------
     release : int
-        Arrival time a_i.
+        Arrival time a_i of the request.
     own : int
-        Least time from the start of its first round to the end of its last.
+        Least time from the start of the request's first round to the end of its last round.
     seconds : int
-        Processing time p_i / K.
+        Processing time p_i / K. The machine time p_i of a request is its share of the lengths of
+        the rounds in which it runs.
     moment : int
-        2 * ``seconds`` * (least time from the mean time of its charges to its completion).
+        2 * ``seconds`` * (least time from the mean time of the request's processing to its
+        completion).
     """
 
     release: int
@@ -143,9 +147,14 @@ class _Job(NamedTuple):
 def _jobs(
     workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
 ) -> tuple[list[_Job], int]:
-    """Return the jobs, and the number of time units per second that makes all times integers."""
+    """Return one job per request, and the number of time units per second.
+
+    The unit is so short that all times of the jobs are integers. ``output_lengths`` replaces the
+    output lengths of the workload: for bounds on first tokens, each is 1.
+    """
     workload = relaxed(workload)
-    # In units shorter by a factor of K, p_i / K is an integer too.
+    # In units of 1 / ``unit`` seconds, all processing times p_i are integers. Times are returned in
+    # units that are shorter by a factor of K, so that all p_i / K are integers too.
     K = workload.replicas
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
@@ -169,9 +178,11 @@ def _jobs(
 
 
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int, int]]:
-    """Simulate one preemptive machine that serves the job of least (remaining) p_i first.
+    """Simulate one preemptive machine that always serves the job of least processing time.
 
-    Yields the uninterrupted pieces of service in order, as (job, start, length).
+    Only jobs that have been released count. With ``remaining``, the remaining processing time
+    decides, else the original one. Yields the uninterrupted pieces of service in order, as (index
+    of the job, start, length), in the unit of time of the jobs.
     """
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
@@ -194,7 +205,8 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int,
         if not left[i]:
             heapq.heappop(waiting)
         elif remaining:
-            waiting[0] = (left[i], i)  # its sort key only fell, so it stays on top of the heap
+            # The remaining time of the job served has fallen, so this job stays on top of the heap.
+            waiting[0] = (left[i], i)
 
 
 def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
@@ -202,7 +214,8 @@ def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
 
 
 def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
-    # The last piece of a job ends with its completion.
+    # A job completes at the end of its last piece of service, which replaces earlier pieces in the
+    # dictionary.
     completed = {job: start + length for job, start, length in _serve(jobs, remaining=True)}
     return Fraction(sum(completed.values()) - sum(job.release for job in jobs), unit)
 
@@ -222,11 +235,14 @@ _BOUNDS = {"own time": _own_time, "one machine": _one_machine, "mean busy times"
 def mean_busy_prices(
     workload: Workload, minorant: AffineMinorant
 ) -> tuple[list[float], list[float]]:
-    """Return times, and the price of a machine second at each, from the mean busy times.
+    """Return times in seconds, and the price of one second of the machine at each time.
 
-    The price is the (fractional) number of requests that a delay of one second delays: the
-    integral of 1 / p of the job served, up to the next idle time. With K replicas it is the price
-    of a second of one replica. Floats suffice, as the ascent only starts from these prices.
+    Of the requests that have arrived, the machine serves the one of least processing time p. This
+    schedule gives the bound "mean busy times". The price at a time is the integral of 1 / p of the
+    request served, from this time to the next idle time. It is the (fractional) number of requests
+    that become one second later if the machine stops for one second. With K replicas it is the
+    price of a second of one replica. Floats suffice, because an ascent only starts from these
+    prices.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
     times: list[float] = []
@@ -260,8 +276,9 @@ def _bounds(
 def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
-    The module docstring has the statements and proofs. If a batch time has several affine
-    minorants, each bound is the best over them.
+    The names are "own time", "one machine" and "mean busy times". The module docstring has the
+    statements and proofs. The bounds use an affine minorant of the batch time, a lower bound on the
+    length of a round. If there are several minorants, each bound is the largest over them.
 
     Parameters
     ----------
@@ -273,7 +290,7 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
     Raises
     ------
     InvalidTypeError
-        The batch time has no known minorant.
+        The batch time has no known affine minorant.
     """
     return _bounds(workload, batch_time, workload.output_lengths.tolist())
 
@@ -281,6 +298,6 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds, by name, on the sum of times to first token in seconds.
 
-    They are those of `machine_bounds`, restricted to rounds until the first token is emitted.
+    They are the bounds of `machine_bounds` for requests that end with their first token.
     """
     return _bounds(workload, batch_time, [1] * len(workload))

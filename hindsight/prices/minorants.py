@@ -17,8 +17,9 @@ from instances.validation import as_fraction, decimal
 class AffineMinorant(NamedTuple):
     """Lower bound d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch) on a round's length.
 
-    The batch is the set of requests that advance or process a chunk of their prompt. Requests that
-    are only held may cost more time, which is not counted. The coefficients are exact.
+    The batch is the set of requests that advance, or process a chunk of their prompt, in the round.
+    Other requests, whose tokens are only held, may make the round longer. The lower bound leaves
+    them out. The coefficients are exact.
 
     Attributes
     ----------
@@ -45,7 +46,12 @@ def own_seconds(
     token: float,
     held: float,
 ) -> FloatArray:
-    """Return overhead + token * processed + held * KV tokens, summed over a request's rounds."""
+    """Return the total length, in seconds, of the o rounds of each request if it runs alone.
+
+    A round lasts ``overhead`` + ``token`` * (tokens processed) + ``held`` * (KV tokens held). In
+    round k the request holds s + k tokens. It processes the s tokens of its prompt in round 1, and
+    one token in every other round.
+    """
     return (
         output * overhead
         + token * (prompt + output - 1)
@@ -55,10 +61,14 @@ def own_seconds(
 
 @runtime_checkable
 class DeclaresMinorants(Protocol):
-    """A batch time that declares affine lower bounds on the length of its rounds."""
+    """A batch time with a method that declares affine lower bounds on the length of a round."""
 
     def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
-        """Return one or more triples (d0, d1, d2) of coefficients as in `AffineMinorant`."""
+        """Return one or more triples (d0, d1, d2) with d0 > 0, d1 >= 0 and d2 >= 0.
+
+        With memory limit M in tokens, every round must last at least d0 + d1 * (tokens processed) +
+        d2 * (KV tokens of the batch) seconds, as in `AffineMinorant`.
+        """
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
@@ -74,7 +84,11 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 
 
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
-    """Return lines of slope >= 0 below all points, each through one or two of the points."""
+    """Return affine minorants with the given d2 whose lines d0 + d1 x lie below all points (x, y).
+
+    x is the number of tokens processed, and y the seconds without those for KV tokens. Each line
+    has slope d1 >= 0 and passes through one or two of the points.
+    """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
         slope = (y1 - y0) / (x1 - x0)
@@ -97,12 +111,15 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 
 
 def is_known(batch_time: object) -> bool:
-    """Return whether minorants follow from the batch time's exact class; a subclass may differ."""
+    """Return whether affine minorants of a batch time are proved from its class.
+
+    Its class must be one of the known classes exactly, because a subclass may compute another time.
+    """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Return whether `affine_minorants` supports a batch time, as known or as declared."""
+    """Return whether a batch time has affine minorants, proved from its class or declared by it."""
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
 
@@ -117,45 +134,48 @@ def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMi
         for d0, d1, d2 in batch_time.minorants(memory_limit)
     ]
     if not found:
-        raise InvalidValueError("batch time", "minorants", found, "is empty")
+        raise InvalidValueError("batch time", "minorants", found, "must not be empty")
     return found
 
 
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
-    """Return affine lower bounds on the length of a round by a batch time.
+    """Return the known affine lower bounds on the length of every round, from its batch time.
 
     A round that advances or processes any request processes at least one token, and at most M: a
-    request processes no more tokens than it holds, and all hold M at most. So a minorant need only
-    lie below the batch time on ``1 .. M``.
+    request processes no more tokens than it holds, and all requests hold M at most. So a minorant
+    need only lie below the batch time on ``1 .. M``.
 
-    - `AffineTime`: itself. `UnitTime`: the constant. `IterationTime` counts only requests that
-      advance, not those held, and so does a minorant: itself with its d1 as d2.
+    - `AffineTime`: the batch time itself. `UnitTime`: the constant. `IterationTime`: the batch time
+      itself, with its d1 as d2. It counts only requests that advance, not those held, and so does a
+      minorant.
     - `TiledTime`: attention takes at least one kernel, as each request of the batch decodes or
-      processes a prompt, and the KV tokens of the batch; squares and products are not counted. In
-      a tile the table is constant and no such line falls, so it lies below everywhere
-      if it does at the tile's last number of tokens up to M. Between entries those values are
-      linear in that number: the entries, the first tile, the last whole one and M are all that
-      matter. A function of one variable on an interval lies above the lines through the edges of
-      the lower convex hull of its kinks and ends, and above its least value. Edges that meet the
-      axis at 0 or below are left out (d0 > 0 is what the bounds divide by).
-    - Any other batch time with the method of `DeclaresMinorants`: the minorants it declares,
-      without a check.
+      processes a prompt, and the KV tokens of the batch. Squares and products are left out. The
+      table of the other operations is constant in a tile, and a minorant never falls. So a minorant
+      lies below everywhere if it does at the last number of tokens up to M of each tile. Between
+      entries of the table, the values there are linear in that number: the entries, the first tile,
+      the last whole tile and M are all that matter. A function of one variable on an interval lies
+      above the lines through the edges of the lower convex hull of its kinks and ends, and above
+      its least value. Edges that meet the axis at 0 or below are left out, because the bounds
+      divide by d0 > 0.
+    - Any other batch time with the method of `DeclaresMinorants`: the minorants that the method
+      returns, without a check that they lie below.
 
     Floats count as the decimals they are written as.
 
     Parameters
     ----------
     batch_time : BatchTime
-        One of the classes above, exactly: a subclass may compute something else.
+        Of one of these classes exactly (a subclass may compute another time), or with the method
+        of `DeclaresMinorants`.
     memory_limit : int
         Capacity M, tokens.
 
     Raises
     ------
     InvalidTypeError
-        The batch time is of another class, about whose rounds nothing is known.
+        The batch time is of another class, and declares no minorants.
     InvalidValueError
-        Declared coefficients are out of range.
+        The batch time declares no triple, or coefficients that are out of range.
     """
     if (known := coefficients(batch_time)) is not None:
         return (AffineMinorant(*known),)
@@ -164,5 +184,5 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     if isinstance(batch_time, DeclaresMinorants):
         return tuple(_declared(batch_time, memory_limit))
     names = "AffineTime, IterationTime, TiledTime, UnitTime"
-    reason = f"has no known affine minorant; those that do: {names}"
+    reason = f"has no known affine minorant; these classes have one: {names}"
     raise InvalidTypeError(None, "batch_time", batch_time, reason)

@@ -27,25 +27,26 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Number of consecutive starts in a block."""
+"""Number of consecutive rounds in a block. Blocks of starts that are too expensive are skipped."""
 
 SPREAD = 18.0
-"""Weights below exp(-SPREAD) times the largest are dropped."""
+"""Gibbs weights of starts below exp(-SPREAD) times the largest weight of a request count as 0."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""Compile with sums and minima in any order. The weights prove nothing, so rounding may differ."""
+"""`njit` with sums in any order, only for weights of starts: their rounding affects no proof."""
 
 
 class PricedRounds(NamedTuple):
     """Running sums of memory prices, from which costs of starts are computed.
 
+    lambda_r is the price of holding one token in round r.
+
     Attributes
     ----------
     sums, weighted_sums : array
-        Running sums of the prices lambda_r of memory in round r, and of r lambda_r, from r = 0 to
-        the last possible completion.
+        Running sums of lambda_r, and of r lambda_r, from r = 0 to the last possible completion.
     minima : array
-        The smallest price of each block of `BLOCK` rounds.
+        Smallest price lambda_r in each block of `BLOCK` consecutive rounds.
     """
 
     sums: npt.NDArray[Any]
@@ -59,11 +60,11 @@ class RequestClasses(NamedTuple):
     Attributes
     ----------
     arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (classes,)
-        Sorted by arrival.
-    counts : float64 array
-        Number of requests in each class, float64, shape (classes,).
-    class_of : int64 array
-        The class of each request, int64, shape (n,).
+        a, s, o and w of each class. The classes are sorted by a.
+    counts : float64 array, shape (classes,)
+        Number of requests in each class.
+    class_of : int64 array, shape (n,)
+        Index of the class of each request.
     """
 
     arrival_times: IntArray
@@ -75,7 +76,7 @@ class RequestClasses(NamedTuple):
 
 
 def request_classes(instance: Instance) -> RequestClasses:
-    """Group requests with equal arrival time, lengths and weight."""
+    """Group requests with equal arrival time, lengths and weight into classes."""
     a, s, o = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     rows = np.column_stack([a, s, o, instance.weights])
     distinct, class_of, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
@@ -85,17 +86,18 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 
 def without_latency(instance: Instance) -> RequestClasses:
-    """Return one class per request, with weight 0, so that starts cost no latency."""
-    # Copies, as numba would compile its loops again for read-only columns.
+    """Return one class per request with weight 0, so that a start costs memory but no latency."""
+    # The columns are read-only. numba would compile its loops again for read-only arrays, so copy.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     n, alone = len(instance), (column.copy() for column in columns)
     return RequestClasses._make([*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n)])
 
 
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
-    """Compute running sums of prices, where ``prices[r]`` is the price of round r = 0, 1, ...
+    """Compute the running sums of prices, where ``prices[r]`` is that of a token in round r.
 
-    Round 0 has no price. In the minimum of its block it takes the price of round 1.
+    No request runs in round 0. So ``prices[0]`` does not count in the smallest price of the first
+    block.
     """
     weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
     without_zero = np.append(prices[1], prices[1:])
@@ -105,7 +107,11 @@ def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
 
 @step
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
-    """Return a lower bound on the price of each of the rounds begin + 1 .. end - 1 + o."""
+    """Return a lower bound on the prices of all rounds begin + 1 .. end - 1 + o.
+
+    In these rounds a request of output length o runs if it starts at begin .. end - 1. ``minima``
+    holds the smallest price of each block of `BLOCK` rounds.
+    """
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     least = minima[first]
     for b in range(first + 1, last + 1):
@@ -115,7 +121,10 @@ def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
 
 @step
 def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: int) -> Any:
-    """Return the cost of ``start`` for request (a, s, o): unit (start + o - a) + priced memory.
+    """Return the cost of a start: the request's latency, plus the price of the memory it holds.
+
+    The cost is unit (start + o - a) + sum over r = start + 1 .. start + o of lambda_r (s + r -
+    start), where lambda_r is the price of a token in round r.
 
     Parameters
     ----------
@@ -124,7 +133,7 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
     unit : Any
         Cost of one round of this request's latency, in the units of the prices.
     a, s, o : int
-        Arrival, prompt and output length.
+        Arrival time, prompt length and output length of the request.
     start : int
         Round after which the request begins.
     """
@@ -137,19 +146,20 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
 def cheapest_starts(
     prices: PricedRounds, requests: tuple[IntArray, ...], cheapest: npt.NDArray[Any]
 ) -> None:
-    """Write the exact minimum of `start_cost` over the starts a[i] .. final[i] of each class i.
+    """Write to ``cheapest[i]`` the least `start_cost` over the starts a[i] .. final[i] of class i.
 
-    ``requests`` holds a, s, o, the cost of a round of latency and ``final`` of each class. Prices
-    must reach at least to round final[i] + o[i].
+    ``requests`` holds five arrays with an entry for each class of requests: arrival time a, prompt
+    length s, output length o, the cost of a round of latency, and the last start ``final``. Prices
+    must reach at least to round final[i] + o[i]. Integer prices give exact costs.
     """
     a, s, o, units, final = requests
     where = 0
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # The cheapest start of the previous class is a first guess.
+        # The first guess ``where`` is the cheapest start of the previous class.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
-        # Stop at starts that cost more even if all prices are 0.
+        # Stop when the latency alone, without memory, costs more than the best start.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
             least = block_floor(prices.minima, begin, end, o[i])
@@ -166,7 +176,10 @@ def cheapest_starts(
 def _price(
     prices: PricedRounds, request: tuple[int, int, int, float], begin: int, costs: FloatArray
 ) -> float:
-    """Write the priced costs of starts ``begin``, ``begin`` + 1, ...; return the least."""
+    """Write `start_cost` of starts begin, begin + 1, ... to ``costs``, and return the least cost.
+
+    ``request`` is (a, s, o, cost of a round of latency).
+    """
     a, s, o, unit = request
     least = np.inf
     for k in range(len(costs)):
@@ -177,12 +190,13 @@ def _price(
 
 @vectorised
 def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, float]:
-    """Replace each cost by its weight exp((cheapest - cost) / heat).
+    """Replace the cost of each start by its Gibbs weight exp((cheapest - cost) / heat).
 
-    Returns the sum of the weights, and the sum of weight times position.
+    Weights below exp(-SPREAD) become 0. Returns the sum of the weights, and the sum of weight times
+    index in ``costs``.
     """
-    # exp(64 x) is the 64th power of the Taylor polynomial of exp(x): unlike calls of exp, compilers
-    # can vectorise this.
+    # Compute exp(64 x) as the 64th power of the Taylor polynomial of exp(x). Compilers can
+    # vectorise this, but not calls of exp.
     unit = -1 / (64 * heat)
     total, moment = 0.0, 0.0
     for k in range(len(costs)):
@@ -203,9 +217,11 @@ def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, floa
 def _hold(
     weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
 ) -> None:
-    """Add the memory of requests that start at ``begin``, ``begin`` + 1, ... with these weights.
+    """Add the memory of requests whose starts begin, begin + 1, ... have the given weights.
 
-    ``entering`` and ``running`` are the differences described in `soft_starts`.
+    The weights are fractional numbers of requests with prompt length s and output length o. The
+    memory is stored as differences: the tokens held in round r are entry r of cumsum(entering +
+    cumsum(running)).
     """
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
@@ -231,9 +247,10 @@ def soft_starts(
     memory: tuple[FloatArray, FloatArray],
     found: tuple[IntArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Compute the Gibbs weights of classes part[0] .. part[1] - 1, and the memory they hold.
+    """Compute Gibbs weights of the starts of some classes of requests, and the memory they hold.
 
-    A request may also never start: it then pays ``penalty`` and holds no memory.
+    A start has weight exp(-cost / heat), with the cost of `start_cost`. A request may also never
+    start: it then pays ``penalty`` and holds no memory. The weights of a request sum to 1.
 
     Parameters
     ----------
@@ -242,25 +259,27 @@ def soft_starts(
     classes : RequestClasses
         Classes of the requests.
     part : tuple[int, int]
-        First class to compute, and the one after the last.
+        Index of the first class to compute, and of the one after the last.
     final : int64 array, shape (classes,)
-        Last start of each class.
+        Last start that is considered for each class.
     heat : float
         Temperature of the weights, in rounds of latency.
     penalty : float
         Cost of a request that never starts.
     memory : tuple[float64 array, float64 array]
-        Two arrays, ``entering`` and ``running``, to which this function adds. The memory in round r
-        is entry r of cumsum(entering + cumsum(running)), in tokens.
+        Two arrays, ``entering`` and ``running``, to which this function adds the memory of the
+        starts. The tokens held in round r are entry r of cumsum(entering + cumsum(running)).
     found : tuple of arrays, shape (classes,) each
-        Written: a cheapest start, the least priced cost, the sum of the weights if the largest is
-        1, and the mean start under the weights. The starts are also read, as first guesses.
+        Four results for each class: a cheapest start, the least cost, the sum of the weights
+        divided by the largest weight, and the mean start under the weights. The first array is
+        also read: its entries are first guesses of cheapest starts.
     """
     a, s, o, w, counts, _ = classes
     hints, cheapest, mass, mean_starts = found
     minima, reach = prices.minima, SPREAD * heat
-    # Blocks of starts that may have positive weights: their costs, later their weights, `BLOCK`
-    # entries per block, and the first start and the end of each block.
+    # Work space for the blocks of starts that may have positive weights. ``kept`` has `BLOCK`
+    # entries per block: first the costs of its starts, later their weights. ``begins`` and ``ends``
+    # hold the first start of each block and the one after its last.
     most = len(prices.sums) // BLOCK + 2
     kept, begins, ends = np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most, np.int64)
     for i in range(part[0], part[1]):
@@ -279,7 +298,8 @@ def soft_starts(
                     if least < best:
                         best, where = least, at + int(costs.argmin())
             at = stop
-        # Blocks priced before the least cost was known may have no weights after all.
+        # Compute the weights relative to the least cost ``best``. In blocks that were priced before
+        # it was found, all weights may be 0.
         total, moment = 0.0, 0.0
         for j in range(count):
             weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]

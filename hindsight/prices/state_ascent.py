@@ -55,60 +55,67 @@ from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, StatePrices, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
-"""Largest M for prices of states: they have (M + 1)^2 entries per epoch, and their dynamic programs
-M^3 steps per epoch."""
+"""Largest memory limit M, in tokens, for prices of states. Each epoch has (M + 1)^2 prices, and to
+find the most expensive states that fit into memory together takes M^3 steps."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest number of entries of the prices, T (M + 1)^2, and of costs of starts, n T."""
+"""Largest number of prices of states in T epochs, T (M + 1)^2, and of costs of starts, n T."""
 
 TABLE_STEPS = 301
-"""Number of evaluations in the ascent on prices of tables."""
+"""Number of evaluations of the dual function in the ascent on prices of state tables."""
 
 VALUED_EVERY = 10
-"""The value is computed at one of so many evaluations, which also examines seldom used states."""
+"""Every VALUED_EVERY-th evaluation also computes the dual value and includes seldom used states."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last heat of starts, and first and last step of prices, in rounds of latency."""
+"""First and last temperature of the weights of starts; first and last step of Adam. In rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Heat of configurations as a multiple of the heat of starts, and its limits in rounds."""
+"""Temperature of the weights of configurations (sets of active states): its ratio to that of the
+weights of starts, and its smallest and its largest value in rounds."""
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
-    """Return whether M, and the number of prices of states up to a makespan, are small enough."""
+    """Return whether an instance is small enough for `StateAscent` with prices up to a makespan.
+
+    M is limited by `LARGEST_MEMORY_LIMIT`, and the numbers of prices and of costs of starts by
+    ``most``.
+    """
     limit = instance.memory_limit
     entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
     return limit <= LARGEST_MEMORY_LIMIT and entries <= most
 
 
 def _epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the number of priced epochs: the makespan or the last arrival, plus 1."""
+    """Return T, the number of priced epochs: 1 + the larger of makespan and last arrival."""
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
 class StateAscent:
     """Dual function of prices of all states, and the best prices found so far.
 
-    The first prices are those of tables, or known prices. `improve` raises them in stages. A row of
-    prices holds for `width` consecutive epochs.
+    In state (m, r) a request has used m tokens and has r rounds to go. The first prices are given,
+    or come from an ascent on prices of a few state tables (`hindsight.prices.state_tables`). Each
+    call of `improve` continues the ascent from the best prices. A row of prices holds for `width`
+    consecutive epochs.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     makespan : int
-        Makespan of a schedule: epochs up to it, or to the last arrival, are priced.
+        Makespan of a known schedule: epochs up to it, or to the last arrival, are priced.
     threads : int, default 1
-        Number of threads that share the epochs; the prices do not depend on it.
+        Number of threads, which evaluate different epochs; the prices do not depend on it.
     known : StatePrices or None, default None
-        Good prices to begin from; None begins from prices of tables.
+        Prices to begin from; None begins from an ascent on prices of state tables.
     last : int64 array or None, default None
-        Last start of each request that is on time. If given, late requests are counted instead of
-        latency.
+        Last start with which each request is on time. If given, the dual function bounds the cost
+        of late requests instead of latency.
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
-        Polled at every step; returning True ends the ascent on tables.
+        Called at every step of the ascent on prices of tables; returning True ends it.
 
     Attributes
     ----------
@@ -133,7 +140,8 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        # The index of each state by m and r, then that of each request's state by its age.
+        # ``number[m, r]`` is the index of state (m, r), and ``state_of[i, age]`` that of the state
+        # of request i when it has run for ``age`` rounds.
         number = np.zeros_like(self._copies)
         number[states.held, states.rounds] = np.arange(len(states.held))
         state_of = np.zeros((n, int(o.max())), dtype=np.int64)
@@ -153,13 +161,13 @@ class StateAscent:
             given = known.prices[:, states.held, states.rounds]
             self.prices[: len(given)] = given / known.scale
             return
-        # Prices of tables, from 0.
+        # Ascend on prices of state tables, beginning with prices of 0.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
 
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
-            """Evaluate prices of tables, shape (tables, T)."""
+            """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T)."""
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())
             return Evaluation(value, math.nan, tables @ mass - float(self._replicas))
@@ -168,41 +176,46 @@ class StateAscent:
         self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
     def share(self, width: int) -> None:
-        """Let ``width`` consecutive epochs share prices from now on, at first their mean."""
+        """Let each ``width`` consecutive epochs share a row of prices, at first their mean."""
         if width != self.width:
             prices = self._by_epoch(self.prices)
             self.width = width
             self.prices = self._mean(prices)
 
     def improve(self, steps: int, heat: float = 1.0, must_stop: Callable[[], bool] = never) -> None:
-        """Run a stage of Adam from the best prices, and keep the best prices it evaluates.
+        """Run one stage of Adam from the best prices so far, and keep the best prices it finds.
 
         Parameters
         ----------
         steps : int
             Number of steps.
         heat : float, default 1.0
-            Factor on `HEATS` and `RATES`.
+            Factor on the temperatures `HEATS` and on the step sizes `RATES`.
         must_stop : Callable[[], bool], default never
-            Polled at every step, which takes some milliseconds.
+            Called at every step, which takes some milliseconds; returning True ends the stage.
         """
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        # Prices have changed since the last stage: compute the value at the first evaluation.
+        # The prices may have changed since the last stage. A count of 0 makes the first evaluation
+        # compute the dual value, besides the gradient.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x
 
     def start_weights(self) -> FloatArray:
-        """Return the Gibbs weight of each start at the lowest heat, shape (n, T + 1)."""
+        """Return the Gibbs weight of each start of each request, shape (n, T + 1).
+
+        The weights are those for the best prices so far, at the lowest temperature of `HEATS`.
+        """
         self._gibbs(self._by_state(self.prices), HEATS[1])
         return self._weights
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices rounded down to integers, and their exact capacities W.
 
-        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,).
+        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,). W[tau] is the
+        largest total price, at epoch tau, of states that can be active together.
         """
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, self._states.held, self._states.rounds] = np.floor(self.prices * SCALE)
@@ -210,7 +223,11 @@ class StateAscent:
         return self._by_epoch(Q), self._by_epoch(W)
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """See `hindsight.prices.ascent.Dual`."""
+        """Evaluate the dual function at prices ``x`` of shape (rows, states).
+
+        The gradient is that of the smooth minorant at temperature ``heat``, see
+        `hindsight.prices.ascent.Dual`.
+        """
         least, mass = self._gibbs(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
         value = -math.inf
@@ -221,56 +238,70 @@ class StateAscent:
                 unused = np.zeros(x.shape, dtype=np.bool_)
                 self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
-        # Average per epoch: then steps have the same size, whatever the width.
+        # The gradient is a mean, not a sum, over the epochs that share prices. So the steps of Adam
+        # have the same size for every width.
         shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
         return Evaluation(value, math.nan, shared - self._replicas * z)
 
     def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
-        """Return the sum of least costs, and the expected requests by state and epoch."""
+        """Return the sum of the least costs of all requests, and the mass, for given prices.
+
+        The mass is the expected number of requests in each state at each epoch, under Gibbs weights
+        of starts. It has the shape of the prices ``by_state``, (states, T).
+        """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
 
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
-        """Return the expected number of members of a configuration in each state at each epoch."""
+        """Return the expected number of members of a configuration in each state, for each row.
+
+        A configuration is a multiset of states that can be active together. It has the Gibbs weight
+        exp(total price / heat), for each row of prices ``x``. Shape (rows, states).
+        """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(level + z.sum(axis=1)).all():
-            # After a long step the level may be far off: fall back to the hard maximum.
+            # After a long step the soft maxima may be so far from ``level``, their old values, that
+            # sums overflow. Begin again from the exact maxima.
             hard = self._hard(x)
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(level + z.sum(axis=1))
-            # Floats cannot count the configurations of these epochs: their prices stay the same.
+            # In these rows the sums still overflow. Marginals equal to the mass give a gradient of
+            # 0, so that their prices stay the same.
             z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 
     def _hard(self, x: FloatArray) -> FloatArray:
-        """Return the heaviest configuration's price per row, to within 1 / SCALE per member."""
+        """Return the total price of the heaviest configuration for each row of prices ``x``.
+
+        The price of each member is first rounded to a multiple of 1 / SCALE.
+        """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
         return W / SCALE
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
-        """Run a kernel over all rows; thread k of n takes rows k, k + n, k + 2 n, ..."""
+        """Run a kernel over all rows of prices; thread k of n takes rows k, k + n, k + 2 n, ..."""
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))
 
     def _by_epoch(self, shared: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Repeat each row for all consecutive epochs that share it, along the first axis."""
+        """Return one row per epoch: repeat each row of ``shared`` for all epochs that share it."""
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
     def _by_state(self, x: FloatArray) -> FloatArray:
-        """Return the prices of each epoch, shape (states, T)."""
+        """Convert prices ``x`` of shape (rows, states) to prices by epoch, shape (states, T)."""
         return np.ascontiguousarray(self._by_epoch(x).T)
 
     def _mean(self, values: FloatArray) -> FloatArray:
-        """Average over the epochs that share prices, along the first axis."""
+        """Average ``values``, which has a row per epoch, over the epochs that share prices."""
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 
     def _lengths(self) -> FloatArray:
-        """Return how many epochs share each row of prices; the last row may have fewer."""
+        """Return the number of epochs that share each row of prices (fewer for the last row)."""
         firsts = np.arange(0, self._epochs, self.width)
         return np.diff(firsts, append=self._epochs).astype(np.float64)

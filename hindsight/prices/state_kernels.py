@@ -39,28 +39,29 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest ratio of a level to the heat h: exp(+-600) fits into a double with a wide margin."""
+"""Largest ratio of a soft maximum to its temperature: exp of +-half of it fits into a double."""
 
 SELDOM = 3e-4
-"""Expected number of members below which a state is skipped until the next refresh."""
+"""Expected number of requests in a state; with fewer, passes skip it until the next full pass."""
 
 NEGLIGIBLE_PRICE = 1e-7
-"""Prices up to this value, in rounds, count as 0."""
+"""Largest price of a state, in rounds of latency, that soft maxima count as 0."""
 
 
 class PricedStarts(NamedTuple):
-    """Requests and the states that they pass through.
+    """Requests, and the states that each passes through while it runs; input of `gibbs_starts`.
 
     Attributes
     ----------
     state_of : int64 array, shape (n, largest o)
-        Index in `States` of the state of request i at each age; 0 from its output length on.
+        Index in `States` of the state of request i at each age, the number of rounds since its
+        start. Entries from its output length on are 0.
     output_lengths, arrival_times : int64 array, shape (n,)
-        Rounds.
+        Output length o_i and arrival time a_i of each request, in rounds.
     last_starts : int64 array, shape (n,)
-        Last start of each request that is priced.
+        Last start that is considered for each request, at most T.
     epochs : int
-        Number of epochs T; starts up to T are priced.
+        Number T of epochs with prices.
     unit : float
         Cost of a round of latency: 1, or 0 where late requests are counted.
     penalty : float
@@ -85,14 +86,17 @@ def gibbs_starts(
     x: FloatArray,
     mass: FloatArray,
 ) -> float:
-    """Write Gibbs weights of starts and the states they use; return the sum of the hard minima.
+    """Write the Gibbs weights of starts, and return the sum of the least costs of all requests.
+
+    The cost of a start is the latency, plus the prices of the states that the request passes
+    through. Its weight is exp(-cost / heat), normalised over the starts of a request.
 
     Parameters
     ----------
     Q : float64 array, shape (states, T)
-        Prices, in rounds of latency.
+        Price of each state at each epoch, in rounds of latency.
     requests : PricedStarts
-        The requests.
+        The requests, with the states that they pass through.
     heat : float
         Temperature of the weights, in rounds of latency.
     costs : float64 array, shape (T + 1,)
@@ -108,14 +112,14 @@ def gibbs_starts(
     for i in range(len(o)):
         x[i].fill(0.0)
         lo, hi = a[i], last[i]
-        # P_i(t): latency, and the price of each state that the request passes through.
+        # Cost of start t: the latency, plus the prices of all states on the way to completion.
         for t in range(lo, hi + 1):
             costs[t] = unit * (t + o[i] - a[i])
         for age in range(o[i]):
             row = Q[state_of[i, age]]
             for t in range(lo, min(hi + 1, T - age)):
                 costs[t] += row[t + age]
-        # The hard minimum, and Gibbs weights relative to it.
+        # The least cost, or the penalty if less. Gibbs weights are computed relative to it.
         best = min(penalty, costs[lo])
         for t in range(lo, hi + 1):
             best = min(best, costs[t])
@@ -130,7 +134,7 @@ def gibbs_starts(
             x[i, t] *= 1.0 / weight
             if x[i, t] > 0.0:
                 begin, end = min(begin, t), t + 1
-        # A request started at t is in the state of each age at epoch t + age.
+        # A request that starts at t is in state ``state_of[i, age]`` at epoch t + age.
         for age in range(o[i]):
             row = mass[state_of[i, age]]
             for t in range(begin, min(end, T - age)):
@@ -139,17 +143,20 @@ def gibbs_starts(
 
 
 class SoftMaxima(NamedTuple):
-    """Soft maxima over configurations, one per epoch; `soft_capacities` updates them.
+    """Soft maximum, at each epoch, of the total price of a configuration.
+
+    A configuration is a multiset of states that can be active together. Its Gibbs weight is
+    exp(total price / h) at temperature h. `soft_capacities` updates all attributes.
 
     Attributes
     ----------
     level : float64 array, shape (T,)
-        The latest soft (or hard) maximum h log Z_tau, near which the next one is expected. NaN
-        where it was so far off that floats cannot hold the sum.
+        The latest soft maximum, h log(sum of weights), or an exact maximum. The next soft maximum
+        is expected near it. NaN if the two were so far apart that the sum overflowed.
     marginals : float64 array, shape (T, states)
-        Gibbs marginals z.
+        Expected number z of members of a configuration in each state, under Gibbs weights.
     seldom : bool array, shape (T, states)
-        States that hardly any configuration used in the last pass over all states.
+        Whether z was below `SELDOM` in the last pass over all states.
     """
 
     level: FloatArray
@@ -158,18 +165,22 @@ class SoftMaxima(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """Items that a configuration at one epoch may contain: one per copy of a state in use.
+    """Items that a configuration at one epoch may contain, by decreasing rounds to go.
+
+    There is one item for each copy of a state: as many as requests that may be in it together. A
+    prefix (k, S) of a configuration consists of k items whose tokens m sum to S.
 
     Attributes
     ----------
     states : int64 array
-        The state of each item.
+        Index of the state of each item.
     roots : float64 array
-        exp(q / 2 h), where q is the price of the item.
+        exp(q / 2 h), where q is the price of the item and h the temperature.
     offsets, depths : int64 array
-        Position of the stored prefix weights before each item, and the number of sizes k stored.
+        Position in the store of the weights of prefixes before each item, and the number of sizes k
+        that are stored there.
     value : float64 array, shape (M + 2, M + 1)
-        Work space of both recursions.
+        Work space for weights by k and S, of the forward and of the backward recursion.
     """
 
     states: IntArray
@@ -189,7 +200,12 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """List the copies of states in use; return the number of copies and of prefixes to store."""
+    """Write the items of one epoch; return their number, and the number of prefix weights.
+
+    A state has items if requests are expected in it, or if its price is positive. The second
+    condition skips ``seldom`` used states unless ``refresh`` is True. ``warmth`` is the temperature
+    of this epoch. The prefix weights are those that `_append_items` will store.
+    """
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
     count, size = 0, 0
@@ -208,7 +224,9 @@ def _listed_items(
 def _append_items(items: _Items, count: int, states: States, store: FloatArray) -> int:
     """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
 
-    ``store`` keeps the weights before each item was appended. Returns the largest k.
+    A prefix (k, S) consists of k items whose tokens m sum to S, and its weight is exp(total price /
+    h). ``store`` receives the weights as they are before each item is appended. Returns the
+    largest k.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -217,7 +235,7 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # k decreases, so that an item is appended only once.
+        # In order of decreasing k, no prefix that already contains this item gets it again.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -233,13 +251,18 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
 def _add_marginals(
     items: _Items, count: int, states: States, store: FloatArray, z: FloatArray, total: float
 ) -> None:
-    """Run the backward recursion: value[k, S] becomes the weight of all completions of (k, S)."""
+    """Run the backward recursion, and add the expected number of members in state p to ``z[p]``.
+
+    value[k, S] becomes the weight of all completions of (k, S): all ways to extend a prefix of k
+    items, whose tokens m sum to S, to a configuration. ``total`` is the weight of all
+    configurations, and ``store`` holds the weights of prefixes before each item.
+    """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # k increases: value[k + 1] still holds the completions without this item.
+        # In order of increasing k, value[k + 1] still holds the completions without this item.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -263,9 +286,10 @@ def soft_capacities(
 ) -> None:
     """Write the soft maxima and Gibbs marginals of epochs first, first + stride, ...
 
-    Epochs are independent, so threads may share them and the results are bit-identical. A pass with
-    ``refresh`` examines every priced state and marks those ``seldom`` used; later passes skip them
-    (their share counts as 0), which makes a pass several times faster.
+    The maxima are those of the total price Q of states that can be active together. Epochs are
+    independent, so threads may share them, and the results do not depend on the number of threads.
+    A pass with ``refresh`` examines every priced state and marks those that are ``seldom`` used.
+    Later passes skip these states (their marginals count as 0) and are several times faster.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
@@ -287,7 +311,8 @@ def soft_capacities(
         value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, store)
-        # Z_tau, in units of exp(level / h); nothing follows a complete configuration.
+        # Sum the weights of all configurations, in units of exp(level / h). Then ``value`` becomes
+        # the start of the backward recursion: after the last item, nothing can be added.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -305,12 +330,14 @@ def soft_capacities(
 
 @step
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
-    """Allow one more member (m, r) before the members that ``value`` considers.
+    """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
 
-    ``value[k, S]`` is the largest total price of members with r or fewer rounds to go that can
-    follow a prefix of k members whose m add up to S. It is negative where no prefix is possible.
+    States that are active together are listed by decreasing rounds to go r. ``value[k, S]`` is the
+    largest total price of states, among those considered so far, that can follow k states whose
+    tokens m sum to S. The states considered so far have r or fewer rounds to go. ``value`` is
+    negative where no such k states are possible.
     """
-    # k increases, so that at most one member is added.
+    # In order of increasing k, value[k + 1] does not contain the new state yet. So it is used once.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]
@@ -320,20 +347,21 @@ def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: 
 
 @partial(njit, makes_arrays=True)
 def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int) -> None:
-    """Write W[tau], the total price of the heaviest configuration at each epoch, exactly.
+    """Write W[tau], the total price of the heaviest configuration at epoch tau, exactly.
 
-    Only epochs first, first + stride, ... are written, as in `soft_capacities`. Prices below 1
-    count as 0.
+    A configuration is a multiset of states that can be active together. Only epochs first, first +
+    stride, ... are written, so that threads may share the epochs. ``Q[tau, p]`` is the price of
+    state p at epoch tau in integers; negative prices count as 0.
     """
     held, rounds, copies, memory_limit = states
     value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
     for tau in range(first, Q.shape[0], stride):
         value.fill(0)
-        # From the end of the list of states, so r increases.
+        # States are sorted by decreasing r. Begin at the end, so that r increases.
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]
-                # A prefix of k members with r or more rounds to go has k r <= M.
+                # At most M / r states, each with r or more rounds to go, can precede this one.
                 rows = value[: memory_limit // r + 1]
                 for _ in range(copies[p]):
                     prepend(rows, held[p], r, Q[tau, p], memory_limit)

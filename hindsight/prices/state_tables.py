@@ -58,24 +58,25 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 
 MOST_CORES = 12
-"""Largest number of core tables in `first_tables`. More take longer and prove less per step: on
-one instance, fifty proved 41,633 rounds after 15.5 s, twelve 42,107 rounds after 10.3 s."""
+"""Largest number of core tables in `first_tables`. More tables take longer and prove less: on one
+instance, 50 tables proved 41,633 rounds of latency in 15.5 s, and 12 proved 42,107 in 10.3 s."""
 
 
 def state_copies(
     prompt_lengths: npt.ArrayLike, output_lengths: npt.ArrayLike, memory_limit: int
 ) -> IntArray:
-    """Count the requests that can be in each state at once: ``copies[m, r]``.
+    """Count the requests that can be in each state at the same time: ``copies[m, r]``.
 
-    This is the number of requests that ever pass through (m, r), but at most M // (m + r), the
-    number that fits together (module docstring).
+    In state (m, r) a request has used m tokens and has r rounds to go. The count is the number of
+    requests that ever pass through this state, but at most M // (m + r), the number of requests in
+    it that fit into memory together.
 
     Parameters
     ----------
     prompt_lengths, output_lengths : array_like
-        Tokens, shape (n,).
+        Prompt and output length of each request, in tokens, shape (n,).
     memory_limit : int
-        M, tokens.
+        Memory limit M, in tokens.
 
     Returns
     -------
@@ -94,14 +95,16 @@ def state_copies(
 
 
 class States(NamedTuple):
-    """States that requests can be in, in the order in which members are listed.
+    """States that requests can be in, sorted by decreasing r, then by increasing m.
+
+    In state (m, r) a request has used m tokens and has r rounds to go.
 
     Attributes
     ----------
     held, rounds, copies : int64 array, shape (states,)
-        m, r, and the number of requests that may be in the state together.
+        m and r of each state, and the number of requests that may be in it at the same time.
     memory_limit : int
-        M, tokens.
+        Memory limit M, in tokens.
     """
 
     held: IntArray
@@ -111,9 +114,10 @@ class States(NamedTuple):
 
 
 def ordered_states(copies: IntArray) -> States:
-    """Return the states with at least one copy, from ``copies`` of shape (M + 1, M + 1).
+    """Return the states (m, r) that some request can be in: those with ``copies[m, r]`` >= 1.
 
-    They are sorted by decreasing r, then by increasing m.
+    ``copies`` is the result of `state_copies`. The states are sorted by decreasing r, then by
+    increasing m.
     """
     m, r = np.nonzero(copies)
     order = np.lexsort((m, -r))
@@ -121,12 +125,20 @@ def ordered_states(copies: IntArray) -> States:
 
 
 def memory_table(states: States) -> IntArray:
-    """Return rho = m + 1 per state: the memory constraint of round tau + 1, with capacity D = M."""
+    """Return the memory table, rho = m + 1 for each state (m, r), whose capacity D is M.
+
+    The sum of rho over the requests active at epoch tau is at most D. This is the memory constraint
+    of round tau + 1, in which a request in state (m, r) holds m + 1 tokens.
+    """
     return states.held + 1
 
 
 def core_table(states: States, sigma: int) -> IntArray:
-    """Return rho = 1 for states in the core of ``sigma`` >= 1, else 0; its capacity D is 1."""
+    """Return the core table of ``sigma`` >= 1: rho = 1 for states in its core, else 0.
+
+    Two requests in states of the core do not fit into memory together in some later round. So at
+    most one active request is in the core at any epoch: the capacity D is 1.
+    """
     m, r, _, limit = states
     core = (m >= sigma) & (2 * r >= 1 + limit - m - sigma)
     return core.astype(np.int64)
@@ -134,6 +146,9 @@ def core_table(states: States, sigma: int) -> IntArray:
 
 def first_tables(states: States, prompt_lengths: IntArray) -> FloatArray:
     """Return the memory table and some core tables, each divided by its capacity D.
+
+    A table has an entry for each state. At any epoch, its sum over the active requests is at most
+    D. The core tables take up to `MOST_CORES` values of sigma: 1 and some prompt lengths.
 
     Returns
     -------

@@ -49,22 +49,26 @@ from .state_kernels import capacities
 from .state_tables import ordered_states, state_copies
 
 SCALE = 1 << 20
-"""Prices and bounds are integers in units of 1 / SCALE rounds of latency."""
+"""Denominator of integer prices of states: their unit is 1 / SCALE rounds of latency."""
 
 
 HEADROOM = 2**61
-"""Upper limit of total prices in integer units, so that sums of a few of them fit into int64."""
+"""Upper limit of sums of prices in units of 1 / SCALE, so that a few such sums fit into int64."""
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
-    """Compute W_tau, the total Q(tau, .) of the heaviest configuration at each epoch, exactly.
+    """Compute the total price W_tau of the heaviest configuration at each epoch tau, exactly.
+
+    A configuration is a multiset of states (m, r) that can be active together: requests that have
+    used m tokens and have r rounds to go.
 
     Parameters
     ----------
     prices : int64 array
-        Epoch prices Q, int64 >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
+        Prices Q[tau, m, r] >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
     copies : int64 array
-        See `hindsight.prices.state_tables.state_copies`, shape (M + 1, M + 1).
+        Number of requests that can be in each state (m, r) at the same time, shape (M + 1, M + 1),
+        see `hindsight.prices.state_tables.state_copies`.
 
     Returns
     -------
@@ -73,47 +77,51 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     Raises
     ------
     InvalidValueError
-        The prices are too large.
+        The sum over the epochs of the largest price, times M, is `HEADROOM` or more.
     """
     total = sum(prices.max(axis=(1, 2), initial=0).tolist())
     if total * (len(copies) - 1) >= HEADROOM:
-        raise InvalidValueError("epoch prices", "sum of maxima", total, "is too large")
+        raise InvalidValueError("epoch prices", "sum of maxima", total, "must be below 2^61 / M")
     states, W = ordered_states(copies), np.zeros(len(prices), dtype=np.int64)
     capacities(np.ascontiguousarray(prices[:, states.held, states.rounds]), states, W, 0, 1)
     return W
 
 
 def exact_bound(prices: IntArray, instance: Instance) -> int:
-    """Evaluate the lower bound on total latency that epoch prices prove, in exact integers.
+    """Evaluate the lower bound on total latency that prices of states prove, in exact integers.
 
-    Capacities are computed here, so any prices give a valid bound.
+    The largest total price of states that can be active together is computed here for each epoch.
+    So any prices give a valid bound.
 
     Parameters
     ----------
     prices : int64 array
-        Epoch prices Q, int64 >= 0, in units of 1 / SCALE, shape (T, M + 1, M + 1).
+        Prices Q[tau, m, r] >= 0 in units of 1 / SCALE rounds, shape (T, M + 1, M + 1).
     instance : Instance
         The problem.
 
     Raises
     ------
     InvalidValueError
-        The prices are too large.
+        The prices are too large for sums in int64.
     """
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))
     _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
-    # A request that arrives after the last price pays its output length, and no request pays less.
+    # The least cost of a request that arrives after the last price is its output length. No other
+    # request costs less than its output length either.
     values = np.maximum(cheapest[:, 0], o * SCALE)
     total: int = sum(values.tolist()) - instance.replicas * sum(W.tolist())
     return -(-total // SCALE)
 
 
 def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[IntArray, IntArray]:
-    """Return P[i, t] for t = 0 .. T, and u[i, t], its minimum over starts >= max(t, a_i).
+    """Return the cost P[i, t] of each start t, and the least cost u[i, t] from then on.
 
-    Both are int64 in units of 1 / SCALE, shape (n, T + 1); see the module docstring. P[i, t] is
-    defined for t < a_i too; u[i, t] requires a_i <= T.
+    P[i, t] is the latency of request i if it starts at t, plus the prices Q of the states that it
+    passes through. It is computed for t = 0 .. T, including t < a_i. u[i, t] is the minimum of
+    P[i, .] over starts >= max(t, a_i), for a_i <= T. Both are int64 in units of 1 / SCALE, shape
+    (n, T + 1).
     """
     T = len(Q)
     starts = np.arange(T + 1)
@@ -128,12 +136,16 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
 
 @dataclass(frozen=True, eq=False)
 class StatePrices(Proof):
-    """Integer prices of states per epoch, which prove a lower bound (`hindsight.prices.states`).
+    """Integer prices of states at each epoch, which prove a lower bound on total latency.
+
+    In state (m, r) a request has used m tokens and has r rounds to go. `hindsight.prices.states`
+    has the proof.
 
     Attributes
     ----------
     prices : int64 array, shape (T, M + 1, M + 1)
-        Prices Q >= 0, indexed [tau, m, r], in units of 1 / ``scale`` rounds of latency.
+        Price Q[tau, m, r] >= 0 of being in state (m, r) at epoch tau, in units of 1 / ``scale``
+        rounds of latency.
     scale : int
         Denominator of the prices.
     """
@@ -146,17 +158,24 @@ class StatePrices(Proof):
         return NO_PRICES if moved is None else StatePrices(moved, self.scale)
 
     def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
-        """Return the prices for the instance without its idle gaps; this inverts `moved`."""
+        """Return the prices for the instance without its idle gaps; this inverts `moved`.
+
+        ``arrival_times`` are those of the instance without gaps. ``shifts`` is the number of rounds
+        by which the gaps move each request to a later arrival.
+        """
         moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write the smallest scale that keeps the bound."""
+        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
+
+        Prices are written with the smallest denominator tried that keeps the bound.
+        """
         m, r = _states_of(instance)
         Q = _up_to_the_last(self.prices[:, m, r])
 
         def bound(scale: int) -> int:
-            """Evaluate the prices rounded to multiples of 1 / scale."""
+            """Return the bound that the prices prove when rounded to multiples of 1 / ``scale``."""
             full = np.zeros((len(Q), *self.prices.shape[1:]), dtype=np.int64)
             full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
             return exact_bound(full, instance)
@@ -166,25 +185,30 @@ class StatePrices(Proof):
         return {"kind": "state-prices", "scale": scale, "states": states, "prices": prices}
 
     def check_shape(self, instance: Instance) -> None:
-        """See `Proof`."""
+        """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1)."""
         states = (instance.memory_limit + 1, instance.memory_limit + 1)
         if self.prices.ndim != 3 or self.prices.shape[1:] != states:
-            raise InvalidValueError("prices", "shape", self.prices.shape, "does not match limit M")
+            raise InvalidValueError("prices", "shape", self.prices.shape, "must be (T, M+1, M+1)")
         if self.prices.size and int(self.prices.min()) < 0:
             raise InvalidValueError("prices", "minimum", int(self.prices.min()), "is negative")
 
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """Stage of `PathPrices`: drop nodes, then distinguish the other nodes by more requests.
+    """Stage of the proof `PathPrices`: drop nodes of the graph, then split the remaining nodes.
+
+    Every schedule is a path of the graph. A node is an epoch with the known facts about followed
+    and tracked requests. A node is dropped if each schedule through it exceeds the limit.
 
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        Prices u at which nodes are dropped; least start costs for requests not followed yet.
+        Cost u_i that the lower bound counts for each request while nodes are dropped, in units of
+        the prices of states. For requests that are not followed yet it is the least cost of a
+        start.
     followed, tracked : tuple[int, ...]
-        Requests by which nodes are distinguished from now on: whether (and since when) a followed
-        request is active, and whether a tracked request has been started.
+        Requests by which nodes are split from now on. Nodes record whether (and since when) a
+        followed request is active, and whether a tracked request has been started.
     """
 
     start_prices: IntArray
@@ -199,11 +223,11 @@ class PathPrices(Proof):
     Attributes
     ----------
     prices : StatePrices
-        Prices of states.
+        Prices of states, from which the costs of paths are computed.
     limit : int
-        Total latency that every schedule exceeds.
+        Total latency that every schedule exceeds, in rounds.
     stages : tuple[PathStage, ...]
-        Stages of the proof; after the last one no path is left.
+        Stages that drop nodes of the graph; after the last one no path is left.
     """
 
     prices: StatePrices
@@ -214,23 +238,27 @@ class PathPrices(Proof):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the proof by prices alone, then the proof by paths."""
+        """Return the proofs that a certificate may contain: by prices of states, then by paths."""
         return (self.prices, self)
 
     @property
     def largest_bound(self) -> int:
-        """Return the lower bound that holds if no path is within the limit."""
+        """Return the lower bound on total latency that this proof gives: the limit plus 1."""
         return self.limit + 1
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Start prices need no move: they include latencies, which idle gaps do not change.
+        # Start prices, one per request, stay as they are: they are latencies plus prices of states,
+        # and idle gaps do not change latencies.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved
         return PathPrices(moved, self.limit, self.stages)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write prices at the wanted scale, or at their own scale."""
+        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
+
+        Prices are written with the denominator ``wanted.scale``, or with their own if it is None.
+        """
         full, table = self.prices.scale, self.prices.prices
         units = full if wanted.scale is None else wanted.scale
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
@@ -257,16 +285,16 @@ class PathPrices(Proof):
         }
 
     def check_shape(self, instance: Instance) -> None:
-        """See `Proof`."""
+        """Raise InvalidValueError unless the prices of states match the instance."""
         self.prices.check_shape(instance)
 
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """Return m and r of the states that some request can be in."""
+    """Return m (tokens used) and r (rounds to go) of all states that some request can be in."""
     s, o, _, limit = instance.alone().columns
     return np.nonzero(state_copies(s, o, limit))
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows up to the last one with a nonzero price."""
+    """Return the rows (epochs) of ``prices`` up to the last row with a nonzero price."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

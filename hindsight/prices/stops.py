@@ -58,7 +58,7 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .ascent import Evaluation, Settings
 
 SCALE = 1 << 16
-"""Denominator of rounded prices."""
+"""Default denominator of prices of holding memory, which are rounded from floats to integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,10 @@ class PreemptivePrices(Proof):
     Attributes
     ----------
     numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
-        ``numerators[r, m]`` is the price of holding m tokens in round r; with one column,
-        ``numerators[r, 0]`` is that of a single token. Row 0 and column 0 of a table are 0.
+        ``numerators[r, m]`` is the price of holding m tokens in round r, and 0 for r = 0 or m = 0.
+        With a single column, ``numerators[r, 0]`` is the price of each token held in round r.
     denominator : int
-        At least 1.
+        Denominator of all prices, at least 1.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class PreemptivePrices(Proof):
 
     @property
     def is_linear(self) -> bool:
-        """Return whether each round has a single price per token."""
+        """Return whether the price of holding m tokens in a round is m times a price per token."""
         return bool(self.numerators.shape[1] == 1)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
@@ -99,7 +99,11 @@ class PreemptivePrices(Proof):
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """See `Proof`; write the smallest scale that keeps the bound, and only usable prices."""
+        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
+
+        Prices are written with the smallest denominator tried that keeps the bound, and only for
+        numbers of tokens that some request can hold.
+        """
         table = self.numerators
 
         def bound(scale: int) -> int:
@@ -123,15 +127,16 @@ class PreemptivePrices(Proof):
 def costs_to_go(
     prices: PreemptivePrices, request: tuple[int, int, int]
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yield the least remaining costs of a request, for k = o - 1, ..., 0 tokens produced.
+    """Yield the least remaining cost of a request after each round, if it has produced k tokens.
 
-    The latency, times the denominator, is paid in the round of the last token. Prices are paid in
-    the rounds that run the request.
+    There is one array for each k = o - 1, ..., 0. The request may be stopped between rounds. It
+    pays a price in each round in which it runs, and its latency, times the denominator, in the
+    round of its last token.
 
     Parameters
     ----------
     prices : PreemptivePrices
-        Prices of rounds up to T >= a.
+        Prices of holding memory in the rounds 1 .. T, with T >= a.
     request : tuple[int, int, int]
         Prompt length s, output length o and arrival a.
 
@@ -142,12 +147,14 @@ def costs_to_go(
     """
     (s, o, a), table, unit = request, prices.numerators, prices.denominator
     last = len(table) - 1
-    # Remaining costs after the round of the next token. After the last token it is the latency.
+    # ``then`` is the remaining cost after the round that produces the next token. When this is the
+    # last token, only the latency is left to pay.
     then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
         price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
-        # After round T there are no prices, so the request runs without a break.
+        # Append the cost after round T. There are no later prices, so the request runs without a
+        # break from then on.
         costs = np.append(price + then, unit * (last + o - k - a))
         costs = np.minimum.accumulate(costs[::-1])[::-1]
         yield costs
@@ -155,16 +162,20 @@ def costs_to_go(
 
 
 def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArray:
-    """Return K_r for each round r = 0 .. T, with K_0 = 0; M lambda_r for linear prices."""
+    """Return the largest total price K_r of requests that fit into round r = 0 .. T together.
+
+    K_0 is 0. With one price lambda_r per token, the upper bound M lambda_r takes the place of K_r.
+    """
     table, limit = prices.numerators, requests.memory_limit
     if prices.is_linear:
         return limit * table[:, 0]
-    # The heaviest sets of the requests so far, by round and by the most tokens that they hold.
+    # ``best[r, m]`` is the largest total price in round r of requests that hold at most m tokens
+    # together. Requests are added one by one.
     best = np.zeros((len(table), limit + 1), dtype=np.int64)
     for s, o, a in zip(*(column.tolist() for column in requests[:3]), strict=True):
         without = best.copy()
         for m in range(s + 1, s + o + 1):
-            # The request holds m tokens in round a + m - s or later.
+            # This request cannot hold m tokens before round a + m - s.
             r = a + m - s
             held = without[r:, : limit + 1 - m] + table[r:, m, None]
             np.maximum(best[r:, m:], held, out=best[r:, m:])
@@ -173,13 +184,18 @@ def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArra
 
 
 def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:
-    """Round floats to integers; negative and non-finite ones become 0. Any prices are valid."""
+    """Round float prices of holding memory to integers over ``denominator``.
+
+    Negative and non-finite prices become 0. Any prices >= 0 give a valid lower bound.
+    """
     cleaned = np.where(np.isfinite(table), np.maximum(table, 0.0), 0.0)
     return PreemptivePrices(np.rint(cleaned * denominator).astype(np.int64), denominator)
 
 
 def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
-    """Return the lower bound that prices prove, rounded up because total latencies are integers.
+    """Return the lower bound on the preemptive optimum that prices of holding memory prove.
+
+    The bound is exact, and rounded up because total latencies are integers.
 
     Raises
     ------
@@ -189,15 +205,15 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     table = prices.numerators
     last = table.shape[0] - 1
     if last < int(instance.arrival_times.max()):
-        raise InvalidValueError("prices", "rounds", last, "end before the last arrival")
+        raise InvalidValueError("prices", "rounds", last, "must not end before the last arrival")
     dearest = int(table.max(initial=0)) * (instance.memory_limit if prices.is_linear else 1)
     longest = int(instance.output_lengths.max())
     most = max(longest + last, instance.memory_limit)
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
-        raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits")
+        raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits in sums")
     rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
-    # V_i is the cost yielded last, with 0 tokens, after the arrival. It is the same for requests
-    # with equal lengths and arrival.
+    # The least cost V_i of a request is its remaining cost with 0 tokens produced, at its arrival:
+    # the first entry of the array that `costs_to_go` yields last. Equal requests share it.
     values = {row: int([costs[0] for costs in costs_to_go(prices, row)][-1]) for row in set(rows)}
     capacity = sum(heaviest_sets(prices, instance.columns).tolist())
     surplus = sum(values[row] for row in rows) - capacity
@@ -210,7 +226,10 @@ def path_shares(
 ) -> float:
     """Add to ``shares[r, m]`` the expected number of requests that hold m tokens in round r.
 
-    The expectation is under the Gibbs paths. Returns the sum of soft V_i.
+    ``table[r, m]`` is the price of holding m tokens in round r. A path of a request is the choice
+    of the rounds in which it runs. It costs the latency plus the prices. The expectation is under
+    Gibbs weights exp(-cost of the path / heat). Returns the sum over the requests of the soft
+    minimum of the cost.
     """
     prompt, output, arrival, _ = requests
     soft, flow = np.empty((2, largest(output), table.shape[0]))
@@ -218,7 +237,8 @@ def path_shares(
     total = 0.0
     for i in range(len(arrival)):
         a, s, o = arrival[i], prompt[i], output[i]
-        # Backwards in time: `costs_to_go` with a soft minimum.
+        # Backwards in time: ``soft[k, t]`` is the remaining cost after round t with k tokens
+        # produced. It is the soft minimum over running and waiting in round t + 1.
         for k in range(o - 1, -1, -1):
             soft[k, last] = last + o - k - a
             for t in range(last - 1, a - 1, -1):
@@ -228,7 +248,8 @@ def path_shares(
                 low, high = min(run, wait), max(run, wait)
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
-        # Forwards in time: the probability of k tokens after round t.
+        # Forwards in time: ``flow[k, t]`` is the probability that the request has produced k tokens
+        # after round t.
         flow[:o, a : last + 1].fill(0.0)
         flow[0, a] = 1.0
         for t in range(a, last):
@@ -249,9 +270,11 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the expected number of members of a set that hold m tokens.
+    """Subtract from ``shares[r, m]`` the expected number of requests with m tokens in a set.
 
-    The expectation is under the Gibbs sets of round r. Returns the sum of soft K_r.
+    A set contains requests, each with a number of tokens, that fit into memory together in round r.
+    The expectation is under Gibbs weights exp(price of the set / heat), where ``table[r, m]`` is
+    the price of holding m tokens. Returns the sum over the rounds of the soft maximum of the price.
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
@@ -259,18 +282,21 @@ def set_shares(
     weight = np.zeros(limit + 1)
     total = 0.0
     for r in range(1, table.shape[0]):
-        # Relative to the highest price per token, every weight is at most 1.
+        # Weights are computed relative to ``slope``, the highest price per token in this round. So
+        # every weight is at most 1.
         slope = 0.0
         for m in range(1, limit + 1):
             slope = max(slope, table[r, m] / m)
         if slope == 0.0:
             continue
-        # All exponents stay above -600, so no weight that matters underflows.
+        # Raise the temperature so far that exponents stay above -600. Then no weight that matters
+        # underflows.
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
             behind[n, m] = np.exp(slope * (m - limit) / warm)
-        # Weight of the sets of requests i and later that fit if m tokens are already held.
+        # ``behind[i, m]`` is the total weight of the sets of requests i, i + 1, ... that fit into
+        # memory if m tokens are held already.
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
             most = prompt[i] + min(output[i], r - arrival[i])
@@ -279,7 +305,8 @@ def set_shares(
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
-        # Weight of the sets of requests before i that hold m tokens; both weights give shares.
+        # ``ahead[i, m]`` is the total weight of the sets of requests 0 .. i - 1 that hold m tokens.
+        # Products of ``ahead`` and ``behind`` give the share of sets that contain request i.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
@@ -296,18 +323,20 @@ def set_shares(
 
 
 SETTINGS = Settings(damping=1e-9)
-"""Parameters of Adam for tables of prices, whose gradients are small."""
+"""Parameters of Adam for prices of holding memory: low damping, because gradients are small."""
 
 
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
-    """Evaluate only the smooth minorant of the bound that a table of prices proves.
+    """Evaluate the smooth minorant of the lower bound that prices of holding memory prove.
+
+    The bound itself is not computed: the value of the evaluation is -inf.
 
     Parameters
     ----------
     requests : RequestColumns
         The requests, and the memory limit M.
     x : float64 array, shape (T + 1, M + 1)
-        The table, in rounds of latency.
+        Price of holding m tokens in round r, in rounds of latency.
     heat : float
         Temperature of the minorant, in rounds of latency.
     """

@@ -38,29 +38,32 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Binary digits kept of a price of 1 / M, the usual size of prices. Fewer would prove little."""
+"""Number of binary digits that rounding keeps of a price of 1 / M, the usual size of prices."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of costs in integer units, so that sums of a few of them fit into int64."""
+"""Upper limit of costs of starts in integer units, so that a few such costs fit into int64."""
 
 MOST_PRICES = 300_000
-"""Largest number of different prices: L-BFGS-B stores some fifty numbers per price."""
+"""Largest number of variables of `TokenDual`: L-BFGS-B stores some fifty numbers per variable."""
 
 
 def round_prices(
     prices: FloatArray, instance: Instance, largest_denominator: int = 2**24
 ) -> MemoryPrices:
-    """Round floats to multiples of a power of two that keeps `price_bound` exact.
+    """Round memory prices from floats to integers over a power of two.
 
-    Negative and non-finite entries become 0: any non-negative prices give a valid bound. The
-    denominator may exceed the largest one so that a price of 1 / M keeps `PRICE_BITS` bits.
+    The denominator is so small that `price_bound` is exact in int64. It is at most
+    ``largest_denominator``, or a larger one with which a price of 1 / M keeps `PRICE_BITS` bits.
+    Negative and non-finite prices become 0: any prices >= 0 give a valid bound. If no denominator
+    is small enough, all prices become 0.
     """
     cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # Upper bound on all terms in `start_cost`: latency, (s - t) sum lambda and sum r lambda.
+    # Upper bound on the cost of a start, and on the terms from which `start_cost` computes it: the
+    # latency, (s - start) times the sum of prices, and the sum of r times the price of round r.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -72,7 +75,7 @@ def round_prices(
 
 
 class PriceBound(NamedTuple):
-    """The exact Lagrangian bound of memory prices.
+    """The lower bound on the optimum that memory prices prove, in exact integers.
 
     Attributes
     ----------
@@ -81,7 +84,7 @@ class PriceBound(NamedTuple):
     scaled_value : int
         The bound times ``prices.denominator``, an exact integer.
     cheapest : int64 array
-        Least cost of a start of each request, in the units of ``scaled_value``, shape (n,).
+        Least cost of a start of each request, times ``prices.denominator``, shape (n,).
     """
 
     prices: MemoryPrices
@@ -90,12 +93,12 @@ class PriceBound(NamedTuple):
 
     @property
     def bound(self) -> int:
-        """Return the bound rounded up, as total latencies are integers."""
+        """Return the lower bound, rounded up because total latencies are integers."""
         return -(-self.scaled_value // self.prices.denominator)
 
 
 def bound_without_prices(instance: Instance) -> PriceBound:
-    """Return the bound at price 0 in every round: no request waits."""
+    """Return the bound that prices of 0 prove: the total latency if no request waits."""
     cheapest = instance.weights * instance.output_lengths
     return PriceBound(NO_PRICES, sum(cheapest.tolist()), cheapest)
 
@@ -103,8 +106,9 @@ def bound_without_prices(instance: Instance) -> PriceBound:
 class PricedCosts:
     """Exact costs, at given prices, of every start of every request.
 
-    Prices are stored up to the last priced round. After it, each further round of waiting or
-    running adds a constant.
+    A cost is the weighted latency of the request, plus the prices of the memory that it holds, all
+    times the denominator of the prices. Prices are stored up to the last round that has one. After
+    it, each further round of waiting or running costs only latency.
 
     Parameters
     ----------
@@ -131,10 +135,11 @@ class PricedCosts:
         self._rounds = priced_rounds(padded)
 
     def of(self, index: int) -> tuple[int, IntArray]:
-        """Compute scaled costs of starting request ``index`` at a_i, a_i + 1, ... to the horizon.
+        """Compute the costs of the starts of a request, times the denominator of the prices.
 
-        Returns the first start and the costs. After the last entry, each further round of waiting
-        costs the weight times the denominator, because no price is left.
+        Returns the first start, which is the arrival, and the costs of the starts from there to the
+        last round with a price. Each later start costs one round of latency more than the start
+        before it, because no price is left.
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
@@ -146,7 +151,11 @@ class PricedCosts:
     def cheapest(
         self, final: IntArray | None = None, should_stop: Callable[[], bool] = never
     ) -> IntArray:
-        """Return the least scaled cost of each class over its starts, or those to ``final[k]``."""
+        """Return the least cost of a start of each class, times the denominator of the prices.
+
+        ``final[k]`` is the last start that is considered for class k. Without ``final``, all starts
+        are considered.
+        """
         horizon = self.prices.horizon
         last = np.clip(horizon if final is None else final, self._arrivals, horizon)
         costs = np.zeros(len(last), dtype=np.int64)
@@ -166,10 +175,11 @@ def price_bound(
     classes: RequestClasses | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
-    """Evaluate the bound of this module in exact arithmetic.
+    """Evaluate the lower bound that memory prices prove, in exact arithmetic.
 
-    Requests with equal arrival and lengths are priced once, and blocks of starts that cannot hold a
-    minimum are skipped (`hindsight.prices.starts`).
+    The bound is the sum of the least costs of all requests, less M times the sum of the prices.
+    Requests with equal arrival, lengths and weight are evaluated once. Blocks of starts that cannot
+    contain the cheapest start are skipped (`hindsight.prices.starts`).
 
     Parameters
     ----------
@@ -180,7 +190,7 @@ def price_bound(
     classes : RequestClasses or None, default None
         Classes of the instance's requests, if computed already.
     should_stop : Callable[[], bool], default never
-        Polled; returning True stops the computation.
+        Called a few times a second; returning True stops the computation.
 
     Raises
     ------
@@ -199,13 +209,13 @@ def useful_starts(
 ) -> list[IntArray]:
     """Return, per request, the starts that a schedule of total latency <= ``upper_bound`` can use.
 
-    A start whose priced cost exceeds the request's cheapest by more than ``upper_bound`` - L
-    belongs only to worse schedules (reduced-cost fixing). The lists are complete over all
-    rounds, priced or not, so their largest completion is a *proved* horizon: every schedule at
-    least as good as ``upper_bound`` ends by then. Unlike a strict improvement test this keeps the
-    schedules of latency exactly ``upper_bound``, so the incumbent stays representable.
-    ``latest_completion`` excludes starts that complete later; the caller must have proved that
-    this loses nothing.
+    If the priced cost of a start exceeds the least cost of the request by more than ``upper_bound``
+    minus the lower bound, all schedules that use the start have a larger total latency than
+    ``upper_bound`` (reduced-cost fixing). The lists cover all rounds, including those without a
+    price. So the last completion of all these starts is a *proved* horizon: every schedule at least
+    as good as ``upper_bound`` ends by then. Schedules of total latency exactly ``upper_bound``
+    remain possible, such as the best one known. Starts that complete after ``latest_completion``
+    are excluded too; the caller must have proved that no schedule needs them.
 
     Raises
     ------
@@ -234,16 +244,18 @@ def useful_starts(
 
 
 class FractionalStarts(NamedTuple):
-    """Fractional solution given by the Gibbs weights; its memory may exceed M.
+    """Fractional solution in which requests start at each round with their Gibbs weights.
+
+    The memory that it uses may exceed M.
 
     Attributes
     ----------
     mean_starts : float64 array
         Mean start of each class of requests.
     cost : float
-        Total latency.
+        Weighted total latency, in rounds.
     usage : float64 array
-        Tokens of memory; entry r is for round r.
+        Tokens of memory that are held in round r, as entry r.
     """
 
     mean_starts: FloatArray
@@ -254,23 +266,24 @@ class FractionalStarts(NamedTuple):
 class TokenDual:
     """Dual function of prices per token of memory in the rounds 1 .. T.
 
-    The variables are prices, scaled to order one. With very many rounds, some share a price.
+    The variables are these prices divided by their typical size. With more than `MOST_PRICES`
+    rounds, consecutive rounds share a price.
 
     Parameters
     ----------
     classes : RequestClasses
         Classes of the requests.
     capacity : int
-        Memory of all machines, in tokens.
+        Memory limit of all machines together, in tokens.
     rounds : int
         T, the last round with a price.
     final : int64 array or None, default None
-        Last start considered for each class of requests; None uses max(T, a), after which a later
-        start only costs more.
+        Last start that is considered for each class of requests. None uses max(T, a): after it no
+        price is left, so later starts only cost more.
     penalty : float, default inf
-        Cost of a request that never starts. Each request pays this, or its cheapest start if less.
+        Cost of not starting a request. Each request pays its cheapest start or this, if less.
     must_stop : Callable[[], bool], default never
-        Polled a few times a second; returning True stops an evaluation.
+        Called a few times a second; returning True stops an evaluation.
     """
 
     def __init__(
@@ -292,7 +305,8 @@ class TokenDual:
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
-        # Scale variables to order one, by the prices at which waiting costs as much as memory.
+        # A typical price makes a round of a request's memory cost as much as a round of latency.
+        # Divide prices by the mean of these typical prices, so that variables are of order one.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         prices_of_waiting = np.maximum(classes.weights, 1) / volumes
         mean = float(np.average(prices_of_waiting, weights=classes.counts))
@@ -300,16 +314,22 @@ class TokenDual:
         self._hints = classes.arrival_times.copy()
 
     def variables(self, prices: FloatArray) -> FloatArray:
-        """Return the scaled variables for given prices of rounds 1 .. T."""
+        """Return the scaled variables for given prices of rounds 1 .. T.
+
+        A variable is the mean price of the rounds that share it, divided by a typical price.
+        """
         means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
         return means / self._unit
 
     def prices(self, x: FloatArray) -> FloatArray:
-        """Return the prices of rounds 1 .. T for given variables, shape (T,)."""
+        """Return the prices of rounds 1 .. T for given scaled variables ``x``, shape (T,)."""
         return np.repeat(x * self._unit, self._width)[: self.rounds]
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """See `hindsight.prices.ascent.Dual`."""
+        """Evaluate the dual function at scaled prices ``x``, and its smooth minorant at ``heat``.
+
+        See `hindsight.prices.ascent.Dual`.
+        """
         classes = self.classes
         prices = np.zeros(self._length)
         prices[1 : self.rounds + 1] = self.prices(x)

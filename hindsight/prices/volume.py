@@ -34,23 +34,26 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Largest number of rounds with prices: a certificate holds no more, and prices are arrays."""
+"""Largest number of rounds with a price in `filling_prices`; certificates hold no more prices."""
 
 LARGEST_NETWORK = 6_000
-"""Largest number of arcs for which the flow is computed; that takes about 0.3 s."""
+"""Largest number of arcs for which `transportation_bound` computes a flow, in about 0.3 s."""
 
 
 class VolumeFilling(NamedTuple):
     """Greedy filling of rounds with up to M units of volume each, smallest v_i / w_i first.
 
+    The volume v_i of a request is the sum over its rounds of the tokens that it holds, and w_i is
+    its weight.
+
     Attributes
     ----------
     weighted_rounds : list[int]
-        Sum over rounds r of r times the units of request i served in r, per request.
+        For each request i, the sum over rounds r of r times the units of v_i served in round r.
     marginal_volumes : list[tuple[int or Fraction, int]]
-        Largest v_i / w_i of a request served in each round from round 1 on, as pairs (v_i / w_i,
-        number of consecutive rounds); 0 where the rounds are not full, so that one more unit could
-        be served at no cost.
+        Pairs (largest v_i / w_i of a request served in a round, number of consecutive rounds with
+        this value), from round 1 on. The value is 0 for rounds that are not full, in which one more
+        unit could be served at no cost.
     """
 
     weighted_rounds: list[int]
@@ -63,11 +66,11 @@ class VolumeFilling(NamedTuple):
 
 
 def fill_by_volume(instance: Instance) -> VolumeFilling:
-    """Serve the volumes of requests greedily, in O(n log n).
+    """Serve the volumes v_i of requests greedily, up to M units per round, in O(n log n).
 
-    Serving a unit of request i in round r costs r w_i / v_i. Serving always the arrived request of
-    smallest v_i / w_i minimises the total (an exchange argument: of two units served in rounds
-    r < r', the one with the larger w / v belongs in r).
+    Serving a unit of request i of weight w_i in round r costs r w_i / v_i. The total cost is least
+    if the arrived request of smallest v_i / w_i is always served first. (Exchange argument: of two
+    units served in rounds r < r', the one with the larger w / v belongs in r.)
     """
     instance.require_tokens()
     left, limit = instance.volumes.tolist(), instance.memory_limit
@@ -78,15 +81,17 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     order = sorted(range(len(left)), key=arrivals.__getitem__)
     weighted = [0] * len(left)
     served: list[tuple[Any, int]] = []
-    # Sizes as floats are compared first, as they never order two sizes wrongly and fractions take
-    # longer to compare. Fractions break ties.
+    # Entries are (v_i / w_i as a float, v_i / w_i exactly, i). Floats are compared first, because
+    # fractions take longer. Rounding never reverses an order, and fractions break ties.
     queue: list[tuple[float, Any, int]] = []
-    # Number of units of capacity that have passed; the next one belongs to round ``now`` // M + 1.
-    # Requests arrive between rounds, so the last unit served in a full round has the largest size.
+    # ``now`` is the number of units of memory, M per round, that have been used or skipped. The
+    # next unit belongs to round now // M + 1. Requests arrive between rounds, so the last unit
+    # served in a full round has the largest v_i / w_i of the round.
     now = position = 0
     while position < len(order) or queue:
         if not queue:
-            # Nothing to serve: skip the rest of this round, and rounds before the next arrival.
+            # No arrived request is left to serve. Skip the rest of this round, and all rounds
+            # before the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
             served.append((0, first - now // limit))
             now = first * limit
@@ -99,7 +104,8 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Each unit counts its round: the round of the first unit, plus the rounds begun since.
+        # Add the round of each unit that is served now: the round of the first of these units, plus
+        # the number of rounds begun since.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -114,7 +120,11 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
 
 
 def _moment(request: Request) -> int:
-    """Return sum_j j (s + j): the mean round of a request started at 0, times its volume."""
+    """Return the sum over j = 1 .. o of j (s + j), for a request that starts at 0.
+
+    The request holds s + j tokens in round j. So this is its volume times the mean round of its
+    volume.
+    """
     o = request.output_length
     return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
 
@@ -122,17 +132,18 @@ def _moment(request: Request) -> int:
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
     """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
-    Computed in integers: fractions are rounded down, and the total is rounded up.
+    In the bound, memory may serve the volume of a request in any rounds after its arrival. It is
+    computed in integers: fractions are rounded down, and the total is rounded up.
 
     Parameters
     ----------
     instance : Instance
         The problem, counted in tokens.
     filling : VolumeFilling or None, default None
-        The filling of the instance, if computed already.
+        The result of `fill_by_volume` for the instance, if computed already.
     """
     filling = filling or fill_by_volume(instance)
-    # Fractions are rounded down to multiples of 2^-40 before they are added.
+    # The term of each request is rounded down to a multiple of 2^-40 before terms are added.
     scale, total = 1 << 40, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
         unit = scale * request.weight
@@ -142,18 +153,20 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 
 
 def filling_prices(filling: VolumeFilling) -> FloatArray:
-    """Return memory prices of the volume relaxation: good initial prices for an ascent.
+    """Return a price per token of memory in each round: good initial prices for an ascent.
 
-    The price falls by w / v from one full round to the next, where v / w is that of the last unit
-    served, and is 0 in a round that is not full. These are dual prices of the transportation of
-    units to rounds. No round beyond `LONGEST_PRICES` has a price.
+    From a full round to the next round the price falls by w / v, where w and v are the weight and
+    the volume of the request of which a unit was served last in the full round. The price is 0 in
+    rounds that are not full. These are optimal dual prices of the transportation of units of volume
+    to rounds. If there are more than `LONGEST_PRICES` rounds, no price is returned.
     """
     if filling.rounds > LONGEST_PRICES:
         return np.zeros(0)
     sizes, counts = zip(*filling.marginal_volumes, strict=True)
     falls = np.repeat([1.0 / size if size else 0.0 for size in sizes], counts)
     prices = np.zeros(len(falls))
-    # The sums restart after each run of rounds that are not full, from the last round backwards.
+    # In each run of consecutive full rounds, the price of a round is the sum of the falls from it
+    # to the end of the run.
     edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]
@@ -161,7 +174,7 @@ def filling_prices(filling: VolumeFilling) -> FloatArray:
 
 
 def makespan_lower_bound(instance: Instance) -> int:
-    """Return the larger of two exact lower bounds on the last completion round.
+    """Return the larger of two lower bounds on the makespan, the round of the last completion.
 
     A request completes at a + o or later. For every arrival time a, the requests that arrive at a
     or later occupy their volumes s o + o (o + 1) / 2 in rounds after a, at most M per round. So the
@@ -177,7 +190,10 @@ def makespan_lower_bound(instance: Instance) -> int:
 
 
 def transportation_bound(instance: Instance) -> int:
-    """Return the lower bound on total latency that the cheapest flow of volumes proves, exactly.
+    """Return the lower bound on total latency that the cheapest flow of volumes to rounds proves.
+
+    The flow is computed exactly, by network simplex. Its network has an arc from each request to
+    each round after its arrival.
 
     Raises
     ------
@@ -189,9 +205,7 @@ def transportation_bound(instance: Instance) -> int:
     rounds = _rounds(moved)
     arcs = len(moved) * rounds - sum(moved.arrival_times.tolist()) + rounds
     if arcs > LARGEST_NETWORK:
-        reason = (
-            f"exceed the {LARGEST_NETWORK} of network simplex: use mean_busy_time_bound instead"
-        )
+        reason = f"must be at most {LARGEST_NETWORK} for network simplex: use mean_busy_time_bound"
         raise InvalidValueError(None, "arcs", arcs, reason)
     total = cheapest_flow(moved)
     for request in moved:
@@ -201,7 +215,7 @@ def transportation_bound(instance: Instance) -> int:
 
 
 def small_transportation_bound(instance: Instance) -> int | None:
-    """Return `transportation_bound`, or None if the network is too large or memory is in blocks."""
+    """Return `transportation_bound`, or None for a large network or memory allocated in blocks."""
     try:
         return transportation_bound(instance)
     except InvalidValueError:
@@ -209,12 +223,15 @@ def small_transportation_bound(instance: Instance) -> int | None:
 
 
 def cheapest_flow(instance: Instance) -> Fraction:
-    """Return the least weighted sum of the mean rounds in which requests' volumes are served."""
-    # Imported here: it takes 0.2 s to load, and most solves do not need it.
+    """Return the least weighted sum of the mean rounds in which requests' volumes are served.
+
+    A round serves up to M units of volume, and up to s + o of them for one request.
+    """
+    # networkx is imported only here: it takes 0.2 s to load, and most solves do not need it.
     import networkx as nx
 
     volumes = instance.volumes.tolist()
-    # Network simplex is exact for integers only: scale by a common multiple of the volumes.
+    # Network simplex is exact only for integers: multiply costs by a multiple of all volumes.
     common = math.lcm(*volumes)
     rounds = _rounds(instance)
     graph: Any = nx.DiGraph()
@@ -232,10 +249,11 @@ def cheapest_flow(instance: Instance) -> Fraction:
 
 
 def _rounds(instance: Instance) -> int:
-    """Return a number of rounds after which the cheapest flow serves nothing.
+    """Return a number of rounds after which the cheapest flow of volumes serves nothing.
 
-    Let a request be served in round r. In each round from the last arrival to r, either it is
-    served up to its limit, in at most o rounds, or the round is full: else it could move there.
+    Let a request be served in round r. Each round between the last arrival and r is full, or serves
+    s + o units of this request: otherwise a unit could move from r to that round. At most o rounds
+    serve s + o units of it.
     """
     served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

@@ -77,7 +77,7 @@ def prices_of(*numerators: int) -> MemoryPrices:
     ("prices", "settings", "reason"),
     [
         (prices_of(2**62, 2**62), {}, "too large"),
-        (StatePrices(np.zeros((3, 4, 4), dtype=np.int64)), {}, "does not match limit M"),
+        (StatePrices(np.zeros((3, 4, 4), dtype=np.int64)), {}, r"must be \(T, M\+1, M\+1\)"),
         (StatePrices(np.full((3, 10, 10), -1, dtype=np.int64)), {}, "is negative"),
         (prices_of(1), {"goal": "makespan", "method": "mip"}, "not of|total latency"),
     ],

@@ -112,7 +112,7 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     assert not result.certified
     for lines, error, message in (
         ([(0.0, 0, 0)], InvalidValueError, "d0"),
-        ([], InvalidValueError, "is empty"),
+        ([], InvalidValueError, "must not be empty"),
         ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
     ):
         with pytest.raises(error, match=message):
