@@ -470,7 +470,7 @@ HURTFUL: dict[str, tuple[Any, int, Document, str | None]] = {
         [(0, 1, 1 + i % 9) for i in range(60)],
         60,
         {**FREE, "kind": "state-search", "budget": 900, "kept": 1000},
-        "needs more than 1000 states",
+        "needs more than 1000 partial schedules",
     ),
     "many starts of paths": (
         [(0, 1, 1)] * 4000,

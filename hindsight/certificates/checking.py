@@ -2,23 +2,23 @@
 
 The checker imports nothing from the solver. From `instances` it takes the classes of problems,
 which check the requests and compute their digest. A check of the solver's claims must not depend on
-the solver's code, so code that both need exists twice on purpose. The modules are:
+the solver's code, so code that both need exists twice on purpose. The modules of the checker are:
 
 * `hindsight.certificates.format`: the JSON file and the form of its parts;
 * `hindsight.certificates.problem`: the instance, and the total latency of its schedule;
 * `hindsight.certificates.proofs`: the base class of all proofs, and proofs by prices alone;
 * `hindsight.certificates.state_proofs`: proofs by prices of states;
-* `hindsight.certificates.replay`: proofs by a search, which the checker repeats;
+* `hindsight.certificates.replay`: proofs by an exhaustive search, which the checker repeats;
 * `hindsight.certificates.path_proof`, `hindsight.certificates.path_layers`,
-  `hindsight.certificates.path_states`: proofs by graphs of paths;
-* `hindsight.certificates.seconds_proof`: bounds in seconds. They are the exception: their prices
-  are evaluated by code of the solver, in floats rounded outward;
+  `hindsight.certificates.path_states`: proofs by graphs whose paths stand for schedules;
+* `hindsight.certificates.seconds_proof`: proofs of bounds in seconds. This module is the exception:
+  it evaluates prices by code of the solver, in floats rounded outward;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic in rounds is on integers. Arrays have 32 or 64 bits, after a test in Python integers
-that results fit. The format is described in docs/certificates.md. A claim that is false or not
-proved raises `CertificateError`. A document that is malformed or too expensive to check raises a
-subclass.
+For certificates in rounds, all arithmetic is on integers. Arrays have 32 or 64 bits: before they
+are computed, a test in Python integers shows that the results fit. The format is described in
+docs/certificates.md. A claim that is false or not proved raises `CertificateError`. A document that
+is malformed or too expensive to check raises a subclass.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ KINDS: dict[str, type[Proof]] = {
 
 
 def check_certificate(document: Mapping[str, Any]) -> Verdict:
-    """Check a certificate completely.
+    """Check a certificate completely: its form, its schedule and its proof of a lower bound.
 
     Parameters
     ----------
     document : Mapping[str, Any]
-        The document, as `read_certificate` returns it.
+        The certificate, as `read_certificate` returns it.
 
     Returns
     -------
     Verdict
-        The verdict. Its lower bound is the one that the certificate claims, at most the bound of
-        the proof. It is in seconds if the certificate has a batch time.
+        The bounds that the certificate proves. The lower bound is the one that the certificate
+        claims. Its proof may prove a larger one. It is in seconds if the certificate has a batch
+        time.
 
     Raises
     ------
@@ -75,7 +76,8 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     is_known = document["format"] == FORMAT and whole(document["version"], "version") == VERSION
     demand(is_known, "format or version is not that of this checker")
     if in_seconds:
-        # Imported here, because it loads modules that other certificates do not need.
+        # `seconds_proof` is imported here, because it loads modules of the solver, which
+        # certificates in rounds do not need.
         from .seconds_proof import check_seconds
 
         return check_seconds(document)
@@ -89,7 +91,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     proof = read_proof(document, instance)
     if proof.preemptive != preemptive:
         raise CertificateError(
-            f"proof: {proof.kind} is for another optimum than a schedule given by its {schedule}"
+            f"proof: {proof.kind} is for another optimum (preemptive or not) than {schedule}"
         )
     proof.schedule_cost = upper
     proved = proof.bound()
@@ -98,16 +100,16 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
             f"lower_bound is {claim}, but the proof proves no more than {proved}"
         )
     if claim > upper:
-        raise CertificateError(f"lower_bound {claim} exceeds the feasible schedule's {upper}")
+        raise CertificateError(f"lower_bound {claim} exceeds the schedule's total latency {upper}")
     sizes, given = (len(instance.rows), 1, proof.leaves), instance.given
     facts: Any = given.digest, preemptive, given.memory_rule.told, None, given.replicas
     return Verdict(claim, upper, proof.kind, *sizes, *facts)
 
 
 def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Proof:
-    """Read the proof of a document without computing its bound.
+    """Read the proof of a certificate without computing the lower bound that it proves.
 
-    Without ``instance``, the instance of the document is read too.
+    If ``instance`` is None, read the instance of the certificate too.
 
     Raises
     ------

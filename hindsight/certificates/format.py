@@ -18,25 +18,25 @@ FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
 LIMIT = 2**62
-"""Every number read, and every sum computed in int64, is below this."""
+"""Exclusive upper limit on the integers read from a certificate, and on their sums in int64."""
 
 TOO_MUCH_WORK = "proof: to check it takes more than this checker does"
-"""Reason for the refusal of a proof whose check would visit too many array entries."""
+"""Error message for a proof whose check would visit too many array entries."""
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
 """First bytes of a file compressed with xz."""
 
 
 class CertificateError(ValueError):
-    """The certificate does not prove its claims; the message gives the reason."""
+    """The certificate does not prove its claims. The message gives the reason."""
 
 
 class MalformedCertificateError(CertificateError):
-    """The document does not follow the format, so that there is no claim to check."""
+    """The certificate does not follow the file format, so that no claim can be checked."""
 
 
 class CertificateTooLargeError(MalformedCertificateError):
-    """The check would exceed the limits of the checker."""
+    """The check would take more time or memory than `hindsight.certificates.limits` allow."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,20 @@ class Verdict:
         ``"preemptive-prices"``; in seconds ``"round-length-prices"`` or ``"machine-bounds"``.
     requests : int
         Number of requests.
-    price_sets, leaves : int
-        Sizes of the proof. ``price_sets`` is 1, or 0 if it has no prices. ``leaves`` counts the
-        partial schedules of a search or the nodes of graphs of paths; 0 for other proofs.
+    price_sets : int
+        1 if the proof has prices, else 0.
+    leaves : int
+        Number of partial schedules that a ``"state-search"`` keeps, or of nodes in the graphs of a
+        ``"path-search"``; 0 for other kinds of proofs.
     digest : str
         Digest of the instance.
     preemptive : bool
-        Whether schedules may preempt requests, which keep their tokens. If so, the lower bound
-        holds for these schedules too, and the schedule of the certificate may be one of them.
+        Whether the certificate is about schedules that may preempt requests, which keep their
+        tokens. If so, the lower bound holds for these schedules too, and the schedule of the
+        certificate may be one of them.
     memory_rule : str
-        How the memory rule differs from counting tokens; empty if it does not. The proof is about
-        a relaxed instance in tokens, for which every schedule of the instance is feasible.
+        How the memory rule differs from counting tokens, in words; empty if it does not. The proof
+        is about a relaxed instance in tokens, for which every schedule of the instance is feasible.
     batch_time : BatchTime or None
         Time of a round, if the bound is in seconds.
     replicas : int
@@ -88,14 +91,14 @@ class Verdict:
 
     @property
     def is_optimal(self) -> bool:
-        """Return whether the bounds meet, so that the schedule is optimal."""
+        """Return whether the lower and upper bound are equal, so that the schedule is optimal."""
         return self.lower_bound == self.upper_bound
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a certificate from a JSON file, which may be compressed with xz.
 
-    Only its format and version are checked.
+    Only the values of its keys ``format`` and ``version`` are checked.
 
     Raises
     ------
@@ -128,19 +131,24 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def demand(holds: bool, reason: str) -> None:
-    """Refuse a malformed certificate for ``reason``, unless a condition on its form holds."""
+    """Raise MalformedCertificateError with the message ``reason`` unless ``holds`` is true."""
     if not holds:
         raise MalformedCertificateError(reason)
 
 
 def refuse_above(most: float, value: float, reason: str) -> None:
-    """Refuse a certificate if a value that its check needs is above a limit of the checker."""
-    if not value <= most:  # also if it is NaN
+    """Raise CertificateTooLargeError with the message ``reason`` if ``value`` exceeds ``most``."""
+    # The condition is written so that NaN is refused too.
+    if not value <= most:
         raise CertificateTooLargeError(reason)
 
 
 def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[str] = ()) -> None:
-    """Refuse a value that is not a JSON object with all keys ``names`` and no unknown key."""
+    """Check that a part of a certificate is a JSON object with the right keys.
+
+    It must have all keys ``names``, and may have the keys ``optional`` and no others. Error
+    messages begin with ``where``, the name of the part.
+    """
     demand(isinstance(part, Mapping), f"{where} is not a JSON object")
     for name in names:
         demand(name in part, f"{where}: {name!r} is missing")
@@ -149,7 +157,10 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
-    """Return the value if it is a list of ``count`` (None: any number of) entries."""
+    """Return the value if it is a list of ``count`` entries; for None, of any number of entries.
+
+    Otherwise raise MalformedCertificateError, with a message that begins with ``where``.
+    """
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
     demand(count in (None, len(value)), f"{where}: {len(value)} entries, not {count}")
@@ -157,7 +168,11 @@ def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
 
 
 def whole(value: Any, where: str, minimum: int = 0) -> int:
-    """Return the value if it is an integer in minimum .. LIMIT - 1; true and 1.0 are refused."""
+    """Return the value if it is an integer from ``minimum`` to `LIMIT` - 1.
+
+    Otherwise, even for True or 1.0, raise MalformedCertificateError, with a message that begins
+    with ``where``.
+    """
     if type(value) is not int:
         raise MalformedCertificateError(f"{where}: {shown(value)} is not a whole number")
     demand(value >= minimum, f"{where}: {shown(value)} is below {minimum}")
@@ -166,7 +181,10 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 
 
 def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
-    """Return the value if it is a list of ``count`` (None: any number of) integers, see `whole`."""
+    """Return the value if it is a list of ``count`` integers, each of which passes `whole`.
+
+    If ``count`` is None, the list may have any length. Otherwise raise MalformedCertificateError.
+    """
     entries = list_of(value, where, count)
     if {*map(type, entries)} == {int} and min(entries) >= minimum and max(entries) < LIMIT:
         return [*entries]
@@ -178,7 +196,7 @@ def _no_number(text: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """Format a value for an error message, in at most 40 characters."""
+    """Format a value of a certificate for an error message, in at most 40 characters."""
     if isinstance(value, (list, dict)):
         return f"a {'list' if isinstance(value, list) else 'JSON object'}"
     if type(value) is int and abs(value) >= 10**20:

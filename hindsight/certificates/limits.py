@@ -1,75 +1,77 @@
 """Limits on the cost of checking a certificate, whose author may be hostile.
 
-The memory of a check grows with the size of the file, not with the numbers in it: a schedule is
-checked only at completions, prices are stored only up to the last epoch that has one, and tables
-that grow with M are limited by `LARGEST_TABLE_MEMORY`. Run time is measured in array entries
-visited. Visits are counted before they are made, and limited by `LARGEST_WORK`. A proof by paths
-may cause far more work than its size suggests, so a short one may use only a share of the limits
-(`part_of`).
+The memory of a check grows with the size of the file, not with the numbers in it. A schedule is
+checked only in the rounds in which requests complete, where memory is largest. Prices are stored
+only up to the last epoch that has one. Tables that grow with the memory limit M are limited by
+`LARGEST_TABLE_MEMORY`. Run time is measured in array entries visited. Visits are counted before
+they are made, and limited by `LARGEST_WORK`. A proof by paths may cause far more work than its size
+suggests, so a short one may use only a share of the limits (`part_of`).
 """
 
 LARGEST_FILE = 1 << 26
-"""Largest size of a file, and of its content after decompression, in bytes."""
+"""Largest size of a certificate file in bytes, before and after decompression."""
 
 XZ_MEMORY = 1 << 28
-"""Memory limit of the decompression of a file, in bytes."""
+"""Largest memory that the decompression of a certificate file may use, in bytes."""
 
 LARGEST_TABLE_MEMORY = 1024
-"""Largest M in tokens for which states are priced: some arrays have (M + 1)^2 entries."""
+"""Largest memory limit M, in tokens, for prices of states: arrays have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Most epochs with prices, most prices of states in total, and most priced starts stored."""
+"""Limit on each of three counts: epochs with prices, prices in total, stored costs of starts."""
 
 LARGEST_AXIS = 4_000_000
-"""Most nodes of a graph of paths built in one batch, and most flags that store its sets of
-requests."""
+"""Limit on each of two counts while a graph of paths is built: nodes in one batch, and flags that
+mark which requests complete."""
 
 LARGEST_WORK = 20_000_000_000
-"""Most array entries visited in a check; such a check takes some minutes."""
+"""Largest number of array entries that a check may visit. This takes some minutes."""
 
 CALL = 2_000
-"""Work counted for a few calls of numpy, in entries visited."""
+"""Work counted for a few calls of numpy, whatever their size, in array entries visited."""
 
 PLAIN = 10
-"""Work counted for each number visited in plain Python."""
+"""Work counted for each number that plain Python visits, in array entries visited by numpy."""
 
 LARGEST_LAYER = 10_000_000
-"""Most numbers stored for the partial schedules of one epoch of a search."""
+"""Largest count of numbers that store the partial schedules of one epoch of a search."""
 
 MOST_STAGES = 10_000
-"""Most stages of a proof by paths."""
+"""Largest number of stages of a proof by paths, each of which may build a new graph."""
 
 LARGEST_GRAPH = 16_000_000
-"""Most nodes of a graph of paths."""
+"""Largest number of nodes that are built for one graph of paths."""
 
 LONGEST_PATH = 100_000
-"""Most epochs of a graph of paths. Each takes about 900 bytes in addition to its nodes."""
+"""Largest number of epochs in a graph of paths. Each takes about 900 bytes besides its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Most entries stored in tables of prices of requests that run together with known ones."""
+"""Largest number of entries that all tables V of `path_states` may have at one time."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
-"""Most points of a time grid at which one request is evaluated, and most points per price cell."""
+"""Largest number of time grid points, first for one request, second in one cell of time."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""Most cells of time with a price, and most entries in a table of a batch time."""
+"""First, largest number of time cells with a price; second, of entries in a batch time table."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""Range of the step of a time grid: d0 / 1024 to 16 d0, where d0 is the overhead of a round."""
+"""The step of a time grid is from d0 / 1024 to 16 d0, with d0 the fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ratio of lengths of rounds that share a tangent."""
+"""Least and largest ``spread``: largest ratio of two round lengths that share a tangent."""
 
 FULL_SIZE = 20_000
-"""Size from which the full limits apply: count of numbers in a proof by paths and its instance."""
+"""Count of numbers in a proof by paths and its instance, from which on the full limits apply."""
 
 LEAST_SIZE = 100
-"""Least size of a proof by paths: a smaller one gets the limits of this size."""
+"""A proof by paths with fewer numbers gets the same limits as one with this count of numbers."""
 
 
 def part_of(limit: int, size: int) -> int:
-    """Return the part of a limit that a proof by paths of ``size`` numbers may use.
+    """Return the part of ``limit`` that a proof by paths of ``size`` numbers may use.
 
-    Proofs written by this package use at most a quarter of their part.
+    The part grows in proportion to ``size``, the count of numbers in the proof and its instance,
+    up to the full limit at `FULL_SIZE`. Proofs written by this package use at most a quarter of
+    their part.
     """
     return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

@@ -17,18 +17,26 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost of an unreachable node, in units of 1 / scale; all other costs are below half of this."""
+"""Cost that marks an unreachable node, in units of 1 / scale. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
-"""Most pairs of a new base and an old node that are examined in one batch."""
+"""Largest number of pairs (base of the new graph, node of the old one) examined in one batch."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """A stage: u_i - min P_i for each request, and the requests that it distinguishes from then on.
+    """A stage of a proof: start prices, and requests that the graph distinguishes from then on.
 
-    ``followed`` and ``tracked`` have the indices of the requests that no stage before names.
+    Attributes
+    ----------
+    above : int64 array, shape (n,)
+        u_i - min P_i of each request i, in units of 1 / scale: its start price u_i less the least
+        cost P_i of a start.
+    followed : list[int]
+        Requests that the graph follows from this stage on, by index.
+    tracked : list[int]
+        Requests that the graph tracks from this stage on, by index.
     """
 
     above: Ints
@@ -37,16 +45,22 @@ class Stage(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """The nodes of one epoch tau.
+    """The nodes of a graph of paths at one epoch tau.
+
+    A node leads from a base of epoch tau to a base of epoch tau + 1. A base stands for a point in
+    time: the start of its epoch, before any request starts.
 
     Attributes
     ----------
-    before, after : int array, shape (nodes,)
-        Bases of epochs tau and tau + 1 that each node connects.
+    before : int array, shape (nodes,)
+        Base of epoch tau from which each node leads.
+    after : int array, shape (nodes,)
+        Base of epoch tau + 1 to which each node leads.
     ended : int array, shape (nodes,)
         Row of ``ends`` with the requests that complete in round tau + 1.
     slacks : int64 array, shape (nodes,)
-        Lower bound on the slack of the epoch for a schedule that passes the node.
+        Lower bound on the slack of the epoch (its capacity less the price of all active requests)
+        for a schedule that passes the node.
     ends : bool array, shape (sets, n)
         Sets of requests, as flags.
     """
@@ -58,24 +72,27 @@ class Layer(NamedTuple):
     ends: Flags
 
     def at(self, places: Ints) -> Layer:
-        """Select the nodes at these places."""
+        """Return the layer with only the nodes that have the indices ``places``."""
         before, after, ended, slacks = (column.take(places) for column in self[:4])
         return Layer(before, after, ended, slacks, self.ends)
 
 
 class _Bases(NamedTuple):
-    """New bases of the next epoch during construction, in the order of their old bases.
+    """Bases of one epoch in a graph under construction, in the order of their old bases.
+
+    A base stands for a point in time: the start of its epoch, before any request starts.
 
     Attributes
     ----------
     old : int64 array, shape (bases,)
-        Base of the old graph that each new base refines.
+        Base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Remaining rounds of each request whose rounds are known, 0 if it is not active.
+        Remaining rounds of the requests for which the construction stores them (`Building.known`);
+        0 for a request that is not active.
     started : bool array, shape (tracked, bases)
         Whether each tracked request has been started.
     cost : int64 array, shape (bases,)
-        Least cost from the base to the end: G.
+        Least cost of a path from the base to the end of the graph: G.
     """
 
     old: Ints
@@ -85,16 +102,20 @@ class _Bases(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes under construction.
+    """Nodes of one epoch in a graph under construction.
 
     Attributes
     ----------
-    base, node : int64 array, shape (nodes,)
-        New base of the next epoch, and the old node that each new node refines.
-    ended, slack : int64 array, shape (nodes,)
-        As in `Layer`.
+    base : int64 array, shape (nodes,)
+        Base of the next epoch, in the new graph, to which each node leads.
+    node : int64 array, shape (nodes,)
+        Node of the old graph from which each node was split off.
+    ended : int64 array, shape (nodes,)
+        Number of the set of requests that complete in the node's round; see `Layer.ended`.
     cost : int64 array, shape (nodes,)
-        Least cost from the node to the end: G.
+        Least cost of a path from the node to the end of the graph, its own cost included: G.
+    slack : int64 array, shape (nodes,)
+        Lower bound on the slack of the epoch; see `Layer.slacks`.
     """
 
     base: Ints
@@ -104,20 +125,20 @@ class _Nodes(NamedTuple):
     slack: Ints
 
     def of(self, kept: Flags) -> _Nodes:
-        """Select the nodes whose flag is set."""
+        """Return the nodes whose flag in ``kept`` is set."""
         places = np.flatnonzero(kept)
         return _Nodes(*(column.take(places) for column in self))
 
 
 class _Sets:
-    """Sets of requests that complete in one round, as rows of flags in the order of creation."""
+    """Sets of requests that complete in one round. Each set is a row of flags."""
 
     def __init__(self, rows: Flags) -> None:
         self.rows = rows
         self._numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Return, for each set in ``numbers``, the number of that set with request i added."""
+        """Add request i to the sets with these row numbers; return the rows of the results."""
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []
         for k in np.flatnonzero(np.bincount(numbers)).tolist():
@@ -139,18 +160,21 @@ class Building:
     Parameters
     ----------
     proof : PathProof
-        The proof, with the old graph; it counts the work.
+        The proof. It has the old graph and counts the work.
     stage : Stage
         Start prices, and the requests that the new graph distinguishes in addition.
     budget : int
-        B under the start prices.
+        B of the stage, in units of 1 / scale: the largest sum of regrets and slacks of a schedule
+        within the limit of the proof, under the start prices of the stage.
     forth : list of int64 arrays
-        F of the old nodes, one array per epoch.
+        Least cost F of a path to each node of the old graph, one array per epoch.
 
     Attributes
     ----------
-    layers, bases : list
-        The new graph, from its end to its start: its layers, and the number of bases of each epoch.
+    layers : list[Layer]
+        Nodes of the new graph by epoch, from the last epoch to the first.
+    bases : list[int]
+        Number of bases of each epoch, from the last epoch to the first.
     followed : list[int]
         All requests that the new graph follows.
     """
@@ -159,7 +183,8 @@ class Building:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # Remaining rounds are stored for requests whose starts or prices must be known.
+        # `known` has the requests whose remaining rounds are stored for each base: all that the
+        # graph follows, or only the tracked ones if the stage follows no further request.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -170,7 +195,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the graph; return False if no path is left."""
+        """Build the new graph. Return False if it has no path from its start to its end."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -183,32 +208,38 @@ class Building:
         return True
 
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
-        """Build the nodes of an epoch; return the bases before them, or None without any node."""
+        """Build the nodes of epoch tau, which lead to the bases ``later`` of epoch tau + 1.
+
+        Return the bases of epoch tau, or None if no node is left.
+        """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
-        # Tokens that the known requests that run on leave free at each new base.
+        # Tokens that are free at each new base of epoch tau + 1. If the stage follows further
+        # requests, the tokens of the followed requests that run on are taken off.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
-            prices = proof.table(proof.prices[tau : tau + 1]).sum(axis=0)  # 0 after the last
+            # Prices of the states (m, r) at epoch tau, which are 0 after the last priced epoch.
+            prices = proof.table(proof.prices[tau : tau + 1]).sum(axis=0)
             self.others.set_epoch(tau, prices, later.left)
             self.free -= self.others.tokens
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the old nodes by their base of the next epoch, then by the tokens held by the
-        # requests that complete.
+        # Sort the old nodes by the base of epoch tau + 1 to which they lead, then by the tokens
+        # that their completing requests hold.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # Regrets of newly followed requests that may complete in round tau + 1.
+        # Regret P_i(t) - min P_i of each newly followed request that may complete in round
+        # tau + 1.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
-        # *Memory*: for each new base, take the old nodes that lead to its old base and whose
-        # completing requests fit together with those that run on. If the stage follows no further
-        # request, all of them fit.
+        # Rule *memory*: for each new base, take the old nodes that lead to its old base and whose
+        # completing requests fit together with the requests that run on. If the stage follows no
+        # further request, all these nodes have been tested before.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -229,7 +260,10 @@ class Building:
         return self._join(nodes) if len(nodes.base) else None
 
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
-        """Build new nodes from pairs of a new base and an old node that leads to it."""
+        """Build the new nodes of an epoch from pairs of a new base and an old node.
+
+        The old node leads to the old base from which the new base was split off.
+        """
         proof, later, sets = self.proof, self.later, self.sets
         cost = later.cost.take(base) + self.arcs.take(node)
         places = np.flatnonzero(cost <= self.reach.take(node))
@@ -237,18 +271,20 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # A request that runs on does not complete now.
+            # Request i can complete in round tau + 1 only if it does not run on after it.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
-            # *Memory*: the completing requests fit together with those that run on.
+            # Rule *memory*: keep nodes whose completing requests fit together with the followed
+            # requests that run on.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= self.free.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # *Tracked*: an active request has been started, but not before it arrives.
+            # Rule *tracked*: keep a node if request i has been started by epoch tau + 1 and epoch
+            # tau is not before its arrival, or if it has not been started and is not active.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -256,7 +292,8 @@ class Building:
         if not self.added:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
-        # *Followed*: the slack of a node.
+        # Rule *followed*: the slack of a node is the capacity of its epoch less the largest total
+        # price of the active requests.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -264,7 +301,11 @@ class Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _in_order(self, nodes: _Nodes) -> Flags:
-        """Return which nodes obey *twins*: none completes before a twin of smaller index."""
+        """Return the nodes, as flags, in which no request completes before an earlier twin.
+
+        This is the rule *twins*. Twins are requests with equal arrival, prompt and output. The
+        earlier one has the smaller index.
+        """
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
             before = [self.row[j] for j in self.proof.twins_before[i] if j in self.row]
@@ -275,20 +316,24 @@ class Building:
         return kept
 
     def _join(self, nodes: _Nodes) -> _Bases | None:
-        """Add the nodes of an epoch to the graph; return the bases before them."""
+        """Add the nodes of epoch tau to the new graph. Return the bases from which they lead.
+
+        Return None if no node is left.
+        """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
         started = later.started.take(nodes.base, axis=1)
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # No request has been started before the first epoch.
+            # Keep the nodes of the first epoch before which no tracked request has been started.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Nodes share the new base before them if they have the same old base and agree in the
-        # states of followed requests and in which tracked requests have been started.
+        # Nodes lead from the same new base if they lead from the same old base, and agree in the
+        # remaining rounds of newly followed requests and in which tracked requests have been
+        # started.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -307,7 +352,10 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
-        """Return the remaining rounds of a request from each node on, 0 if it is not active."""
+        """Return the rounds that request i still runs from epoch tau on, for each node.
+
+        It is 0 if the request is not active at epoch tau.
+        """
         left = self.later.left[self.row[i]]
         rounds: Shorts = (left + (left > 0)).take(nodes.base)
         rounds += self.sets.rows[:, i].take(nodes.ended)

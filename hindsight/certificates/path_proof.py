@@ -78,25 +78,26 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 
 
 class PathProof(StateProof):
-    """Proof by state prices and stages that leave no path with a total latency within a limit."""
+    """Proof by graphs of paths: after the last stage, no path keeps within a total latency."""
 
     sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
 
     def bound(self) -> int:
-        """Return one more than the limit within which no path is left.
+        """Check that no path with a total latency of at most a limit is left; return the limit + 1.
 
         Raises
         ------
         SearchFailedError
-            Paths are left, or the schedule of the certificate is within the limit.
+            Paths are left after the last stage, or the schedule of the certificate has a total
+            latency within the limit.
         CertificateTooLargeError
-            Prices, start prices or graphs are too large.
+            The prices, the start prices or a graph exceed a limit of the checker.
         """
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
         self.read_prices(of_each_start=True)
-        # The size is a count of numbers in the proof and its instance: see `limits.part_of`.
+        # `size` counts the numbers in the proof and its instance: see `limits.part_of`.
         named = sum(len(one) for stage in self.part["stages"] for one in stage.values())
         self.size = 3 * len(self.rows) + self.prices.size + named
         self.most_work = limits.part_of(limits.LARGEST_WORK, self.size)
@@ -108,7 +109,7 @@ class PathProof(StateProof):
         return limit + 1
 
     def _stages(self) -> list[Stage]:
-        """Read the stages."""
+        """Read the stages: start prices, and the requests followed or tracked from then on."""
         listed = list_of(self.part["stages"], "stages")
         refuse_above(limits.MOST_STAGES, len(listed), "stages: too many")
         followed: set[int] = set()
@@ -129,7 +130,7 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Read requests that no stage has named before; add them to the set ``before``."""
+        """Read indices of requests that are not yet in the set ``before``, and add them to it."""
         new = wholes(part, where)
         for i in new:
             demand(i < len(self.rows), f"{where}: there is no request {shown(i)}")
@@ -139,13 +140,17 @@ class PathProof(StateProof):
         return sorted(new)
 
     def _begin(self, limit: int) -> None:
-        """Compute costs of starts and the budget B of *paths*; make the first graph, a chain."""
+        """Compute the costs of starts and the budget B, and make the first graph.
+
+        B is the largest sum of regrets and slacks of a schedule within ``limit``. The first graph
+        is a chain, with one node per epoch. ``limit`` is a total latency in rounds.
+        """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
         n, T = len(rows), len(self.capacity)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
-        # At most this is P_i(t) of any request at t = last.
+        # Upper bound on the cost P_i(t) of every request i and every start t <= last.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         refuse_above(FAR // (8 * n) - 1, largest, TOO_LARGE)
         self.a, _, self.o = np.array(rows, dtype=np.int64).T
@@ -156,7 +161,8 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # *Fixed starts*: no request runs at a later epoch.
+        # Rule *fixed starts*: in a schedule within the limit, no request runs at a later epoch
+        # than the last of these.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -172,9 +178,10 @@ class PathProof(StateProof):
         self.layers, self.bases = [chain] * epochs, [1] * (epochs + 1)
 
     def _closes(self, stage: Stage) -> bool:
-        """Drop nodes by the prices of a stage, then distinguish its requests.
+        """Apply a stage to the graph, and return whether no path is left.
 
-        Return whether no path is left.
+        Drop nodes under the start prices of the stage. If the stage names requests, build the graph
+        that distinguishes them.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -192,13 +199,18 @@ class PathProof(StateProof):
         return False
 
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
-        """Drop the nodes with F + G > B; return F of the others, or None if no path is left."""
+        """Drop the nodes through which every path costs more than the budget B: F + G > B.
+
+        Return the least cost F of a path to each other node, one array per epoch, or None if no
+        path is left. ``above`` has u_i - min P_i of each request i.
+        """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
         arcs: list[Ints] = []
         back: list[Ints] = []
         on = np.zeros(bases[-1], dtype=np.int64)
-        for tau in range(len(layers) - 1, -1, -1):  # G
+        # Compute G, the least cost of a path from each node to the end of the graph.
+        for tau in range(len(layers) - 1, -1, -1):
             layer = layers[tau]
             regrets = self.regrets(tau)[0] - above
             arcs.append(layer.slacks + (layer.ends.astype(np.int64) @ regrets)[layer.ended])
@@ -207,25 +219,27 @@ class PathProof(StateProof):
             np.minimum.at(on, layer.before, back[-1])
         forth: list[Ints] = []
         on = np.zeros(1, dtype=np.int64)
-        for tau, layer in enumerate(layers):  # F
+        # Compute F, the least cost of a path from the start of the graph to each node.
+        for tau, layer in enumerate(layers):
             paid = on[layer.before]
             arc, kept = arcs.pop(), np.flatnonzero(paid + back.pop() <= budget)
             if not len(kept):
                 return None
             on = np.full(bases[tau + 1], FAR)
             np.minimum.at(on, layer.after[kept], (paid + arc)[kept])
-            # The layers of the first graph stay one shared object if they are not copied.
+            # Copy a layer only if nodes are dropped: all layers of the first graph are one object.
             layers[tau] = layer if len(kept) == len(paid) else layer.at(kept)
             forth.append(paid[kept])
         return forth
 
     def regrets(self, tau: int) -> tuple[Ints, Flags]:
-        """Return the regret of each request if it completes in round tau + 1.
+        """Return the regret of each request that completes in round tau + 1.
 
-        Also return whether the start that this requires is allowed.
+        It is the cost P_i(t) of the start t that this requires, less the least cost of a start, in
+        units of 1 / scale. Also return whether a schedule within the limit may have this start.
         """
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]
         regrets: Ints = costs + self.scale * np.maximum(starts - T, 0) - self.least
-        # *Fixed starts*: starts with a larger regret are not within the budget.
+        # Rule *fixed starts*: no schedule within the limit has a start with a regret above B.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

@@ -32,31 +32,32 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Price of requests that do not fit together: minus infinity. It is below -1 times any cost."""
+"""Price of requests that do not fit together, for minus infinity. All costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries of the tables V of all cases that are computed in one batch."""
+"""Largest number of entries of tables V(k, S) computed in one batch, with a table per case."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
-    """Number the distinct tuples that the places of several columns form.
+    """Number the distinct rows of a table that is given by its columns.
 
     Parameters
     ----------
     columns : Sequence of int arrays, shape (N,)
-        Numbers >= 0.
+        Columns of the table, with integers >= 0.
     sizes : Sequence[int]
-        Exclusive upper limit of the numbers of each column.
+        Exclusive upper limit of the integers in each column.
 
     Returns
     -------
     tuple of int64 arrays
-        The first place of each distinct tuple, and the number of the tuple at each place.
+        For each distinct row, the index of its first occurrence; for each of the N rows, the number
+        of the distinct row that it equals.
     """
     key, largest = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
         if largest * size >= LIMIT:
-            # Replace keys by their numbers, so that the next product fits into int64.
+            # Replace the keys by numbers 0, 1, ..., so that the next product fits into int64.
             key = np.unique(key, return_inverse=True)[1]
             largest = len(key)
         key = key * size + column
@@ -66,18 +67,22 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
 
 
 class OtherRequests:
-    """Largest total price that the requests not followed can have beside the followed ones.
+    """Largest total price of the active requests, of which a graph of paths follows only some.
+
+    The states of the *followed* requests are known. Every other request may be in any state that it
+    can have reached by then.
 
     Parameters
     ----------
     proof : StateProof
-        The proof, with the requests and M; it counts the work.
+        The proof. It has the requests and the memory limit M, and counts the work.
     others : list[int]
-        Indices of the requests not followed.
+        Indices of the requests that the graph does not follow.
     followed : list[int]
-        Indices of the followed requests.
+        Indices of the requests that the graph follows.
     size : int
-        Count of numbers in the proof, which sets its share of the limits (`limits.part_of`).
+        Count of numbers in the proof and its instance, which sets its share of the limits
+        (`limits.part_of`).
     """
 
     def __init__(
@@ -89,24 +94,26 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round, for its blocks.
+        # Tokens that each followed request stores in its last round. The number of blocks that it
+        # holds follows from them.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
-        # (k, S) of each entry of a table.
+        # (k, S) of each entry of a table V: the number of requests so far, and the sum of their m.
         cells = np.divmod(np.arange((most + 1) * (M + 1)), M + 1)
         self.cells = np.array(cells, dtype=np.int32)
 
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
-        """Set the prices of an epoch, and which followed requests run on to the next epoch.
+        """Set the prices of an epoch, and the followed requests that run on to the next epoch.
 
         Parameters
         ----------
         tau : int
             The epoch.
         prices : int64 array, shape (M + 1, M + 1)
-            Q(tau, m, r).
+            Price Q(tau, m, r) of each state (m, r).
         left : int16 array, shape (followed, bases)
-            Remaining rounds of each followed request at each base, 0 if it is not active.
+            Rounds that each followed request still runs from epoch tau + 1 on; 0 if it is not
+            active. There is one column for each base (point in time) of epoch tau + 1.
         """
         self.prices, size = prices, np.int32(self.M + 1)
         self._count_states(tau)
@@ -122,11 +129,12 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # For each base, the followed requests with more rounds than any other request: k is their
-        # number, S the sum of their m. They are stored as the position k (M + 1) + S in V.
+        # For each base, the followed requests that have more remaining rounds than any priced state
+        # of another request. Their number k and the sum S of their m are stored as the position
+        # k (M + 1) + S in a table V.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Bases are of one kind if the followed requests of fewer rounds are in the same states.
+        # Two bases are of one kind if all followed requests not in `later` are in the same states.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -136,7 +144,7 @@ class OtherRequests:
         self.held, self.rounds = np.divmod(code[:, chosen].T, size)
 
     def _count_states(self, tau: int) -> None:
-        """List the priced states in which requests that are not followed may be at epoch tau."""
+        """List the priced states in which the requests not followed may be at epoch tau."""
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -144,7 +152,7 @@ class OtherRequests:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        # By r: m, most requests in the state (m, r), and its price.
+        # For each r, triples: m, the largest number of other requests in state (m, r), its price.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -152,14 +160,17 @@ class OtherRequests:
         self.longest = max(self.states, default=0)
 
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
-        """Return the price of active followed requests plus the most that others can add, (N,).
+        """Return the largest total price of all active requests in each of N cases, shape (N,).
+
+        It is the price of the followed requests that are active, plus the largest total price that
+        other requests can add. `NOTHING` is added if the followed requests do not fit into memory.
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Columns of ``left``, which say which followed requests run on.
+            Column of ``left`` of each case: it tells which followed requests run on.
         ended : int64 array, shape (N,)
-            Rows of ``ends``, which say which requests run their last round.
+            Row of ``ends`` of each case: it tells which requests run their last round.
         ends : bool array, shape (sets, n)
             Sets of requests, as flags.
         """
@@ -179,7 +190,8 @@ class OtherRequests:
         for begin in range(0, len(chosen), cases):
             self.spend(CALL + 10 * len(base))
             kind, ending = kinds[begin : begin + cases], sets[begin : begin + cases]
-            # Number of followed requests by rounds r and case, and the sum of their m.
+            # `number[r, c]` counts the followed requests with r remaining rounds in case c, and
+            # `held[r, c]` is the sum of their m.
             number, held = np.zeros((2, self.longest + 1, len(kind)), dtype=np.int64)
             where = self.rounds[kind].T, np.arange(len(kind))
             np.add.at(number, where, 1)
@@ -189,12 +201,15 @@ class OtherRequests:
             values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
-        # If the followed requests do not fit, no schedule passes here, at any cost.
+        # If the followed requests do not fit into memory, no schedule is in this case. The price
+        # `NOTHING` then makes the slack too large for any path.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
-        """Return the tables V over (k, S), one row for each group of cases, and the groups.
+        """Return the tables V(k, S), one row for each group of cases, and the group of each case.
+
+        The cases of one group have equal tables.
 
         Parameters
         ----------
@@ -202,14 +217,16 @@ class OtherRequests:
             In row r, the number of followed requests with r rounds, and the sum of their m.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)  # V_0
+        # V_0, one table for all cases.
+        values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
             tables = values.reshape(len(values), -1, self.M + 1)
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # Cases with equal followed requests of r or fewer rounds form one group.
+                # Cases form one group if they agree in the number of followed requests and the sum
+                # of their m, for each number of rounds up to r.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)
@@ -218,9 +235,11 @@ class OtherRequests:
         return values, group
 
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
-        """Add the followed requests of r rounds to the tables V, where all of them fit.
+        """Update the tables V for the followed requests that have r remaining rounds.
 
-        Group g of the new tables refines group ``before[g]`` of the old ones.
+        An entry (k, S) becomes minus infinity if these requests do not fit. Group g of the new
+        tables refines group ``before[g]`` of the old ones. ``number[g]`` counts these requests, and
+        ``held[g]`` is the sum of their m.
         """
         M, (k, S) = self.M, self.cells
         reason = "proof: too many requests may run with followed ones"
@@ -232,11 +251,12 @@ class OtherRequests:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # V(k + number, S + held) of the old group. If (k, S) does not fit, a wrong entry is read
-        # here, and replaced below.
+        # Read V(k + number, S + held) of the old group. Where the requests do not fit after (k, S),
+        # a wrong entry is read here, and replaced by minus infinity below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
-        # Minus infinity: less than any sum of prices, and twice this does not overflow.
+        # Minus infinity: it stays negative if any sum of prices is added, and twice this value does
+        # not overflow.
         nothing = np.iinfo(values.dtype).min // 4
         values[some] = nothing
         values[some, :size] = np.where(fits, read, nothing)

@@ -19,15 +19,15 @@ Problem = TypeVar("Problem", Instance, Workload)
 Row = tuple[int, int, int]
 
 Piece = tuple[int, int, int]
-"""A run without pause: the round before its first, its last round, and tokens stored before it."""
+"""A request's run without pause: round before it, its last round, tokens stored before it."""
 
 ANY_PROMPTS = {"allow_zero_prompt_length": True}
-"""Metadata that allow prompts of 0 tokens."""
+"""Metadata with which an instance or workload accepts prompts of 0 tokens."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The instance that the proofs of a certificate are about, and the original one.
+    """The instance in tokens that the proof of a certificate is about, and the original instance.
 
     **Memory in blocks.** If memory is counted in blocks, proofs are about a relaxed instance in
     tokens, for which every schedule of the original one is feasible. A request in blocks of B
@@ -48,16 +48,17 @@ class Rows:
 
     Attributes
     ----------
-    rows, memory_limit : list of Row, int
-        Arrival, prompt p and output o of each request, and the memory of all replicas together, in
-        tokens.
+    rows : list of Row
+        Arrival, prompt p and output o of each request of the instance in tokens.
+    memory_limit : int
+        Memory limits of all replicas together, in tokens.
     stored : list[int]
-        Tokens that each request stores before its first token, to check that schedules are
-        feasible.
+        Tokens x that each request stores before it emits its first token, under the memory rule of
+        the original instance. The check that a schedule is feasible uses them.
     weights : list[int]
         Weight of the latency of each request.
     machines : int
-        Number of replicas whose memory ``memory_limit`` contains.
+        Number of replicas whose memory limits add up to ``memory_limit``.
     given : Instance
         The original instance.
     """
@@ -71,14 +72,14 @@ class Rows:
 
 
 def read_instance(part: Any) -> Rows:
-    """Read the instance of a certificate in rounds and recompute its digest.
+    """Read the instance of a certificate in rounds and check its digest.
 
     Raises
     ------
     MalformedCertificateError
-        The part is not a valid instance.
+        The JSON value ``part`` is not a valid instance.
     CertificateError
-        The digest belongs to another instance.
+        The digest in ``part`` belongs to another instance.
     """
     given = read_problem(part, Instance.from_arrays, ("weights",))
     rule, size = given.memory_rule, given.memory_rule.block_size
@@ -94,23 +95,23 @@ def read_instance(part: Any) -> Rows:
 
 
 def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str] = ()) -> Problem:
-    """Read the requests and machines of a certificate and recompute their digest.
+    """Read the instance or workload of a certificate and check its digest.
 
     Parameters
     ----------
     part : Any
-        The JSON value; it is checked completely.
+        JSON value of the key ``instance``, which is checked completely.
     make : Callable
-        Creates the problem from columns of arrivals, prompts and outputs.
+        Creates the instance or workload from columns of arrivals, prompts and outputs.
     optional : Sequence[str]
-        Further optional keys of the part, passed on to ``make``.
+        Keys that ``part`` may have in addition. Their values are passed on to ``make``.
 
     Raises
     ------
     MalformedCertificateError
-        The part is not a valid problem.
+        The JSON value ``part`` is not a valid instance or workload.
     CertificateError
-        The digest belongs to another problem.
+        The digest in ``part`` belongs to other requests or machines.
     """
     names = ("memory_limit", "requests", "digest")
     form.keys_of(part, names, "instance", optional=("memory_rule", "replicas", *optional))
@@ -143,7 +144,7 @@ def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str
 
 
 def instance_part(requests: Instance | Workload) -> dict[str, Any]:
-    """Return the JSON object of an instance or workload in a certificate."""
+    """Return an instance or workload as the JSON object that a certificate contains."""
     columns = (requests.arrival_times, requests.prompt_lengths, requests.output_lengths)
     part: dict[str, Any] = {
         "memory_limit": requests.memory_limit,
@@ -162,8 +163,9 @@ def instance_part(requests: Instance | Workload) -> dict[str, Any]:
 def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
     """Compute the weighted total latency of the schedule of a certificate, in rounds.
 
-    A stretch, given by its first and last round, is a run without pause. Between stretches a
-    request holds no memory and keeps its tokens. All stretches of a request are on its replica.
+    Check also that the schedule is feasible. It gives start times, or, with preemption, stretches.
+    A stretch is a run of a request without pause, given by its first and last round. Between
+    stretches a request holds no memory and keeps its tokens. All its stretches are on one replica.
 
     Raises
     ------
@@ -199,7 +201,7 @@ def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
 
 
 def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
-    """Read the replica of each request; all are on replica 0 if there is only one."""
+    """Read the number of the replica of each request, which is 0 if there is only one replica."""
     is_given, n, K = "assignment" in document, len(instance.rows), instance.given.replicas
     reason = "is missing" if K > 1 else "is given, but there is one replica"
     form.demand(is_given == (K > 1), f"certificate: 'assignment' {reason}")
@@ -211,7 +213,10 @@ def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
 
 
 def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Iterable[list[int]]]:
-    """Read the stretches of each request; without preemption, each has one."""
+    """Read the first and last round of each stretch (run without pause) of each request.
+
+    Without preemption, each request has one stretch, which follows from its start time.
+    """
     where, n = "stretches", len(instance.rows)
     if where not in document:
         starts = form.wholes(document["start_times"], "start_times", n)
@@ -221,10 +226,10 @@ def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Ite
 
 
 def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
-    """Refuse pieces on one replica that exceed its memory limit in a round.
+    """Raise CertificateError if the runs on one replica exceed its memory limit in a round.
 
-    A piece (t, end, held) runs in rounds t + 1 .. end and holds one more token in each. Memory
-    grows until a piece ends, so the last round of each piece is enough.
+    A piece (t, end, held), see `Piece`, runs in rounds t + 1 .. end and stores one more token in
+    each. Memory grows until a piece ends, so it is enough to check the last round of each piece.
 
     In round r a piece stores held + r - t tokens. Let held - t = x B + e with 0 <= e < B and B the
     tokens per block. Then the piece holds x blocks plus those of e + r tokens. Both numbers are
@@ -243,7 +248,8 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     blocks = np.zeros(len(rounds), dtype=np.int64)
     for e in kinds:
         own = remainders == e
-        whole = (held[own] - starts[own]) // size  # x
+        # The number of whole blocks in held - t tokens, for each piece.
+        whole = (held[own] - starts[own]) // size
         for times, sign in ((starts[own], 1), (ends[own], -1)):
             order = np.argsort(times)
             count = np.searchsorted(times[order], rounds)

@@ -2,9 +2,9 @@
 
 **Prices of a token in each round** (`MemoryProof`). The bound is that of
 `hindsight.certificates.state_proofs` with the price (m + 1) y_tau for the state (m, r) at epoch
-tau. Round tau + 1 holds at most M tokens, so the capacity is W_tau = M y_tau. The price of a start
-is a difference of prefix sums, so large instances are cheap to check. The latency of a request is
-multiplied by its weight.
+tau. Round tau + 1 holds at most M tokens, so the capacity is W_tau = M y_tau. The prices that a
+start pays are differences of prefix sums, so large instances are cheap to check. The latency of a
+request is multiplied by its weight.
 
 **Preemption** (`PreemptiveMemoryProof`, `PreemptiveProof`). Schedules may stop requests, which keep
 their tokens.
@@ -51,10 +51,10 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Work counted for each request in addition to its starts, in array entries visited."""
+"""Work counted once for each request, whatever its number of starts, in array entries visited."""
 
 BLOCK = 1024
-"""Number of starts evaluated in the first block; each further block is twice as long."""
+"""Number of starts of a request evaluated in one batch. Each further batch is twice as large."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -62,35 +62,39 @@ Flags = npt.NDArray[np.bool_]
 
 
 class SearchFailedError(form.CertificateError):
-    """The search of the checker does not confirm the claim of the proof."""
+    """The search or the graphs of the checker do not confirm the lower bound of the proof."""
 
 
 class Proof(ABC):
-    """A proof read from a certificate.
+    """A proof of a lower bound on total latency in rounds, read from a certificate.
 
     Attributes
     ----------
-    rows, limit : list of Row, int
-        Arrival, prompt and output of each request, and M, of the instance the proof is about.
+    rows : list of Row
+        Arrival, prompt and output of each request of the instance that the proof is about.
+    limit : int
+        Memory limit M of this instance, in tokens.
     scale : int
-        Denominator of the prices.
-    work, leaves : int
-        Array entries visited so far; partial schedules or nodes of graphs built so far.
+        Denominator of the prices, which are in units of 1 / scale.
+    work : int
+        Number of array entries visited so far.
+    leaves : int
+        Number of partial schedules (in a search) or of nodes (in graphs of paths) built so far.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
-    """Keys of the JSON object in addition to ``kind`` and ``scale``."""
+    """Keys of the JSON object of the proof, in addition to ``kind`` and ``scale``."""
 
     preemptive: ClassVar[bool] = False
     """Whether the bound also holds for schedules that preempt requests."""
 
     takes_weights: ClassVar[bool] = False
-    """Whether the bound is on weighted total latency."""
+    """Whether requests may have weights, so that the bound is on weighted total latency."""
 
     leaves = work = 0
 
     schedule_cost: int | None = None
-    """Total latency of the schedule of the certificate, if known: no proof can exclude it."""
+    """Total latency of the schedule of the certificate, if known: no larger bound is true."""
 
     should_stop: Callable[[], bool] | None = None
 
@@ -106,29 +110,36 @@ class Proof(ABC):
 
     @abstractmethod
     def bound(self) -> int:
-        """Compute the lower bound that this proof gives."""
+        """Compute the lower bound on total latency that this proof gives, in rounds."""
 
     def spend(self, numbers: int) -> None:
-        """Count array entries about to be visited; raise if the work exceeds the limit."""
+        """Add the number of array entries that are visited next to the work of the proof.
+
+        Raise CertificateTooLargeError if the work exceeds its limit, or if ``should_stop`` returns
+        True.
+        """
         self.work += numbers
         most = -1 if self.should_stop is not None and self.should_stop() else self.most_work
         form.refuse_above(most, self.work, form.TOO_MUCH_WORK)
 
     def _token_prices(self) -> list[int]:
-        """Read prices of a token in rounds 1, 2, ..."""
+        """Read the prices of holding one token in rounds 1, 2, ..., in units of 1 / scale."""
         numerators = form.wholes(self.part["prices"], "prices")
         most = limits.LARGEST_EPOCH
         form.refuse_above(most, len(numerators), f"prices: more than {most} rounds")
         return numerators
 
     def _price_rows(self, width: int) -> list[list[int]]:
-        """Read prices, one row of ``width`` prices for each epoch or round."""
+        """Read a table of prices: one row of ``width`` prices for each epoch or round."""
         listed = form.list_of(self.part["prices"], "prices")
         form.refuse_above(limits.LARGEST_EPOCH, len(listed) * (width + 1), "prices: too many")
         return [form.wholes(row, "prices", width) for row in listed]
 
     def _refuse_schedule_within(self, limit: int, reason: str) -> None:
-        """Refuse the claim that no total latency is <= ``limit``, if that of the schedule is."""
+        """Raise SearchFailedError if the certificate's schedule has a total latency <= ``limit``.
+
+        The proof claims that no schedule has such a total latency.
+        """
         if self.schedule_cost is not None and limit >= self.schedule_cost:
             raise SearchFailedError(reason)
 
@@ -137,10 +148,10 @@ class Proof(ABC):
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int) -> None:
-        """Refuse prices if the priced cost of a start could overflow int64.
+        """Refuse prices if the cost of a start, latency plus prices, could overflow int64.
 
-        ``charged`` is at least the sum of prices that a request pays; there are prices for T
-        epochs.
+        ``charged`` is at least the sum of the prices that a request pays, in units of 1 / scale.
+        ``T`` is the number of epochs that have prices.
         """
         latest = T + max(a + o for a, _, o in self.rows)
         largest = charged + self.scale * latest * max(self.instance.weights)
@@ -148,12 +159,12 @@ class Proof(ABC):
 
 
 def lengths(row: Row) -> tuple[int, int]:
-    """Return the prompt and output length of a request."""
+    """Return the prompt and output length of a request (arrival, prompt, output)."""
     return row[1:]
 
 
 class MemoryProof(Proof):
-    """Proof by prices of a token in rounds 1, 2, ..., for schedules without preemption."""
+    """Proof for schedules without preemption: a price of holding one token in each round."""
 
     takes_weights = True
 
@@ -163,7 +174,7 @@ class MemoryProof(Proof):
         T, scale = len(numerators), self.scale
         self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
-        # Prefix sums of y times |s + 1 - t|, and of y tau; t and tau are at most T.
+        # No term of `paid` below overflows: |s + 1 - t| is at most s + 1 + T, and tau at most T.
         self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
@@ -171,14 +182,16 @@ class MemoryProof(Proof):
         total = -self.limit * sum(numerators)
         for (first, s, o), weight in zip(self.rows, self.instance.weights, strict=True):
             unit, a, length = scale * weight, first, BLOCK
-            # The first start after the last price pays nothing.
+            # Cost of the first start after the last price: the latency alone, without prices.
             least = unit * (max(a, T) + o - a)
-            # A start costs at least its latency, so stop once the latency reaches the least cost.
+            # A start costs at least its latency. So no further start is cheaper once the latency
+            # reaches the least cost found.
             while first < T and unit * (first + o - a) < least:
                 self.spend(limits.CALL + length)
                 t = np.arange(first, min(first + length, T), dtype=np.int64)
                 end = np.minimum(t + o, T)
-                # sum over tau = t .. t + o - 1 of y[tau] (s + 1 + tau - t)
+                # Prices paid by a start at t: the sum over tau = t .. t + o - 1 of
+                # y[tau] (s + 1 + tau - t).
                 paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
                 least = min(least, int((unit * (t + (o - a)) + paid).min()))
                 first, length = first + length, 2 * length
@@ -187,23 +200,26 @@ class MemoryProof(Proof):
 
 
 class _PathProof(Proof):
-    """Proof for preemptive schedules: each request runs in its cheapest rounds under the prices."""
+    """Proof for preemptive schedules: each request pays at least for its cheapest rounds."""
 
     preemptive = True
 
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
-        """Return the sum of all V_i.
+        """Return the sum over all requests i of V_i, the least latency plus prices of request i.
 
-        ``price(m)`` has the prices of holding m tokens in rounds 1 .. T, shape (T,).
+        V_i is in units of 1 / scale. ``price(m)`` returns the prices of holding m tokens in rounds
+        1 .. T, shape (T,), or 0.
         """
         total = 0
         for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
+            # `later` has F_k(t) of the module docstring for t = 0 .. T: first for k = steps.
             if steps == o:
-                later = self.scale * np.arange(T + 1, dtype=np.int64)  # F_o
-            else:  # F_steps, of which only the last entry is needed
+                later = self.scale * np.arange(T + 1, dtype=np.int64)
+            else:
+                # F_k(t) with k = steps < o is needed only for t = T.
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)
@@ -216,7 +232,7 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Proof by prices of a token in rounds 1, 2, ..., for preemptive schedules."""
+    """Proof for preemptive schedules: a price of holding one token in each round."""
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -229,7 +245,7 @@ class PreemptiveMemoryProof(_PathProof):
 
 
 class PreemptiveProof(_PathProof):
-    """Proof by prices of holding m tokens, for some m in every round, for preemptive schedules."""
+    """Proof for preemptive schedules: prices of holding m tokens in each round, for some m."""
 
     keys = ("tokens", "prices")
 
@@ -253,10 +269,15 @@ class PreemptiveProof(_PathProof):
         return self._rounded_up(paid - heaviest)
 
     def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
-        """Return K_r, given all pairs (m, q_r(m)) with a positive price in round r."""
+        """Return K_r: the largest total price of a set of requests that fits into round r.
+
+        ``priced`` has the pairs (m, q_r(m)) of a number of tokens m and the price of holding m
+        tokens in round r, for all positive prices.
+        """
         if not priced:
             return 0
-        best = np.zeros(self.limit + 1, dtype=np.int64)  # indexed by the total of tokens held
+        # Entry j: largest total price of a set of requests that holds at most j tokens.
+        best = np.zeros(self.limit + 1, dtype=np.int64)
         self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:
             top = s + min(o, r - a)

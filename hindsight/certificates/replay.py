@@ -53,10 +53,21 @@ from .state_proofs import StateProof
 
 
 class _State(NamedTuple):
-    """A partial schedule.
+    """A partial schedule of the search at an epoch.
 
-    ``started`` has one bit per request, ``latency`` is f, ``bound`` is that of the rule *bound* in
-    units of 1 / scale, and ``running`` has pairs of a running request and its start.
+    Attributes
+    ----------
+    started : int
+        Bit i is set if request i has been started.
+    profile : int
+        Tokens that the running requests hold in each of the next rounds, one field of bits a round.
+    latency : int
+        Total latency f of the started requests.
+    bound : int
+        Lower bound, by the rule *bound*, on the total latency of every schedule that completes this
+        one, in units of 1 / scale.
+    running : tuple[tuple[int, int], ...]
+        Index and start of each request that still runs.
     """
 
     started: int
@@ -67,25 +78,25 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of one epoch, by ``started`` and then by ``profile``."""
+"""Partial schedules of one epoch, by their field ``started`` and then by ``profile``."""
 
 
 class SearchProof(StateProof):
-    """Proof by a search with state prices that finds no schedule within a budget."""
+    """Proof by an exhaustive search that finds no schedule with a total latency within a budget."""
 
     sees_replicas = False
     keys = ("states", "prices", "budget", "kept")
 
     def bound(self) -> int:
-        """Run the search, and return one more than its budget.
+        """Run the search, which must find no schedule within the budget; return the budget + 1.
 
         Raises
         ------
         SearchFailedError
-            The search finds a schedule within the budget, or needs more partial schedules than the
-            proof claims.
+            The search finds a schedule within the budget, or stores more partial schedules than
+            the certificate claims.
         CertificateTooLargeError
-            The search would exceed the limits.
+            The search would exceed the limits of the checker.
         """
         self.budget = whole(self.part["budget"], "budget")
         self.most_kept = whole(self.part["kept"], "kept")
@@ -104,10 +115,14 @@ class SearchProof(StateProof):
         return self.budget + 1
 
     def _prepare(self) -> None:
-        """Compute the costs of starts, the masks of profiles, and the twin before each request."""
+        """Compute costs of starts, bit masks for profiles, and the twin before each request.
+
+        Twins are requests with equal arrival, prompt and output.
+        """
         self.capacity, self.paid = self.capacities(), self.prices.tolist()
         self.T, self.most = len(self.capacity), self.scale * self.budget
-        # Shape (n, T + 1): P_i(t), and the least P_i over starts t .. T.
+        # `costs` has the cost P_i(t) of each request i and start t = 0 .. T. `least` has the least
+        # cost of the starts from t on. Both have shape (n, T + 1).
         self.costs = self.start_costs()
         self.least = np.minimum.accumulate(self.costs[:, ::-1], axis=1)[:, ::-1]
         longest = max(o for _, _, o in self.rows)
@@ -117,39 +132,48 @@ class SearchProof(StateProof):
         self.highest = self.ones << self.field - 1
         self.full = self.highest + self.limit * self.ones
         latest: dict[Row, int] = {}
-        self.twin = []  # the bit of the previous request with an equal row, or 0
+        # For each request, the bit of the previous request with an equal row; 0 if there is none.
+        self.twin = []
         for i, row in enumerate(self.rows):
             self.twin.append(1 << latest[row] if row in latest else 0)
             latest[row] = i
 
     def _own(self, s: int, o: int) -> int:
-        """Return the profile of one request: s + 1 .. s + o tokens."""
+        """Return the profile of a request that starts now: s + 1 .. s + o tokens, as an integer."""
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
     def _rounds(self, profile: int) -> int:
-        """Count the rounds of a profile."""
+        """Return the number of rounds until all requests of a profile complete."""
         return -(-profile.bit_length() // self.field)
 
     def _refuse_more_than_kept(self, further: int) -> None:
-        """Refuse a search that stores more partial schedules than the certificate claims.
+        """Raise SearchFailedError if the search stores more than the certificate claims.
 
-        ``further`` are stored at least, in addition to those counted so far.
+        The claim ``kept`` is a number of partial schedules. ``further`` is the least number of
+        partial schedules that will be stored but are not counted yet.
         """
         if self.leaves + further > self.most_kept:
             raise SearchFailedError(
-                f"kept: the search for budget {self.budget} needs more than {self.most_kept} states"
+                f"kept: the search needs more than {self.most_kept} partial schedules"
             )
 
     def _at(self, costs: Ints, i: int, t: int) -> int:
-        """Return an entry of ``costs`` or ``least`` for any start t: see `start_costs`."""
+        """Return the entry of ``costs`` or ``least`` for request i and start t, which may exceed T.
+
+        From T on, the entries grow by ``scale`` per round: see `start_costs`.
+        """
         return int(costs[i, min(t, self.T)]) + self.scale * max(0, t - self.T)
 
     def _without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Skip to the epoch of the next arrival if no request runs or waits in any state."""
+        """Skip to the next arrival if no request runs or waits in any partial schedule.
+
+        Return the new epoch, and the partial schedules there.
+        """
         if any(state.profile for state in states):
             return epoch, states
         self.spend(PLAIN * len(states) * len(self.rows))
-        started = -1  # bits of the requests that are started in every state
+        # Bits of the requests that every partial schedule has started.
+        started = -1
         for state in states:
             started &= state.started
         arrivals = (a for i, (a, _, _) in enumerate(self.rows) if not started >> i & 1)
@@ -163,8 +187,9 @@ class SearchProof(StateProof):
     def _following(self, epoch: int, states: list[_State]) -> _Layer:
         """Create the partial schedules of the next epoch from those of this one.
 
-        Of those with equal started requests, at least one will survive dominance. So the number of
-        these sets is counted at once.
+        Of the partial schedules that have started the same requests, at least one is kept. So the
+        number of distinct sets of started requests is compared with ``kept`` of the certificate
+        at once.
 
         Raises
         ------
@@ -172,8 +197,8 @@ class SearchProof(StateProof):
             A schedule within the budget is found.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
-        # Rise of the bound by a request that starts now, and by one that does not. The latter is 0
-        # before its arrival.
+        # `regret` is the rise of the bound if the request starts now, `rise` if it does not. A
+        # request that has not arrived causes no rise.
         least = {i: self._at(self.least, i, epoch) for i in arrived}
         regret = {i: self._at(self.costs, i, epoch) - least[i] for i in arrived}
         rise = {i: self._at(self.least, i, epoch + 1) - least[i] for i in arrived}
@@ -184,8 +209,8 @@ class SearchProof(StateProof):
         for state in states:
             waiting = [i for i in arrived if not state.started >> i & 1]
             self.spend(PLAIN * (20 + len(arrived)))
-            # Requests decided so far, the partial schedule, and the rise of its bound if none of
-            # the undecided requests starts now.
+            # Each entry has the number of waiting requests that are decided, a partial schedule,
+            # and the rise of its bound if none of the undecided requests starts now.
             pending = [(0, state, sum(rise[i] for i in waiting))]
             while pending:
                 position, part, rises = pending.pop()
@@ -202,7 +227,7 @@ class SearchProof(StateProof):
                 pending.append((position + 1, part, rises))
                 a, s, o = self.rows[i]
                 bound = part.bound + regret[i]
-                # *Bound* and *twins*.
+                # Start request i now, unless the rule *bound* or *twins* forbids it.
                 if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
                     continue
                 profile = part.profile + self._own(s, o)
@@ -220,9 +245,11 @@ class SearchProof(StateProof):
         return layer
 
     def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
-        """Advance a state to the next epoch, and add it to the layer unless its bound excludes it.
+        """Advance a partial schedule to the next epoch, and add it to ``layer`` if needed.
 
-        ``rises`` is the rise of the bound by the requests that wait.
+        It is not needed if its bound exceeds the budget, or if another one with equal started
+        requests and equal profile has no larger latency. ``rises`` is the amount by which the
+        requests that wait raise its bound, in units of 1 / scale.
         """
         bound = state.bound + rises
         if bound > self.most:
@@ -248,13 +275,13 @@ class SearchProof(StateProof):
         refuse_above(limits.LARGEST_LAYER, self.held, reason)
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Return the states of a layer that no other state dominates."""
+        """Return the partial schedules of one epoch that no other partial schedule dominates."""
         result = []
         highest = self.highest
         for group in layer.values():
             kept: list[_State] = []
-            # A state that dominates another precedes it: a profile that is nowhere larger is no
-            # larger an integer.
+            # In this order, a partial schedule comes after all that dominate it: a profile that is
+            # nowhere larger is not larger as an integer either.
             for state in sorted(group.values(), key=lambda state: (state.latency, state.profile)):
                 self.spend(PLAIN * (self._rounds(state.profile) + 4 * len(kept)))
                 above = state.profile | highest

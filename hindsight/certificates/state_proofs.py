@@ -45,23 +45,25 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of the tables V of all epochs that are computed in one batch."""
+"""Largest number of entries of tables V(k, S) computed in one batch, with a table per epoch."""
 
 
 class StateProof(Proof):
     """Proof by state prices: at each epoch, each state (m, r) of a request has a price.
 
+    A request in state (m, r) holds m + 1 tokens in the next round and still runs for r rounds.
+
     Attributes
     ----------
     states : dict[tuple[int, int], int]
-        Number of each priced state (m, r).
+        Column of ``prices`` of each priced state (m, r).
     prices : int64 array, shape (T, states)
-        Prices by epoch and number of the state, in units of 1 / scale.
+        Price of each state at each epoch, in units of 1 / scale.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("states", "prices")
     sees_replicas: ClassVar[bool] = True
-    """Whether the bound uses that each replica has its own memory limit, not only their sum."""
+    """Whether the bound uses the memory limit of each replica, not only the sum of all limits."""
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -80,22 +82,25 @@ class StateProof(Proof):
         return self._rounded_up(total)
 
     def read_prices(self, *, of_each_start: bool = False) -> None:
-        """Read ``states`` and ``prices``.
+        """Read the parts ``states`` and ``prices`` of the proof.
 
-        With ``of_each_start``, refuse them if P_i(t) of all requests and starts takes too much
-        memory.
+        If ``of_each_start`` is true, refuse prices for which the costs P_i(t) of all requests i and
+        starts t would take too much memory.
         """
-        # Number of machines by memory limit: each replica by itself, and all of them pooled.
+        # Memory limit in tokens, and number of machines with this limit: the replicas, and one
+        # machine with the memory of all of them.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         reason = f"states: memory_limit {min(memories)} is too large for state prices"
         refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
-        prompts: dict[int, list[int]] = {}  # sorted prompts of the requests with each s + o
+        # Prompts of the requests with the same sum of prompt and output, sorted, by this sum.
+        prompts: dict[int, list[int]] = {}
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
         states: dict[tuple[int, int], int] = {}
-        self._copies = []  # number of requests that pass through each state
+        # Number of requests that pass through each priced state.
+        self._copies = []
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, "states", 2)
             passing = bisect_right(prompts.get(m + r, []), m) if r else 0
@@ -112,14 +117,20 @@ class StateProof(Proof):
         self.prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
 
     def table(self, rows: Ints) -> Ints:
-        """Return rows of prices by m and r, shape (rows, M + 1, M + 1)."""
+        """Return prices as arrays with indices m and r, shape (rows, M + 1, M + 1).
+
+        ``rows`` are rows of ``prices``. States that are not priced get 0.
+        """
         prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
         m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
         prices[:, m, r] = rows
         return prices
 
     def payments(self, s: int, o: int) -> Ints:
-        """Return the total price that a request of these lengths pays, by start, shape (T,)."""
+        """Return the total price that a request pays for each start t = 0 .. T - 1, shape (T,).
+
+        The request has a prompt of s tokens and an output of o tokens.
+        """
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
         for age in range(min(o, T)):
@@ -130,9 +141,10 @@ class StateProof(Proof):
         return total
 
     def start_costs(self) -> Ints:
-        """Return P_i(t) for each request and start t = 0 .. T, shape (n, T + 1).
+        """Return the cost P_i(t) of each request i and start t = 0 .. T, shape (n, T + 1).
 
-        From T on, P_i grows by ``self.scale`` per round.
+        P_i(t) is latency plus prices, in units of 1 / scale. From t = T on, it grows by
+        ``self.scale`` per round.
         """
         paid = np.array([np.append(self.payments(s, o), 0) for _, s, o in self.rows])
         a, _, o = np.array(self.rows, dtype=np.int64).T
@@ -140,7 +152,7 @@ class StateProof(Proof):
         return costs
 
     def capacities(self) -> list[int]:
-        """Return the capacity W of each epoch.
+        """Return the capacity of each epoch: an upper bound on the price of all active requests.
 
         If an epoch has the same prices as the epoch before it, its capacity is not computed again.
         """
@@ -155,8 +167,11 @@ class StateProof(Proof):
         return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
     def _heaviest(self, limit: int, prices: Ints) -> list[int]:
-        """Return V(0, 0) for a memory limit and each row of prices, shape (epochs, states)."""
-        # Most members: each holds at least m + 1 tokens.
+        """Return the largest total price of states that fit a memory limit, for each row of prices.
+
+        It is V(0, 0) of the module docstring. ``prices`` has shape (epochs, states).
+        """
+        # Largest number of requests that run together: each holds its prompt and one more token.
         most = limit // (1 + min(s for _, s, _ in self.rows))
         largest = limit * int(prices.max(initial=0))
         refuse_above(LIMIT - 1, largest, "proof: a weight is too large")
@@ -168,7 +183,8 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)  # V_0
+            # The tables V_0 of these epochs.
+            values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():
                     self.take_state(values, state, self._copies[p], some[:, p, None])
@@ -178,23 +194,25 @@ class StateProof(Proof):
     def take_state(
         self, values: Numbers, state: tuple[int, int], copies: int, price: Numbers | int
     ) -> None:
-        """Add up to ``copies`` members in a state (m, r) to tables V, in steps of 1, 2, 4, ...
+        """Update the tables V so that up to ``copies`` requests may be in the state (m, r).
+
+        Groups of 1, 2, 4, ... requests are added in turn, so that every number is possible.
 
         Parameters
         ----------
         values : int array, shape (tables, members + 1, M + 1)
-            V(k, S) of each table for smaller r, which becomes that for r.
+            Tables V(k, S), changed in place. Before, they are those of the states taken so far.
         state : tuple[int, int]
             m and r.
         copies : int
-            Most members in this state, at most M // (m + r).
+            Largest number of requests in this state. More than M // (m + r) do not fit.
         price : int array, shape (tables, 1), or int
-            Price of the state, for each table.
+            Price of the state in each table.
         """
         m, r = state
         together = 1
         while copies:
-            # Of j members in the same state, the last one has the strictest test.
+            # Add j requests in the same state. The last one has the strictest memory test.
             j = min(together, copies)
             free = values.shape[2] - 1 - j * (m + r)
             numbers = range(min(free // r, values.shape[1] - 1 - j) + 1)

@@ -60,8 +60,8 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
-"""Most partial schedules of a search in a certificate. The check of that many takes about a
-minute."""
+"""Largest number of partial schedules that a search in a certificate may store. The check of so
+many takes about a minute."""
 
 BITS = 16
 """Bits of the largest price after rounding. On the library, rounding to 16 bits loses up to 0.01 %
@@ -105,7 +105,8 @@ def make_certificate(
     Raises
     ------
     InvalidValueError
-        The schedule is infeasible, or the proof is for another optimum.
+        The schedule is infeasible, or the proof is not for the optimum (with preemption, without
+        it, in seconds) that the schedule is for.
     InvalidTypeError
         The batch time of a `SecondsSchedule` is neither an `AffineTime` nor a `TiledTime`.
     """
@@ -126,11 +127,12 @@ def make_certificate(
 def _in_rounds(
     schedule: Any, proof: Proof | None, preemptive: bool, *, search: bool, time_limit: float | None
 ) -> dict[str, Any]:
-    """Make a certificate of a schedule in rounds; see `make_certificate`."""
+    """Make a certificate of a schedule in rounds and a lower bound; see `make_certificate`."""
     instance = schedule.instance
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
-    # Proofs are about the relaxed instance in tokens: of one pooled machine, or of the replicas.
+    # Proofs are about a relaxed instance in tokens: `fleet` has the replicas, `machine` is one
+    # machine with the memory of all replicas.
     fleet, machine = relaxed(instance), pooled(instance)
     wanted = Wanted(preemptive=preemptive)
     document: dict[str, Any] = {
@@ -148,7 +150,7 @@ def _in_rounds(
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        # Write each proof with the smallest of its scales at which the checker confirms it.
+        # Use the smallest denominator of prices at which the checker confirms the proof.
         for scale in step.scales:
             part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
             states = part if part["kind"] == "state-prices" else states
@@ -169,7 +171,10 @@ def _head(problem: Instance | Workload) -> dict[str, Any]:
 
 
 def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
-    """Return the JSON parts of a schedule: its rounds, and for a fleet the assignment."""
+    """Return the JSON parts of a schedule: start times or stretches, and replicas of a fleet.
+
+    A stretch is a run of a request without pause, given by its first and last round.
+    """
     instance = schedule.instance
     parts = [(np.arange(len(instance)), schedule)]
     if isinstance(schedule, FleetSchedule):
@@ -188,7 +193,7 @@ def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
 
 
 class _ProofClock(Clock):
-    """Clock that reserves time for the final check of a proof, when the certificate is written."""
+    """Clock that reserves time for the final check of the certificate, when it is written."""
 
     reserve = begun = 0.0
 
@@ -197,15 +202,16 @@ class _ProofClock(Clock):
         self.begun = self.seconds()
 
     def must_stop(self) -> bool:
-        """Return whether the remaining time is too short for the final check.
+        """Return whether the remaining time is too short for the final check of the certificate.
 
-        The final check takes as long as the check of the kept proof, or as this proof so far.
+        This check is expected to take as long as the check of the best proof so far, or as the time
+        spent on the current proof, whichever is longer.
         """
         return self.seconds_left() < max(self.reserve, self.seconds() - self.begun)
 
 
 def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into the document and claim its bound, if it exceeds the one claimed so far.
+    """Put a proof into a certificate and claim its bound, if this exceeds the claimed lower bound.
 
     A proof that exceeds the limits of the checker or the remaining time is not used.
     """
@@ -215,7 +221,8 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     with contextlib.suppress(CertificateTooLargeError):
         bound = proof.bound()
         if bound > document["lower_bound"]:
-            clock.reserve = clock.seconds() - clock.begun  # the final check takes as long
+            # Reserve for the final check of the certificate the time that this check took.
+            clock.reserve = clock.seconds() - clock.begun
             kept = {"kept": proof.leaves} if "kept" in part else {}
             document["proof"], document["lower_bound"] = {**part, **kept}, bound
 
@@ -292,14 +299,15 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
     instance : Instance
         An instance whose memory is counted in tokens.
     proof : Proof
-        Any prices; wrong ones prove a weak bound, never a false one.
+        Any prices. Wrong prices prove a weak bound, never a false one.
     preemptive : bool, default False
         Whether the bound must hold for schedules that may stop requests.
 
     Raises
     ------
     InvalidValueError
-        The prices are for another optimum, have a wrong shape, or exceed the limits of the checker.
+        The prices are not for the optimum that ``preemptive`` names, have a wrong shape, or exceed
+        the limits of the checker.
     """
     instance.require_tokens()
     proof.check_shape(instance)
@@ -343,11 +351,11 @@ def write_certificate(
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The lower bound of the verdict is *verified*: it is proved by prices or by the search of the
-    checker. It may be below ``result.certified_lower_bound`` if that bound comes from an exhaustive
-    search by other rules, or from a solve that had no time for prices. No search is written for the
-    preemptive optimum. In seconds, it may also be smaller because prices are rounded and the time
-    grid is coarser.
+    The lower bound of the verdict is *verified*: the checker has confirmed its proof. It may be
+    below ``result.certified_lower_bound`` if that bound comes from an exhaustive search by other
+    rules, or from a solve that had no time for prices. No search is written for the preemptive
+    optimum. In seconds, the verified bound may also be smaller because prices are rounded and the
+    time grid is coarser.
 
     Parameters
     ----------
@@ -358,12 +366,12 @@ def write_certificate(
     search : bool or None, default None
         See `make_certificate`; None means True if the solve proved optimality.
     time_limit : float or None, default None
-        See `make_certificate`.
+        Seconds for making the certificate; see `make_certificate`.
 
     Returns
     -------
     Verdict
-        The verdict of the checker on the certificate written.
+        The bounds that the checker has confirmed for the written certificate.
 
     Raises
     ------
@@ -371,7 +379,7 @@ def write_certificate(
         ``result`` is not a `Result`, or its batch time is of a type that cannot be stored in a
         file.
     InvalidValueError
-        The goal of the result is not total latency.
+        The result is of a solve for another goal than total latency.
     OSError
         The file cannot be written; no partial file is left.
     """

@@ -1,4 +1,4 @@
-"""Creation of records from results of a solve, and attempts to improve known records."""
+"""Creation of library records from results of a solve, and attempts to improve known records."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from . import verification
 from .verification import RefusedRecordError, check_schedule
 
 SOLVING_SHARE = 0.7
-"""Share of the time of an attempt for the solve; the rest is for writing and checking."""
+"""Share of the time of an attempt that the solve gets. The rest is for the certificate."""
 
 LEAST_SECONDS = 5.0
-"""Least seconds for making a certificate, even if less time is left."""
+"""Least time for making a certificate, in seconds, even if less is left of the attempt."""
 
 SECONDS_LIMIT = 7.2
-"""Time limit, in seconds, for making a certificate of a bound in seconds. A check takes at most a
-third of it: for all eight library instances together 7 s of processor time. With this limit, bounds
-are up to 0.6 % below those of finer grids."""
+"""Time limit, in seconds, for making a certificate of a total latency in seconds. With it, bounds
+are up to 0.6 % below those of finer time grids. To check the certificates of all eight library
+instances then takes 7 s of processor time together."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Change of a record: the old and the new one.
+    """Record of a library instance before and after a new result was added.
 
     Attributes
     ----------
     entry : LibraryEntry
         Library entry of the instance.
     before : Record or None
-        The record before; None if there was none.
+        The old record; None if there was none.
     after : Record
-        The record now.
+        The new record.
     """
 
     entry: LibraryEntry
@@ -54,13 +54,13 @@ class Gain:
 
     @property
     def improves(self) -> bool:
-        """Return whether at least one of the bounds has improved."""
+        """Return whether the lower or the upper bound of the record has improved."""
         bounds = [one and (one.lower_bound, one.upper_bound) for one in (self.before, self.after)]
         return bounds[0] != bounds[1]
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
-    """Compress a certificate as the library stores it."""
+    """Return a certificate as the library stores it: as JSON, compressed with xz."""
     text = json.dumps(certificate, separators=(",", ":")) + "\n"
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
@@ -73,10 +73,11 @@ def record_of(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
-    """Create a record from a result of a solve, and a certificate of its lower bound.
+    """Create a record from a result of a solve, and a compressed certificate of its lower bound.
 
-    If the lower bound of the result is above the known one, a certificate is made and checked, and
-    the record gets the bound that the certificate proves.
+    A certificate is made and checked if the lower bound of the result exceeds the certified bound of
+    the known record and the closed-form bound of the instance. The record then gets the bound that
+    the certificate proves. Otherwise the record gets the closed-form bound, without a certificate.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def record_of(
     result : Result
         Result for the instance and goal of the entry; for `OnTime`, with ``late="serve"``.
     known : Record or None, default None
-        The record known so far.
+        The present record of the entry; None if there is none.
     method : str, default "solve"
         Method to store with the record.
     time_limit : float or None, default None
@@ -135,7 +136,7 @@ def take_result(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Add a result of `hindsight.solve` to the records, where its bounds are better.
+    """Add a result of `hindsight.solve` to the record of an entry, where its bounds are better.
 
     Parameters
     ----------
@@ -144,11 +145,11 @@ def take_result(
     result : Result
         Result for the instance and goal of the entry; see `record_of`.
     store : RecordStore
-        Store of the old and the new record.
+        Store that has the old record and gets the new one.
     method : str, default "solve"
         Method to store with the record.
     time_limit : float or None, default None
-        Seconds for the certificate; see `make_certificate`.
+        Seconds for making the certificate; see `make_certificate`.
 
     Raises
     ------
@@ -166,7 +167,10 @@ def take_result(
 
 
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
-    """Merge a record, and the certificate of its bound, into the store."""
+    """Merge a new record of an entry into the store, and return the change.
+
+    ``proof`` is the compressed certificate of its lower bound, if there is one.
+    """
     known = store.record(entry)
     return Gain(entry, known, store.put(found, proof))
 
@@ -177,25 +181,26 @@ def attempt(
     seconds: float,
     should_stop: Any = None,
 ) -> tuple[Record, bytes | None]:
-    """Solve an entry, starting from its best schedule and prices; return a record of the result.
+    """Try to improve a record by a solve that starts from its schedule and prices.
 
-    Each attempt uses a different seed.
+    Return the record of the result, and the compressed certificate of its bound or None. The seed
+    of the solve is the number of earlier attempts.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
     known : Record or None
-        The record known so far.
+        The present record of the entry; None if there is none.
     seconds : float
         Seconds for the solve and its certificate.
     should_stop : Callable[[], bool] or None, default None
-        Polled during the solve; returning True interrupts it.
+        Polled during the solve. The solve is interrupted when it returns True.
 
     Raises
     ------
     RefusedRecordError
-        The known record is not valid.
+        The present record is not valid.
     """
     from hindsight.solver import solve_until
 
@@ -223,9 +228,10 @@ def attempt(
 
 
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
-    """Return ``goal`` and ``preemption`` of `hindsight.solve` for the goal of an entry.
+    """Return the arguments ``goal`` and ``preemption`` of `hindsight.solve` for an entry's goal.
 
-    In seconds, a record may come from any kind of preemption.
+    ``preemption`` is left out for late requests and for total latency in seconds. In seconds, a
+    record may come from a solve with any kind of preemption.
     """
     if entry.level is not None:
         return {"goal": OnTime(entry.level, "serve")}
@@ -236,16 +242,16 @@ def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Read the state prices from the certificate of a record, if the solve can use them.
+    """Read the state prices from the certificate of a record; None if the solve cannot use them.
 
     Raises
     ------
     RefusedRecordError
-        The certificate is malformed.
+        The certificate of the record is malformed.
     FileFormatError
-        The file is not a certificate.
+        The file of the certificate is not a certificate.
     """
-    # An installed wheel has records but no certificate files.
+    # The file may be missing: an installed wheel has records but no certificate files.
     path = None if known is None else known.certificate
     in_tokens = entry.goal == "total_latency" and entry.problem.memory_rule == TOKENS
     if path is None or not in_tokens or not path.exists():

@@ -1,7 +1,8 @@
-"""Verification of records: schedule, cost, certificate and digest.
+"""Verification of the records of library instances: schedule, cost, lower bound and digest.
 
-Costs, and bounds that need no certificate, are recomputed. No solver is loaded, and compiled loops
-are loaded only for certificates in seconds.
+The cost of each schedule is recomputed. A lower bound is proved by a certificate, which is checked,
+or by a formula, which is evaluated again. No solver is loaded, and compiled loops are loaded only
+for certificates in seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from instances.problem.memory_translation import pooled, relaxed
 from instances.service_level import Limits, limits_of
 
 UNCERTIFIED = ("makespan", LATE)
-"""Goals for which there are no certificates."""
+"""Goals for which records have no certificates: the makespan and the number of late requests."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,21 @@ class RecordVerdict:
 
     Attributes
     ----------
-    name, goal : str
-        Instance and goal.
+    name : str
+        Name of the instance.
+    goal : str
+        Goal of the record, such as ``"total_latency"``.
     kind : str
-        ``"closed"`` (the bounds meet) or ``"open"`` if the record is valid, ``"refused"`` if it is
-        not, ``"none"`` if there is no record.
+        For a valid record ``"closed"`` if lower and upper bound are equal, else ``"open"``;
+        ``"refused"`` for a record that is not valid; ``"none"`` if there is no record.
     lower_bound, upper_bound : int or float or None
-        Verified bounds on the optimum; None if there are none.
+        Verified bounds on the optimum; None if the record is refused or missing.
     proof : str
         Kind of the certificate that proves the lower bound, or name of the closed-form bound.
     has_certificate : bool
-        Whether a certificate proves the lower bound; otherwise it was recomputed.
+        Whether a certificate proves the lower bound. Otherwise a formula does.
     reason : str
-        Reason for a refusal.
+        Reason why the record is refused; empty if it is not.
     """
 
     name: str
@@ -62,11 +65,11 @@ class RecordVerdict:
 
 
 class RefusedRecordError(ValueError):
-    """The record is not valid; the message gives the reason."""
+    """A record is not valid. The message gives the reason."""
 
 
 def demand(holds: bool, reason: str) -> None:
-    """Refuse a record for ``reason``, unless a condition holds."""
+    """Raise RefusedRecordError with the message ``reason`` unless ``holds`` is true."""
     if not holds:
         raise RefusedRecordError(reason)
 
@@ -74,15 +77,16 @@ def demand(holds: bool, reason: str) -> None:
 def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     """Check all claims of a record.
 
-    The instance is generated and compared with its digest. The schedule is checked and its cost is
-    recomputed. The certificate is checked, or, if there is none, the closed-form bound is computed.
+    The instance is generated, and its digest compared with the digest in the record. The schedule
+    is checked and its cost recomputed. The certificate of the lower bound is checked. If there is
+    no certificate, the closed-form bound is computed.
 
     Parameters
     ----------
     entry : LibraryEntry
         An entry of the library.
     store : RecordStore
-        Store that has the record of the entry.
+        Store of records, from which the record of the entry is taken.
     """
     try:
         stale = store.stale(entry)
@@ -126,7 +130,7 @@ def check_bound(entry: LibraryEntry, record: Record) -> None:
     Raises
     ------
     RefusedRecordError
-        The bound is not proved, or the record names another kind of proof.
+        The lower bound is not proved, or the record names another kind of proof.
     """
     lower = record.lower_bound
     if record.certificate is None:
@@ -152,7 +156,7 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     entry : LibraryEntry
         An entry of the library.
     document : dict[str, object]
-        The document, as `hindsight.read_certificate` returns it.
+        The certificate, as `hindsight.read_certificate` returns it.
 
     Raises
     ------
@@ -175,7 +179,8 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
 def cost(schedule: Any, entry: LibraryEntry) -> Bound:
     """Recompute the cost of a schedule for the goal of an entry.
 
-    With a service level it is the number of late requests. Seconds are rounded up.
+    The cost is the number of late requests if the entry has a service level, else the makespan or
+    the total latency. A total latency in seconds is rounded up to a float.
     """
     if entry.level is not None:
         return int((~schedule.on_time(entry.level)).sum())
@@ -187,7 +192,7 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
 
 
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
-    """Compute a lower bound that needs no certificate; return the bound and its name.
+    """Compute a lower bound on the cost that needs no certificate; return the bound and its name.
 
     For total latency in rounds, it is the sum of output lengths. For the makespan, it is the volume
     bound (`hindsight.prices.volume.makespan_lower_bound`). If that bound is 2 rounds, it is
@@ -200,7 +205,7 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         if limits is not None:
-            # 1 where a request is late even on an empty machine.
+            # Each array `late` is 1 for requests that are late even alone on the machine.
             minorants = affine_minorants(instance.batch_time, instance.memory_limit)
             known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
             return max(int((late == 1).sum()) for late in known), "requests late alone"
@@ -219,11 +224,16 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
 
 
 def late_by_volume(instance: Instance, limits: Limits) -> int:
-    """Return a lower bound on late requests: those late alone, and those by a volume argument.
+    """Return a lower bound on the number of late requests of an instance in rounds.
 
-    Requests that arrive at round t or later and have to end by round d can hold at most M (d - t)
-    token-rounds together. So at most as many of them are on time as have, in order of volume,
-    smallest first, a total volume of at most M (d - t). The bound is the largest over all t and d.
+    It is the number of requests that are late even alone on the machine, plus a number of further
+    requests that follows from volumes. The volume of a request is its memory in tokens, summed over
+    its rounds.
+
+    Take the requests that arrive at round t or later and have to end by round d. Those on time have
+    a total volume of at most M (d - t). So in increasing order of volume, each request with which
+    the total exceeds M (d - t) adds one late request. The largest such number over all t and d
+    counts.
     """
     outputs = instance.output_lengths
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
@@ -231,14 +241,15 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
         return len(instance)
     some = pooled(instance.of(able))
     arrivals, late = some.arrival_times, 0
-    # A request runs without pause, so a limit on its first token also limits its latency.
+    # A request runs without pause. So a limit on the time to its first token also limits its
+    # latency.
     latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
     end_of_all = int(instance.arrival_times.max() + outputs.sum())
     ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
     for begin in np.unique(arrivals).tolist():
         for end in np.unique(ends).tolist():
             volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])
-            # Python integers, because the sums and M (d - t) may exceed 64 bits.
+            # Use Python integers: sums of volumes, and M (d - t), may need more than 64 bits.
             held = volumes.astype(object).cumsum()
             late = max(late, int((held > some.memory_limit * (end - begin)).sum()))
     return len(instance) - len(able) + late
@@ -247,9 +258,9 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 def fits_two_rounds(instance: Instance) -> bool:
     """Return whether requests of one round each, all arriving at 0, fit into two rounds.
 
-    They fit iff some subset holds at most M tokens and its complement too. One bit per total of
-    tokens marks the totals of subsets. Returns True if the test does not apply, because a request
-    runs longer or arrives later.
+    They fit if and only if some subset of them and its complement each hold at most M tokens. Bit j
+    of an integer marks that some subset holds j tokens in total. Returns True if the test does not
+    apply, because a request runs longer or arrives later.
     """
     if instance.arrival_times.any() or (instance.output_lengths > 1).any():
         return True
