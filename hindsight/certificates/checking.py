@@ -54,9 +54,8 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     Returns
     -------
     Verdict
-        The bounds that the certificate proves. The lower bound is the one that the certificate
-        claims. Its proof may prove a larger one. It is in seconds if the certificate has a batch
-        time.
+        The bounds that the certificate proves: in seconds if it has a batch time, else in rounds.
+        The lower bound is the one that the certificate claims. Its proof may prove a larger one.
 
     Raises
     ------

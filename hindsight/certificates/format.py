@@ -157,9 +157,10 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 
 
 def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
-    """Return the value if it is a list of ``count`` entries; for None, of any number of entries.
+    """Return the value if it is a list.
 
-    Otherwise raise MalformedCertificateError, with a message that begins with ``where``.
+    The list must have ``count`` entries, or any number if ``count`` is None. Otherwise raise
+    MalformedCertificateError, with a message that begins with ``where``.
     """
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")

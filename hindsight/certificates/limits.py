@@ -28,7 +28,7 @@ LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. This takes some minutes."""
 
 CALL = 2_000
-"""Work counted for a few calls of numpy, whatever their size, in array entries visited."""
+"""Work counted for a few numpy calls on arrays of any size, in array entries visited."""
 
 PLAIN = 10
 """Work counted for each number that plain Python visits, in array entries visited by numpy."""
@@ -37,7 +37,7 @@ LARGEST_LAYER = 10_000_000
 """Largest count of numbers that store the partial schedules of one epoch of a search."""
 
 MOST_STAGES = 10_000
-"""Largest number of stages of a proof by paths, each of which may build a new graph."""
+"""Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
 
 LARGEST_GRAPH = 16_000_000
 """Largest number of nodes that are built for one graph of paths."""
@@ -46,10 +46,10 @@ LONGEST_PATH = 100_000
 """Largest number of epochs in a graph of paths. Each takes about 900 bytes besides its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Largest number of entries that all tables V of `path_states` may have at one time."""
+"""Largest number of entries of the tables V of `path_states` that may be stored at one time."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
-"""Largest number of time grid points, first for one request, second in one cell of time."""
+"""Largest number of points of a time grid: first, per evaluated request; second, per price."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
 """First, largest number of time cells with a price; second, of entries in a batch time table."""
@@ -58,17 +58,17 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """The step of a time grid is from d0 / 1024 to 16 d0, with d0 the fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``: largest ratio of two round lengths that share a tangent."""
+"""Least and largest value of ``spread``, the ratio of round lengths that share a tangent."""
 
 FULL_SIZE = 20_000
-"""Count of numbers in a proof by paths and its instance, from which on the full limits apply."""
+"""Count of numbers in a `PathProof` and its instance from which on the full limits apply."""
 
 LEAST_SIZE = 100
-"""A proof by paths with fewer numbers gets the same limits as one with this count of numbers."""
+"""A `PathProof` of fewer numbers gets the limits of a proof with this count of numbers."""
 
 
 def part_of(limit: int, size: int) -> int:
-    """Return the part of ``limit`` that a proof by paths of ``size`` numbers may use.
+    """Return the part of ``limit`` that a `PathProof` of ``size`` numbers may use.
 
     The part grows in proportion to ``size``, the count of numbers in the proof and its instance,
     up to the full limit at `FULL_SIZE`. Proofs written by this package use at most a quarter of

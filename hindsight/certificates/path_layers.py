@@ -34,9 +34,11 @@ class Stage(NamedTuple):
         u_i - min P_i of each request i, in units of 1 / scale: its start price u_i less the least
         cost P_i of a start.
     followed : list[int]
-        Requests that the graph follows from this stage on, by index.
+        Indices of requests that the graph follows from this stage on: its nodes tell in which
+        rounds they are active.
     tracked : list[int]
-        Requests that the graph tracks from this stage on, by index.
+        Indices of requests that the graph tracks from this stage on: its nodes tell whether they
+        have been started.
     """
 
     above: Ints
@@ -138,7 +140,7 @@ class _Sets:
         self._numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Add request i to the sets with these row numbers; return the rows of the results."""
+        """Add request i to the sets with row numbers ``numbers``; return the new row numbers."""
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []
         for k in np.flatnonzero(np.bincount(numbers)).tolist():
@@ -210,7 +212,8 @@ class Building:
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
         """Build the nodes of epoch tau, which lead to the bases ``later`` of epoch tau + 1.
 
-        Return the bases of epoch tau, or None if no node is left.
+        A base is the start of an epoch, with what the graph tells of requests then. Return the
+        bases of epoch tau, or None if no node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
@@ -239,7 +242,7 @@ class Building:
         self.reach = self.budget - self.forth[tau].take(order)
         # Rule *memory*: for each new base, take the old nodes that lead to its old base and whose
         # completing requests fit together with the requests that run on. If the stage follows no
-        # further request, all these nodes have been tested before.
+        # further request, all these nodes fit.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -271,7 +274,7 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # Request i can complete in round tau + 1 only if it does not run on after it.
+            # Request i can complete in round tau + 1 only if it is not active at epoch tau + 1.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
@@ -316,9 +319,10 @@ class Building:
         return kept
 
     def _join(self, nodes: _Nodes) -> _Bases | None:
-        """Add the nodes of epoch tau to the new graph. Return the bases from which they lead.
+        """Add the nodes of epoch tau to the new graph; return the bases from which they lead.
 
-        Return None if no node is left.
+        A base is the start of epoch tau, with what the graph tells of requests then. Return None if
+        no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
@@ -326,7 +330,7 @@ class Building:
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # Keep the nodes of the first epoch before which no tracked request has been started.
+            # No request can have been started before the first epoch. Drop nodes that require it.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():

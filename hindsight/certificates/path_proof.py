@@ -78,7 +78,7 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 
 
 class PathProof(StateProof):
-    """Proof by graphs of paths: after the last stage, no path keeps within a total latency."""
+    """Proof by graphs whose paths stand for schedules: none is left within a total latency."""
 
     sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
@@ -142,8 +142,9 @@ class PathProof(StateProof):
     def _begin(self, limit: int) -> None:
         """Compute the costs of starts and the budget B, and make the first graph.
 
-        B is the largest sum of regrets and slacks of a schedule within ``limit``. The first graph
-        is a chain, with one node per epoch. ``limit`` is a total latency in rounds.
+        B is the largest sum of regrets and slacks (see the module docstring) of a schedule with a
+        total latency of at most ``limit`` rounds. The first graph is a chain with one node per
+        epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
@@ -161,8 +162,8 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # Rule *fixed starts*: in a schedule within the limit, no request runs at a later epoch
-        # than the last of these.
+        # Rule *fixed starts*: in a schedule within the limit, no request is active after this
+        # number of epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)

@@ -32,10 +32,10 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Price of requests that do not fit together, for minus infinity. All costs are below 2^60."""
+"""Stands for minus infinity: the price of requests that do not fit. Costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Largest number of entries of tables V(k, S) computed in one batch, with a table per case."""
+"""Largest number of entries of all tables V(k, S) of largest prices computed in one batch."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -213,8 +213,10 @@ class OtherRequests:
 
         Parameters
         ----------
-        number, held : int64 arrays, shape (rounds, cases)
-            In row r, the number of followed requests with r rounds, and the sum of their m.
+        number : int64 array, shape (rounds, cases)
+            In row r, the number of followed requests with r remaining rounds.
+        held : int64 array, shape (rounds, cases)
+            In row r, the sum of the m of these requests.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
         # V_0, one table for all cases.

@@ -54,7 +54,7 @@ ROW = 100
 """Work counted once for each request, whatever its number of starts, in array entries visited."""
 
 BLOCK = 1024
-"""Number of starts of a request evaluated in one batch. Each further batch is twice as large."""
+"""Number of starts evaluated in the first batch of a request. Each next batch is twice as large."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -113,7 +113,7 @@ class Proof(ABC):
         """Compute the lower bound on total latency that this proof gives, in rounds."""
 
     def spend(self, numbers: int) -> None:
-        """Add the number of array entries that are visited next to the work of the proof.
+        """Add a number of array entries that are about to be visited to ``work``.
 
         Raise CertificateTooLargeError if the work exceeds its limit, or if ``should_stop`` returns
         True.
@@ -164,7 +164,7 @@ def lengths(row: Row) -> tuple[int, int]:
 
 
 class MemoryProof(Proof):
-    """Proof for schedules without preemption: a price of holding one token in each round."""
+    """Proof for schedules without preemption, by a price of holding one token in each round."""
 
     takes_weights = True
 
@@ -215,7 +215,7 @@ class _PathProof(Proof):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
-            # `later` has F_k(t) of the module docstring for t = 0 .. T: first for k = steps.
+            # `later` has F_k(t) of the module docstring for t = 0 .. T. It begins with k = `steps`.
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:
@@ -232,7 +232,7 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Proof for preemptive schedules: a price of holding one token in each round."""
+    """Proof for preemptive schedules, by a price of holding one token in each round."""
 
     def bound(self) -> int:
         """See `Proof.bound`."""
@@ -245,7 +245,7 @@ class PreemptiveMemoryProof(_PathProof):
 
 
 class PreemptiveProof(_PathProof):
-    """Proof for preemptive schedules: prices of holding m tokens in each round, for some m."""
+    """Proof for preemptive schedules, by prices of holding m tokens in each round, for some m."""
 
     keys = ("tokens", "prices")
 

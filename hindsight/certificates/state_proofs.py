@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Largest number of entries of tables V(k, S) computed in one batch, with a table per epoch."""
+"""Largest number of entries of all tables V(k, S) of largest prices computed in one batch."""
 
 
 class StateProof(Proof):
@@ -94,7 +94,7 @@ class StateProof(Proof):
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         reason = f"states: memory_limit {min(memories)} is too large for state prices"
         refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
-        # Prompts of the requests with the same sum of prompt and output, sorted, by this sum.
+        # For each sum of prompt and output, the sorted prompts of the requests with this sum.
         prompts: dict[int, list[int]] = {}
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
@@ -171,7 +171,8 @@ class StateProof(Proof):
 
         It is V(0, 0) of the module docstring. ``prices`` has shape (epochs, states).
         """
-        # Largest number of requests that run together: each holds its prompt and one more token.
+        # Largest number of requests that can run together: each holds at least its prompt and one
+        # more token.
         most = limit // (1 + min(s for _, s, _ in self.rows))
         largest = limit * int(prices.max(initial=0))
         refuse_above(LIMIT - 1, largest, "proof: a weight is too large")
@@ -183,7 +184,7 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # The tables V_0 of these epochs.
+            # The table V_0 of each of these epochs: zeros.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():

@@ -166,7 +166,7 @@ def _in_rounds(
 
 
 def _head(problem: Instance | Workload) -> dict[str, Any]:
-    """Return the JSON parts with which every certificate begins."""
+    """Return the JSON parts that every certificate begins with: format, version and instance."""
     return {"format": FORMAT, "version": VERSION, "instance": instance_part(problem)}
 
 
@@ -328,7 +328,7 @@ def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
     Parameters
     ----------
     document : Mapping[str, Any]
-        The document, as `hindsight.read_certificate` returns it.
+        The certificate, as `hindsight.read_certificate` returns it.
 
     Raises
     ------

@@ -75,9 +75,9 @@ def record_of(
 ) -> tuple[Record, bytes | None]:
     """Create a record from a result of a solve, and a compressed certificate of its lower bound.
 
-    A certificate is made and checked if the lower bound of the result exceeds the certified bound of
-    the known record and the closed-form bound of the instance. The record then gets the bound that
-    the certificate proves. Otherwise the record gets the closed-form bound, without a certificate.
+    A certificate is made and checked if the lower bound of the result exceeds both the certified
+    bound of the known record and the closed-form bound of the instance. The record then gets the
+    bound that the certificate proves. Otherwise it gets the closed-form bound and no certificate.
 
     Parameters
     ----------

@@ -231,9 +231,9 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
     its rounds.
 
     Take the requests that arrive at round t or later and have to end by round d. Those on time have
-    a total volume of at most M (d - t). So in increasing order of volume, each request with which
-    the total exceeds M (d - t) adds one late request. The largest such number over all t and d
-    counts.
+    a total volume of at most M (d - t). So at most as many of them are on time as fit into this
+    total, the smallest volumes first, and the others are late. The bound counts the largest number
+    of others over all t and d.
     """
     outputs = instance.output_lengths
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
