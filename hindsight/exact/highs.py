@@ -30,16 +30,18 @@ TERMINATIONS: dict[str, Termination] = {
     **dict.fromkeys(("IterationLimit", "SolutionLimit", "ObjectiveBound"), "stopped"),
     **dict.fromkeys(("ObjectiveTarget", "Unknown"), "stopped"),
 }
-"""Termination for each model status of HiGHS. Any other status counts as a failure of HiGHS."""
+"""`Termination` for each model status of HiGHS. Any other status counts as a failure of HiGHS."""
 
 BOUND_TOLERANCE = 1e-4
-"""Rounding error allowed for in lower bounds of HiGHS, in units of the objective: it is subtracted
-before a bound is rounded up to an integer."""
+"""Allowance for rounding errors in lower bounds of HiGHS, in units of the objective. It is
+subtracted from a bound before the bound is rounded up to an integer."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Minimise costs x + offset subject to row_lower <= A x <= row_upper and column bounds.
+    """Linear or mixed-integer program: minimise costs x + offset over bounded rows and columns.
+
+    Its constraints are row_lower <= A x <= row_upper and column_lower <= x <= column_upper.
 
     Attributes
     ----------
@@ -50,9 +52,9 @@ class LinearModel:
     matrix : sp.csc_array
         The matrix A in CSC format, shape (rows, columns).
     row_lower, row_upper : float64 array, shape (rows,)
-        Bounds of each row, infinite if there is none.
+        Lower and upper bound of each row of A x, infinite if there is none.
     integer : bool array
-        Whether each column is integer, shape (columns,).
+        Whether each variable is integer, shape (columns,).
     """
 
     costs: FloatArray
@@ -66,7 +68,7 @@ class LinearModel:
 
 
 class LinearResult(NamedTuple):
-    """Result of a solve as HiGHS reports it in floating point, not checked.
+    """Result of a solve as HiGHS reports it in floating point. It is not checked.
 
     Attributes
     ----------
@@ -75,11 +77,11 @@ class LinearResult(NamedTuple):
     objective : float or None
         Objective of ``values``, or None if there is no solution.
     bound : float or None
-        Lower bound on the objective, or None.
+        Lower bound on the optimal objective, or None if there is none.
     values : float64 array or None
         Values of the variables, shape (columns,), or None if there is no solution.
     reduced_costs : float64 array or None
-        Reduced costs of the columns, shape (columns,). None for integer programs.
+        Reduced costs of the variables, shape (columns,). None for integer programs.
     nodes : int
         Number of branch-and-bound nodes.
     """
@@ -103,26 +105,29 @@ def solve_linear(
     callback: Callable[[LinearResult], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LinearResult:
-    """Solve a program with HiGHS. Integer programs are solved to a gap of 0.
+    """Solve a linear or mixed-integer program with HiGHS.
+
+    Objectives of integer programs must take integer values: HiGHS stops when the gap between
+    solution and bound is below 1.
 
     Parameters
     ----------
     model : LinearModel
         The program.
     time_limit : float or None, default None
-        Most seconds of the solve, or None for no limit.
+        Time limit of the solve in seconds, or None for no limit.
     threads : int or None, default None
         Number of threads, or None for the default of HiGHS.
     seed : int, default 0
         Random seed of HiGHS.
     start : float64 array or None, default None
-        Feasible values of the variables, used as first incumbent of an integer program.
+        Feasible values of the variables, used as the first incumbent of an integer program.
     method : str, default "choose"
-        Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``, whose
-        interior solution is not turned into a vertex.
+        Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``. The
+        interior solution of ``"ipm"`` is not turned into a vertex.
     callback : Callable[[LinearResult], None] or None, default None
-        Called with each new incumbent or bound, as the result of a stopped solve; ``values`` is
-        None unless the incumbent is new.
+        Called with each new incumbent or bound of an integer program, as the result of a stopped
+        solve. ``values`` is None unless the incumbent is new.
     should_stop : Callable[[], bool] or None, default None
         Polled during the solve. When it returns True, the solve ends with the result so far.
 
@@ -135,7 +140,7 @@ def solve_linear(
     options: dict[str, Any] = {
         "random_seed": seed % 2**31,
         "mip_rel_gap": 0.0,
-        # Total latencies are integers: a gap below one closes the search.
+        # Objectives are integers, so a solution is optimal if the gap to the bound is below one.
         "mip_abs_gap": 0.99,
         "solver": method,
         "run_crossover": "off" if method == "ipm" else "on",
@@ -143,7 +148,8 @@ def solve_linear(
         "threads": threads or 0,
     }
     if threads is not None:
-        # The thread pool of HiGHS is global to the process and would keep its first size.
+        # HiGHS has one thread pool per process. Without a reset it would keep the number of threads
+        # of the first solve.
         highspy.Highs.resetGlobalScheduler(True)
     solver = _SilentHighs()  # type: ignore[no-untyped-call]
     for name, value in options.items():
@@ -160,12 +166,12 @@ def solve_linear(
         solver.disableCallbacks()  # type: ignore[no-untyped-call]
     name = solver.getModelStatus().name.removeprefix("k")
     if name not in TERMINATIONS:
-        raise SolverError(f"HiGHS failed: {name}")
+        raise SolverError(f"HiGHS failed with model status {name}")
     return _read(solver, TERMINATIONS[name], is_mip=is_mip)
 
 
 class _SilentHighs(highspy.Highs):
-    """HiGHS that prints nothing. Version 1.16 prints a banner when it enables callbacks."""
+    """HiGHS without output. Version 1.16 would print a banner when callbacks are enabled."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)

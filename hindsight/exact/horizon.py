@@ -15,11 +15,11 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
-"""Most (request, start) pairs that are priced one by one. A model with more would be too large."""
+"""Largest number of (request, start) pairs that are priced one by one to shorten the horizon."""
 
 THOROUGH_UP_TO = 300
-"""Most requests for which all list schedules are tried, and bounds are computed even past the time
-limit."""
+"""Largest number of requests for which all list schedules are tried, and for which bounds are
+computed even after the time limit."""
 
 
 class HorizonProof(NamedTuple):
@@ -28,10 +28,10 @@ class HorizonProof(NamedTuple):
     Attributes
     ----------
     price_bound : PriceBound
-        Exact lower bound from the memory prices of the volume relaxation.
+        Exact lower bound on total latency from the memory prices of the volume relaxation.
     lower_bound : int
-        The largest of ``price_bound``, the mean-busy-time bound and the sum of w_i o_i, in rounds
-        of latency.
+        Lower bound on total latency, in rounds: the largest of ``price_bound``, the mean-busy-time
+        bound, and the sum of weight times output length.
     horizon : int
         Round by which every optimal schedule completes.
     """
@@ -46,21 +46,23 @@ def proved_horizon(
     schedule: Schedule | FleetSchedule | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> HorizonProof:
-    """Prove a horizon from a feasible schedule and the prices of the volume relaxation.
+    """Prove a round, the horizon, by which every optimal schedule completes.
 
-    A start is useful if its priced cost does not exceed the cheapest start of its request by more
-    than the gap between schedule and bound: all other starts are in no optimal schedule. The
-    horizon is the last completion of a useful start.
+    The proof uses a feasible schedule, and memory prices from the volume relaxation. These prices
+    give a lower bound on total latency and a priced cost of each start: its latency plus the prices
+    of the memory held. Consider a start whose priced cost exceeds the least one of its request by
+    more than the gap between schedule and bound. It is in no optimal schedule. The horizon is the
+    last completion of all other starts.
 
-    A second argument limits it. After the last arrival, an optimal schedule has no round in which
-    nothing runs, because everything later could move one round earlier. So it completes by
-    max a + sum o.
+    The horizon is also at most max a + sum o. After the last arrival, an optimal schedule has no
+    round in which nothing runs, because everything later could move one round earlier.
 
     Once ``should_stop`` returns True, slow steps are skipped: list schedules and, above
     `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any case.
 
-    For a fleet, the bounds are those of its `pooled` instance. Each schedule of the fleet is also a
-    schedule of the pooled instance, so the horizon holds for the fleet too.
+    For a fleet, the bounds are those of its `pooled` instance, one machine with the memory of all
+    replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon
+    holds for the fleet too.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
     if schedule is None and instance.replicas > 1:

@@ -27,13 +27,13 @@ ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True, eq=False)
 class ModelResult:
-    """Optimum, or bounds on it, of a program with added rows.
+    """Optimum, or bounds on it, of a program to which the user added constraints.
 
-    The optimum is over the schedules that satisfy the added rows and tightened bounds of variables.
-    The schedule found is checked to be a feasible schedule of the instance, so its cost is an upper
-    bound on the optimum of the instance. The lower bound does *not* hold for the instance: the
-    added rows exclude schedules, perhaps all optimal ones. The solver computes the lower bound in
-    floating point, without a certificate.
+    The optimum is over the schedules that satisfy the added constraints and tightened bounds of
+    variables. The schedule found is checked to be a feasible schedule of the instance, so its cost
+    is an upper bound on the optimum of the instance. The lower bound does *not* hold for the
+    instance: the added constraints exclude schedules, perhaps all optimal ones. The solver computes
+    the lower bound in floating point, without a certificate.
 
     Attributes
     ----------
@@ -44,13 +44,13 @@ class ModelResult:
     schedule : Schedule, FleetSchedule or None
         The best schedule found, or None.
     lower_bound : int or None
-        Lower bound on the cost of schedules that satisfy the rows, or None.
+        Lower bound on the cost of schedules that satisfy the added constraints, or None.
     upper_bound : int or None
         Cost of ``schedule``, computed from its start times.
     status : ModelStatus
-        ``"optimal"`` if the bounds meet, ``"feasible"`` if only a schedule was found,
-        ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model satisfies
-        the rows (a longer one may), or ``"unknown"``.
+        ``"optimal"`` if lower and upper bound are equal, ``"feasible"`` if only a schedule was
+        found, ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model
+        satisfies the added constraints (a longer one may), or ``"unknown"``.
     """
 
     instance: Instance
@@ -80,7 +80,7 @@ def solve_model(
     model : pyo.ConcreteModel
         The model, with total latency or the makespan as its objective.
     time_limit : float or None, default None
-        Most seconds of the solve, or None for no limit.
+        Time limit of the solve in seconds, or None for no limit.
     threads : int or None, default None
         Number of threads of HiGHS, or None for its default.
     seed : int, default 0
@@ -92,8 +92,8 @@ def solve_model(
         ``model`` is not a Pyomo model.
     InvalidValueError
         The model was not made by `build_model`, lacks one of its variables, has another objective
-        or a nonlinear row, or its solution is not a feasible schedule because memory rows are
-        missing.
+        or a nonlinear constraint, or its solution is not a feasible schedule because memory
+        constraints are missing.
     SolverError
         HiGHS failed.
 
@@ -115,7 +115,7 @@ def solve_model(
         raise InvalidTypeError(None, "model", model, "is not a pyomo ConcreteModel")
     built_of: Any = getattr(model, "built_of", None)
     if built_of is None or built_of[0].optional:
-        raise _refused(model, "was not made by build_model for total latency or the makespan")
+        raise _refused(model, "must be made by build_model for total latency or the makespan")
     starts, goal, build = built_of
     program: Program = build()
     with search.clock.listening():
@@ -135,10 +135,10 @@ def solve_model(
     if result.values is not None:
         schedule = program.schedule(result.values[places])
         for violation in schedule.violations():
-            raise _refused(model, f"has a solution that is no schedule: {violation}")
+            raise _refused(model, f"has a solution that is not a feasible schedule: {violation}")
         upper = int(Problem(starts.instance, goal).cost(schedule))
         if lower is not None:
-            # HiGHS stops at a gap below one; as costs are integers, the bounds then meet.
+            # Costs are integers, and HiGHS stops at a gap below one, so the schedule is optimal.
             lower = upper if result.termination == "optimal" else min(lower, upper)
         status = "optimal" if lower == upper else "feasible"
     elif result.termination == "infeasible":
@@ -153,28 +153,42 @@ def _refused(model: pyo.ConcreteModel, reason: str) -> InvalidValueError:
 def _required_columns(
     model: pyo.ConcreteModel, program: Program, linear: LinearModel, columns: list[Label]
 ) -> list[int]:
-    """Return the column of each variable of `build_model` in a model with further rows.
+    """Return the column of each variable that `build_model` made, in a model extended by the user.
 
-    A model is refused if it lacks or changes one of them, or has another objective. Missing rows
-    are not refused: they only lower the bound, and a solution that violates them fails the check of
-    the schedule.
+    Parameters
+    ----------
+    model : pyo.ConcreteModel
+        The extended model.
+    program : Program
+        The program as `build_model` made it.
+    linear : LinearModel
+        Arrays of the extended model.
+    columns : list[Label]
+        Name and index of the variable of each column of ``linear``.
+
+    Raises
+    ------
+    InvalidValueError
+        The extended model lacks or changes a variable of the program, or has another objective.
+        Missing constraints are not refused. They only lower the bound, and a solution that violates
+        them fails the check of the schedule.
     """
     for key, count in Counter(columns).items():
         if count > 1:
-            raise _refused(model, f"has two variables {_named(key)}: give yours another name")
+            raise _refused(model, f"has two variables {_named(key)}: rename the added one")
     known, places = {key: place for place, key in enumerate(columns)}, []
     for key, is_whole in zip(program.labels()[0], program.linear.integer, strict=True):
         if key not in known:
-            reason = "was built of another instance or with it fixed: add a row that says so"
-            raise _refused(model, f"has no variable {_named(key)}: it {reason} instead")
+            reason = "build it for this instance, and fix variables by added constraints"
+            raise _refused(model, f"has no variable {_named(key)}: {reason}")
         places.append(known[key])
         if linear.column_lower[places[-1]] < 0 or is_whole > linear.integer[places[-1]]:
-            reason = "take values that it was not built with, as relax=True does"
+            reason = "be negative or fractional: use a model built with relax=False"
             raise _refused(model, f"lets {_named(key)} {reason}")
     costs = np.zeros(len(columns))
     costs[places] = program.linear.costs
     if (costs != linear.costs).any() or program.linear.offset != linear.offset:
-        raise _refused(model, "has another objective than build_model gave it for this instance")
+        raise _refused(model, "must keep the objective that build_model gave it")
     return places
 
 
@@ -186,15 +200,16 @@ def _named(key: Label) -> str:
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
-    """Turn a Pyomo model into arrays, and name the variable of each column.
+    """Return a Pyomo model as arrays, and the name and index of the variable of each column.
 
-    Names take the place of Pyomo's objects, which only have weak references to their model.
+    Pyomo's variable objects are not returned, because they only have weak references to their
+    model.
     """
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
     rhs = np.asarray(form.rhs, dtype=np.float64)
-    # Bound types: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    # Pyomo's bound types of a row: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
     kinds = np.array([row.bound_type for row in form.rows])
     linear = LinearModel(
         costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),

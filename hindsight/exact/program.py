@@ -54,24 +54,26 @@ from .highs import LinearModel
 from .starts import StartSets, by_arrival, from_timeline, on_timeline, useful_replicas
 
 Label = tuple[str, Any]
-"""Name of a variable or constraint of the Pyomo model, and its key."""
+"""Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Rows of one kind: name, key of each row, matrix by kind of column, lower and upper bounds."""
+"""Rows of a kind: name, row indices, matrix for each variable name, lower bounds, upper bounds."""
 
 
 def classes_of(
     instance: Instance, last: IntArray | None = None, *, are_alone: bool = False
 ) -> list[IntArray]:
-    """Return the requests of each class in order of arrival.
+    """Return the classes of requests that share variables, each in order of arrival.
+
+    Requests of a class have the same prompt length, output length, weight and allowed replicas.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     last : int64 array or None, default None
-        Last start of each request if requests may be left out, shape (n,). It replaces the weight
-        as a property of the class.
+        Last start of each request if requests may be left out, shape (n,). Requests of a class then
+        have the same last start instead of the same weight.
     are_alone : bool, default False
         Whether each request is a class of its own.
     """
@@ -79,7 +81,8 @@ def classes_of(
         return list(np.arange(len(instance))[:, None])
     order = by_arrival(instance)
     rank = np.empty(len(instance), dtype=np.int64)
-    # Requests that may use all replicas share a rank.
+    # Requests that may use different numbers of replicas are in different classes: the i-th to
+    # arrive, counted from 0, uses replicas 0 .. i.
     rank[order] = np.minimum(np.arange(len(instance)), useful_replicas(instance) - 1)
     third = instance.weights if last is None else last
     kinds = np.column_stack([instance.prompt_lengths, instance.output_lengths, third, rank])
@@ -91,7 +94,11 @@ def classes_of(
 
 
 class Program:
-    """The program, restricted to given starts.
+    """The time-indexed integer program of an instance as arrays, restricted to given starts.
+
+    Its variables X[c, t] are the numbers of requests of class c that start at t. Rows (2) make
+    every request start once, rows (3) keep to the memory limit in each round, and rows (4) let no
+    request start before its arrival.
 
     Parameters
     ----------
@@ -100,23 +107,24 @@ class Program:
     relax : bool, default False
         Build the linear relaxation.
     differences : bool, default False
-        Count memory by differences between rounds, with columns N and W in place of (3).
+        Count memory by differences between consecutive rounds, instead of by rows (3). This adds
+        the number N of running requests and the memory used W in each round as variables.
     are_alone : bool, default False
         Whether each request is a class of its own.
     makespan : bool, default False
-        Minimise the number of rounds up to the last completion, counted by columns ``busy``.
+        Minimise the number of rounds up to the last completion, counted by variables ``busy``.
 
     Attributes
     ----------
     linear : LinearModel
-        The arrays. The first columns are the counts X. N, W and ``busy`` follow if there are any,
-        each with one column per round. The rows are (2), (4), then (3), by round; with
+        The arrays. The first columns are the variables X. N, W and ``busy`` follow if there are
+        any, each with one column per round. The rows are (2), (4), then (3), by round; with
         ``differences``, the rows of N and then the rows of W replace (3). The rows of ``busy`` come
         last.
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (counts,)
-        Class and start of each count X.
+        Class c and start t of each variable X[c, t].
     """
 
     def __init__(
@@ -153,7 +161,7 @@ class Program:
         offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
         if starts.optional:
             costs, offset = np.full(len(first), -1), len(instance)
-        # The columns that follow the counts, and their upper bounds.
+        # Names and upper bounds of the variables that follow X. Each name has a variable per round.
         others: dict[str, float] = {}
         rows = self._counting_rows()
         if differences:
@@ -183,19 +191,20 @@ class Program:
         )
 
     def _block(self, rows: Any, values: Any, size: int, columns: Any = None) -> Any:
-        """Return a matrix with ``size`` rows and a column for each X, from its non-zeros.
+        """Return a sparse matrix with ``size`` rows and one column for each variable X[c, t].
 
-        Without ``columns``, each column has one non-zero, in the given row.
+        Non-zero ``values`` are in the given ``rows`` and ``columns``. Without ``columns``, entry j
+        is in column j.
         """
         places = rows, np.arange(len(self.epochs)) if columns is None else columns
         values = np.broadcast_to(values, len(rows))
         return sp.csr_array((values, places), (size, len(self.epochs)))
 
     def _counting_rows(self) -> list[_Rows]:
-        """Return rows (2) and (4).
+        """Return rows (2): each request starts once, and rows (4): no start precedes its arrival.
 
-        Rows (4) are one per arrival after the first in a class: before it, at most the requests of
-        the class that have arrived earlier may start.
+        A class has a row (4) for each arrival after its first: before this arrival, at most as many
+        requests of the class start as have arrived earlier.
         """
         arrivals, times = self._starts.instance.arrival_times, self.epochs % self._starts.rounds
         keys, before, most = [], [], []
@@ -216,7 +225,7 @@ class Program:
         ]
 
     def _memory(self) -> _Rows:
-        """Return rows (3): the memory held in each round."""
+        """Return rows (3): the memory held in each round is at most the memory limit."""
         rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
         columns = np.repeat(np.arange(len(ends)), self._outputs)
         ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1
@@ -227,7 +236,10 @@ class Program:
         return "memory", self._rounds, blocks, -np.inf, limit
 
     def _memory_differences(self) -> list[_Rows]:
-        """Return the rows of N and of W that replace (3)."""
+        """Return the rows that count memory by differences between rounds, in place of rows (3).
+
+        They define the number N_r of running requests and the memory used W_r in each round r.
+        """
         horizon = self._starts.horizon
         ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
         running = self._block(ends, 1, horizon + 1) - self._block(self.epochs, 1, horizon + 1)
@@ -242,9 +254,10 @@ class Program:
         ]
 
     def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
-        """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size busy[t + o_c].
+        """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size * busy[t + o_c].
 
-        ``sizes`` are the upper bounds of the counts X, shape (counts,).
+        So busy[r] is 1 for each round r up to the last completion. ``sizes`` are the upper bounds
+        of the variables X[c, t], shape (counts,).
         """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
@@ -260,9 +273,9 @@ class Program:
         return list(zip(owners.tolist(), self.epochs.tolist(), strict=True))
 
     def labels(self) -> tuple[list[Label], list[Label]]:
-        """Return name and key of each column and each row, as in the Pyomo model.
+        """Return the names and indices of all columns and of all rows in the Pyomo model.
 
-        In keys, a class is represented by its first request to arrive.
+        In indices, a class is represented by its first request to arrive.
         """
         columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
         one, two = (
@@ -272,7 +285,9 @@ class Program:
         return one, two
 
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
-        """Return a schedule as a point of the program without differences, shape (counts,).
+        """Return the values of the variables X[c, t] for a schedule, shape (counts,).
+
+        The program must have no other variables.
 
         Raises
         ------
@@ -289,13 +304,14 @@ class Program:
         if (known[places] != wanted).any():
             index = int(np.argmax(known[places] != wanted))
             name = f"request {self._starts.instance.ids[index]!r}"
-            raise InvalidValueError(name, "start_time", int(times[index]), "is not modelled")
+            raise InvalidValueError(name, "start_time", int(times[index]), "is not in the program")
         return np.bincount(places, minlength=len(known)).astype(np.float64)
 
     def starts(self, values: FloatArray) -> IntArray:
-        """Return the start of each request in an integer point, shape (n,); -1 if left out.
+        """Return the start of each request for integer values of the variables, shape (n,).
 
-        For a fleet, starts are on the timeline of `hindsight.exact.starts`.
+        The start is -1 if the request is left out. For a fleet, start t on replica k is k H + t,
+        where H is the number of rounds of each replica.
         """
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
@@ -304,24 +320,25 @@ class Program:
             times = times[np.argsort(times % self._starts.rounds, kind="stable")]
             if len(times) != len(own) and not (self._starts.optional and len(times) < len(own)):
                 name = f"request {self._starts.instance.ids[int(own[0])]!r}"
-                raise InvalidValueError(name, "starts", times.tolist(), f"are not {len(own)}")
+                raise InvalidValueError(name, "starts", times.tolist(), f"must number {len(own)}")
             found[own[: len(times)]] = times
         return found
 
     def schedule(self, values: FloatArray) -> Schedule | FleetSchedule:
-        """Return the schedule of an integer point, without a check of feasibility."""
+        """Return the schedule for integer values of the variables, without a feasibility check."""
         return from_timeline(self._starts, self.starts(values))
 
     def mean_starts(self, values: FloatArray) -> FloatArray:
-        """Return the mean start of each request in a point of the relaxation, shape (n,).
+        """Return the mean start of each request for fractional values of the variables, shape (n,).
 
-        The starts of a class are assigned to its requests in order of arrival; requests that arrive
+        The starts of a class are assigned to its requests in order of arrival. Requests that arrive
         together share the mean of their starts.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # Values of interior-point solutions do not add up to the size of the class exactly.
+            # Scale the values: in interior-point solutions they only nearly add up to the size of
+            # the class.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

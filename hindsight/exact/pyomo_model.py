@@ -42,15 +42,18 @@ if TYPE_CHECKING:
 Formulation = Literal["dense", "sparse"]
 FORMULATIONS = ("dense", "sparse")
 EXPORT_SUFFIXES = (".lp", ".mps")
-"""File formats in which Pyomo writes a model: CPLEX LP and free MPS."""
+"""Suffixes of the files to which Pyomo can write a model: CPLEX LP and free MPS format."""
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
-"""Bytes of memory per row or column, and per non-zero, that Pyomo needs to build and write a model.
-Measured on models of 60,000 to a million non-zeros."""
+"""Bytes of memory that Pyomo needs to build and write a model: for each row or column, and for each
+non-zero. Measured on models of 60,000 to a million non-zeros."""
 
 
 class ModelSize(NamedTuple):
-    """Numbers of rows, columns and non-zeros of a model, computed before it is built."""
+    """Formulation of a model and its numbers of rows, columns and non-zeros.
+
+    They are computed before the model is built.
+    """
 
     formulation: str
     rows: int
@@ -59,7 +62,7 @@ class ModelSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Return the approximate bytes of memory needed to build and write the model."""
+        """Return the approximate bytes of memory that Pyomo needs to build and write the model."""
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
@@ -85,22 +88,24 @@ class ModelSize(NamedTuple):
 def model_size(
     instance: Instance, formulation: str, horizon: int, last: IntArray | None = None
 ) -> ModelSize:
-    """Compute the size of the model for total latency with all starts that complete by ``horizon``.
+    """Compute the size of the model for total latency, without building it.
 
-    With ``last``, shape (n,), the model has the starts of request i up to round last[i] instead.
-    The rows for arrivals, Equation (4), of the sparse formulation are not counted.
+    The model has all starts that complete by round ``horizon``. With ``last``, shape (n,), it has
+    the starts of each request i from its arrival to last[i] instead. The rows of the sparse
+    formulation that keep starts from coming before arrivals, Equation (4), are not counted.
     """
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
     numbers = np.maximum(latest - instance.arrival_times + 1, 0) * replicas
     groups = classes_of(instance, last, are_alone=formulation == "dense")
-    # Python's integers: a product may exceed 64 bits.
+    # Convert to Python's integers, because products of these numbers may exceed 64 bits.
     columns = [int(numbers[own].max()) for own in groups]
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # A start has non-zeros in the rows of N and of W where it begins and where it ends, and one
-        # in (2). Each N and W is in its own row and in the next one, and N also in a row of W.
+        # Each start x has five non-zeros: two in the rows of running requests N and two in the rows
+        # of used memory W, at its beginning and its end, and one in (2). Each round also has five:
+        # N_r and W_r are in their own rows of r and r + 1, and N_r is in the row of W_r.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -117,9 +122,9 @@ def build_model(
 ) -> pyo.ConcreteModel:
     """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
 
-    The variable ``x[i, t]`` starts request i at t. For the goal `OnTime` the model minimises the
-    number of late requests, which need not start. Its variables are the starts on time, and its
-    objective is ``late``.
+    The variable ``x[i, t]`` is 1 if request i starts at t. For the goal `OnTime` the model
+    minimises the number of late requests, which need not start. Its variables are then the starts
+    on time, and its objective is ``late``.
 
     A fleet is modelled as one timeline with a segment of H rounds per replica: ``x[i, k H + t]``
     starts request i at t on replica k. The i-th request to arrive may use only the first i
@@ -130,16 +135,17 @@ def build_model(
     instance : Instance
         The problem.
     formulation : Formulation, default "dense"
-        ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program with
-        columns shared by requests that differ only in their arrival.
+        ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program in
+        which requests that differ only in their arrival share variables.
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round H of each replica. None uses one by which an optimal schedule is proved to end.
+        Last round H of each replica. If None, a round by which an optimal schedule is proved to
+        end.
     goal : {"latency", "makespan"} or OnTime, default "latency"
         Cost to minimise: total latency, the makespan, or the number of late requests. The makespan
-        is the sum of binaries ``busy[r]``, 1 up to the last completion. With late requests,
-        ``horizon`` must be None.
+        is the sum of binaries ``busy[r]``, which are 1 for each round r up to the last completion.
+        For late requests, ``horizon`` must be None.
     path : str or os.PathLike or None, default None
         File to which the model is also written: LP or free MPS format, by its suffix.
 
@@ -164,7 +170,7 @@ def build_model(
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if isinstance(Problem.checked(instance, goal).goal, Tail):
-        raise InvalidValueError(None, "goal", goal, "has no program: solve() uses bisection for it")
+        raise InvalidValueError(None, "goal", goal, "has no single program: use solve() instead")
     if formulation not in FORMULATIONS:
         known = ", ".join(FORMULATIONS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
@@ -173,7 +179,7 @@ def build_model(
         raise InvalidValueError(None, "path", str(path), reason)
     if isinstance(goal, OnTime):
         if horizon is not None:
-            reason = "is decided by the service levels: leave it out"
+            reason = "must be None for late requests: the service levels limit the starts"
             raise InvalidValueError(None, "horizon", horizon, reason)
         last = latest_starts(instance, limits_of(goal.level, len(instance)))
         end = int((last + instance.output_lengths).max())
@@ -189,18 +195,22 @@ def build_model(
 
 
 def last_round(instance: Instance, formulation: str, horizon: int | None, goal: Goal) -> int:
-    """Return the horizon of a model: the given one, or a proved one if it is None.
+    """Return the last round of a model: the given horizon, or a proved one if it is None.
+
+    An optimal schedule completes by the proved horizon.
 
     Raises
     ------
     InvalidValueError
-        The model with all starts up to the horizon does not fit into memory.
+        The model with all starts that complete by this round does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # A schedule with an idle round after the last arrival improves by removing that round.
+        # After the last arrival, an optimal schedule has no idle round: without it all later
+        # completions would be earlier. So it completes by max a + sum o.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # Refuse before the slow proof if even the least possible horizon gives too large a model.
+        # Before the slow proof, raise an error if even the model that ends at a lower bound on the
+        # makespan does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance).horizon
     rounds = as_integer(horizon, None, "horizon", minimum=1)
@@ -211,11 +221,12 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
 def model_of(
     starts: StartSets, formulation: str, *, relax: bool = False, goal: Goal = "latency"
 ) -> pyo.ConcreteModel:
-    """Build the model with the given starts as variables, from the arrays of its program.
+    """Build the Pyomo model whose variables are the given starts.
 
-    ``x[i, t]`` is the number of requests started at t in the class whose first request to arrive is
-    i. If memory is counted by differences, ``running[r]`` and ``memory_used[r]`` are N_r and W_r of
-    `hindsight.exact.program`.
+    In the sparse formulation, requests that differ only in their arrival form a class, and
+    ``x[i, t]`` is the number of starts at t in the class whose first request to arrive is i. If
+    memory is counted in tokens, this formulation also has the number of running requests
+    ``running[r]`` and the memory ``memory_used[r]`` of each round r as variables.
     """
     # Pyomo is imported here because loading it takes longer than most solves.
     import pyomo.environ as pyo
@@ -260,7 +271,8 @@ def model_of(
             rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
-    # Plain attribute, not a component: `solve_model` rebuilds the program without added rows.
+    # From this attribute, `solve_model` builds the program again without the rows that users add.
+    # It is not a component of the Pyomo model, so solvers and files ignore it.
     model.built_of = starts, goal, build
     return model
 

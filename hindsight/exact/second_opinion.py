@@ -21,14 +21,14 @@ from .pyomo_model import model_size
 
 
 class Opinion(NamedTuple):
-    """Result of PuLP and CBC.
+    """Result of CBC for the integer program formulated in PuLP.
 
     Attributes
     ----------
     schedule : Schedule, FleetSchedule or None
-        CBC's best schedule, checked; None if it found none in time.
+        CBC's best schedule, which was checked to be feasible, or None if CBC found none in time.
     is_optimal : bool
-        Whether CBC proved optimality.
+        Whether CBC proved that the schedule is optimal.
     """
 
     schedule: Schedule | FleetSchedule | None
@@ -40,8 +40,9 @@ def second_opinion(
 ) -> Opinion:
     """Solve [J25] Equations (1)-(4) with PuLP and CBC, and compare the result with an interval.
 
-    The program has every start up to the last arrival plus all output lengths, by which some
-    optimal schedule completes: after the last arrival no replica in use needs an idle round.
+    The program has every start that completes by the last arrival plus the sum of output lengths.
+    Some optimal schedule completes by then, because after the last arrival no replica in use needs
+    an idle round.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def second_opinion(
     interval : tuple[int, int] or None, default None
         Lower and upper bound on the least total latency, with which the result of CBC is compared.
     time_limit : float or None, default None
-        Most seconds of CBC, or None for no limit.
+        Time limit of CBC in seconds, or None for no limit.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def second_opinion(
     options = {"gapRel": 0.0, "gapAbs": 0.0, "timeLimit": as_time_limit(time_limit), "threads": 1}
     problem.solve(pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False, **options))
     if problem.sol_status == pulp.LpSolutionInfeasible:
-        raise ScheduleCheckError("CBC finds no schedule at all, but one exists")
+        raise ScheduleCheckError("CBC reports that no schedule exists, but every instance has one")
     if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Opinion(None, is_optimal=False)
     chosen = sorted(key for key, begin in begins.items() if (begin.value() or 0.0) > 0.5)
@@ -89,15 +90,16 @@ def second_opinion(
     total, is_optimal = schedule.total_latency, problem.sol_status == pulp.LpSolutionOptimal
     lower, upper = interval or (total, total)
     if total < lower or (is_optimal and total > upper):
-        word = "proves" if is_optimal else "has a schedule of"
+        word = "proves the optimum" if is_optimal else "has a schedule of total latency"
         raise ScheduleCheckError(f"CBC {word} {total}, outside the interval [{lower}, {upper}]")
     return Opinion(schedule, is_optimal)
 
 
 def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
-    """Return the program (1)-(4) and its binaries by (i, t, k): request i starts at t on replica k.
+    """Return the integer program (1)-(4) of [J25] in PuLP, and its binary variables by (i, t, k).
 
-    Replicas are interchangeable, so request i needs only replicas 0 to i.
+    A variable is 1 if request i starts at t on replica k. Replicas are interchangeable, so request
+    i needs only replicas 0 to i.
     """
     horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     model_size(instance, "dense", horizon).refuse_too_large()

@@ -24,7 +24,7 @@ from instances.files import read_bytes
 from .program import classes_of
 
 INTEGRAL = 1e-4
-"""Largest distance from an integer at which a value is rounded. Solvers allow up to 1e-5."""
+"""Largest distance of a value from the integer that it stands for. Solvers allow up to 1e-5."""
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
@@ -33,16 +33,16 @@ _NO_VALUES = ("none", "no solution available")
 
 
 class RefusedSolutionError(FileFormatError):
-    """Raised if a file has a solution, but not of a model of this instance."""
+    """Raised if the solution in a file does not belong to a model of the given instance."""
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     """Read the schedule in a solution file of a model that `build_model` wrote, and check it.
 
-    The formats of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``)
-    are recognised by their content. Variables that a file does not list are 0. In the sparse
-    formulation each column counts the starts of a class of requests; they are assigned to the
-    requests in order of arrival.
+    The formats of HiGHS (raw or sparse style), Gurobi (``.sol``) and SCIP (``write solution``) are
+    recognised by their content. Variables that a file does not list are 0. In the sparse
+    formulation each variable counts the starts of a class of requests, which differ only in their
+    arrival. These starts are assigned to the requests in order of arrival.
 
     The schedule must be feasible for ``instance``, and its cost must equal the objective in the
     file, if there is one. Other claims in the file, such as optimality, are ignored.
@@ -76,18 +76,22 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     schedule = Schedule(instance, _start_times(values, path, instance))
     violations = schedule.violations()
     if violations:
-        raise RefusedSolutionError(path, f"is no schedule of this instance: {violations[0]}")
+        raise RefusedSolutionError(path, f"is not a schedule of this instance: {violations[0]}")
     costs = (schedule.total_latency, schedule.makespan)
     if objective is not None and not any(abs(objective - cost) < 0.5 for cost in costs):
         reason = f"has objective {objective:g}, but its starts have total latency {costs[0]}"
-        raise RefusedSolutionError(path, f"{reason} here: it is of another model")
+        raise RefusedSolutionError(path, f"{reason} in this instance: it belongs to another model")
     return schedule
 
 
 def _read(
     content: bytes, path: str | os.PathLike[str]
 ) -> tuple[dict[tuple[int, int], float], float | None]:
-    """Return the values of the variables x(i_t) in a file, by (i, t), and the objective or None."""
+    """Return the values of the variables x(i_t) in a solution file, and the objective.
+
+    Values are given by (i, t), for the start of request i at t. The objective is None if the file
+    does not state it.
+    """
     values: dict[tuple[int, int], float] = {}
     objective, status, has_none, before = None, "", False, ""
 
@@ -115,17 +119,24 @@ def _read(
             values[start] = number(words[1], row)
         before = line
     if has_none or ("infeasible" in status.lower() and not values):
-        ended = f": it ended as {status}" if status else ""
-        raise FileFormatError(path, f"holds no solution{ended}")
+        ended = f": the solver reported {status}" if status else ""
+        raise FileFormatError(path, f"contains no solution{ended}")
     if not values:
-        raise FileFormatError(path, "names no start x(i_t): it is no solution of an exported model")
+        raise FileFormatError(path, "has no variable x(i_t) of a model that build_model wrote")
     return values, objective
 
 
 def _start_times(
     values: dict[tuple[int, int], float], path: str | os.PathLike[str], instance: Instance
 ) -> list[int]:
-    """Return the start of each request, from the values of variables by (i, t)."""
+    """Return the start of each request, from the values of the variables x(i_t) by (i, t).
+
+    Raises
+    ------
+    FileFormatError
+        A value is fractional, or a request has no start or several. The error is a
+        `RefusedSolutionError` if the instance does not allow a start.
+    """
     found: list[list[int]] = [[] for _ in instance]
     for (index, start), value in values.items():
         name = f"x({index}_{start})"

@@ -22,14 +22,16 @@ from instances.service_level import Limits
 from instances.validation import as_integer
 
 LARGEST_RELAXATION = 400_000
-"""Most (request, start) pairs for which the relaxation is built and solved as a linear program."""
+"""Largest number of (request, start) pairs for which the linear relaxation is built and solved."""
 
 
 @dataclass(frozen=True, eq=False)
 class StartSets:
-    """Allowed starts of each request, all of which complete by the horizon.
+    """Allowed starts of each request in a time-indexed model. All requests complete by the horizon.
 
-    Memory after the horizon is not counted, so later starts must not be included.
+    A fleet is modelled as one timeline with a segment of H rounds for each replica: start t on
+    replica k is start k H + t. Memory after the horizon is not counted, so no request may run
+    longer.
 
     Attributes
     ----------
@@ -40,8 +42,8 @@ class StartSets:
     starts : tuple[int64 array, ...]
         Sorted starts of each request, on the timeline for a fleet. Non-empty unless ``optional``.
     optional : bool, default False
-        Whether requests may be left out. If so, the starts are those on time, and the model
-        minimises the number of late requests.
+        Whether requests may be left out. If so, the starts are those that meet the service level,
+        and the model minimises the number of late requests.
     """
 
     instance: Instance
@@ -58,12 +60,12 @@ class StartSets:
 
     @property
     def rounds(self) -> int:
-        """Return H, the last round of each replica in the model."""
+        """Return the number of rounds H that the model has for each replica."""
         return self.horizon // useful_replicas(self.instance)
 
     @property
     def count(self) -> int:
-        """Return the number of (request, start) pairs."""
+        """Return the total number of (request, start) pairs."""
         return sum(len(starts) for starts in self.starts)
 
     @property
@@ -79,7 +81,11 @@ def useful_replicas(instance: Instance) -> int:
 
 
 def _on_replicas(starts: StartSets) -> StartSets:
-    """Repeat the starts of each request on one machine on every replica that it needs."""
+    """Return the starts on the timeline of a fleet, from the starts of each request on one machine.
+
+    On the timeline, start t on replica k is start k H + t, where H is the horizon of one machine.
+    Each request may start on every replica that it needs.
+    """
     instance, horizon = starts.instance, starts.horizon
     count = useful_replicas(instance)
     if count == 1:
@@ -93,7 +99,11 @@ def _on_replicas(starts: StartSets) -> StartSets:
 
 
 def _needed_replicas(instance: Instance) -> IntArray:
-    """Return the number of replicas on which each request must be able to start, shape (n,)."""
+    """Return the number of replicas on which each request must be able to start, shape (n,).
+
+    Replicas are interchangeable, so the i-th request to arrive, counted from 0, needs only replicas
+    0 .. i.
+    """
     needed = np.empty(len(instance), dtype=np.int64)
     count = useful_replicas(instance)
     needed[by_arrival(instance)] = np.minimum(np.arange(len(instance)), count - 1) + 1
@@ -101,13 +111,14 @@ def _needed_replicas(instance: Instance) -> IntArray:
 
 
 def by_arrival(instance: Instance) -> IntArray:
-    """Return the requests in order of arrival, shape (n,)."""
+    """Return the indices of the requests in order of arrival, shape (n,)."""
     return np.argsort(instance.arrival_times, kind="stable")
 
 
 def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArray:
-    """Return the starts of a schedule on the timeline, shape (n,).
+    """Return the starts of a schedule on the timeline of a model, shape (n,).
 
+    For a fleet, start t on replica k is start k H + t on the timeline, with H rounds per replica.
     Replicas are renumbered in the order in which their first requests arrive.
     """
     if not isinstance(schedule, FleetSchedule):
@@ -119,7 +130,10 @@ def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArr
 
 
 def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedule:
-    """Return the schedule with these starts on the timeline, shape (n,)."""
+    """Return the schedule with these starts on the timeline of a model, shape (n,).
+
+    For a fleet, start k H + t on the timeline is start t on replica k, with H rounds per replica.
+    """
     return schedule_on(starts.instance, *np.divmod(times, starts.rounds))
 
 
@@ -147,16 +161,20 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
-    """Allow the given starts of each request on every replica. H is their last completion."""
+    """Return the model starts for the given starts of each request, on every replica of a fleet.
+
+    The number of rounds of each replica is the last completion of these starts.
+    """
     last = np.array([allowed.max(initial=0) for allowed in starts])
     horizon = int((last + instance.output_lengths).max())
     return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
 
 
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
-    """List the starts of each request from its arrival to ``last``, none if that is earlier.
+    """List the starts of each request from its arrival to round ``last``, shape (n,).
 
-    Requests may be left out.
+    A request whose ``last`` is before its arrival has no start. Requests may be left out of
+    schedules.
     """
     ends = np.maximum(last, instance.arrival_times - 1) + 1
     pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
@@ -164,9 +182,9 @@ def starts_until(instance: Instance, last: IntArray) -> StartSets:
 
 
 def latest_starts(instance: Instance, limits: Limits) -> IntArray:
-    """Return the last start of each request that meets its service level, shape (n,).
+    """Return the last start of each request that meets the limits of its service level, shape (n,).
 
-    It is one less than the arrival if no start meets it.
+    It is one less than the arrival if no start meets them.
     """
     a, o = instance.arrival_times, instance.output_lengths
     most = int(a.max() + o.sum())

@@ -51,26 +51,29 @@ from .state_pruning import improvable
 Keys = npt.NDArray[np.uint64]
 
 COST_SHIFT = 26
-"""A cost is (TEL << COST_SHIFT) + sum of (s + o) t, exact while that sum is < 2^COST_SHIFT; TEL is
-the total latency."""
+"""Bits of the second part of a cost (TEL << COST_SHIFT) + w, where TEL is the total latency of
+started requests and w < 2^COST_SHIFT their sum of (s + o) t."""
 
 
 class Layer(NamedTuple):
-    """The states of one epoch tau, as arrays.
+    """The states of one epoch tau of the forward search, as arrays.
+
+    A state is a partial schedule whose starts are all before tau.
 
     Attributes
     ----------
     keys : uint64 array, shape (capacity,)
-        Hash of started set and profile.
+        Hash of the set of started requests and of the memory that they hold in later rounds.
     costs : int64 array, shape (capacity,)
-        (TEL << COST_SHIFT) + sum of (s + o) t over started requests.
+        Cost (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where TEL is their
+        total latency.
     bounds : int64 array, shape (capacity,)
-        Lower bounds on total latency, in units of 1 / SCALE.
+        Lower bounds on the total latency of complete schedules, in units of 1 / SCALE.
     memory : uint8 array, shape (capacity, past + largest o)
-        Memory held in round tau + 1 + j, in column past + j: the profile, and the ``past`` rounds
-        before it.
+        Tokens that started requests hold in round tau + 1 + j, in column past + j. The first
+        ``past`` columns are rounds up to tau. The other columns, later rounds, are the *profile*.
     starts : int16 array, shape (capacity, n)
-        Start times, -1 where not started.
+        Start of each request, -1 if it has not started.
     """
 
     keys: Keys
@@ -81,17 +84,19 @@ class Layer(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Epoch prices and quantities computed from them, int64, in units of 1 / SCALE.
+    """Prices of states of requests at each epoch, and the costs of starts computed from them.
+
+    All are int64, in units of 1 / SCALE.
 
     Attributes
     ----------
     Q : int64 array, shape (T, M + 1, M + 1)
-        Price of each state of a request at each epoch.
+        Price of each state (tokens held, rounds to go) of a request at each epoch.
     W : int64 array, shape (T,)
         Capacity of each epoch: at least the largest total price of requests active together.
     P, u : int64 array, shape (n, T + 1)
-        Priced cost of each start, and its minimum over later starts, as
-        `hindsight.prices.states.start_values` returns them.
+        Priced cost of each start of each request, and the least priced cost of this or a later
+        start, as `hindsight.prices.states.start_values` returns them.
     """
 
     Q: IntArray
@@ -101,25 +106,27 @@ class Prices(NamedTuple):
 
     @property
     def root(self) -> int:
-        """Return the bound of the empty schedule."""
+        """Return the lower bound before any start: that of all schedules, in units of 1 / SCALE."""
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
 class Child(NamedTuple):
-    """Workspace: the child of a state, while the requests that start at tau are enumerated.
+    """Workspace: a child of a state, while sets of requests that start at epoch tau are enumerated.
 
     Attributes
     ----------
     starts, memory : int64 array
-        Rows as in a `Layer` at tau; the memory has one more round.
+        Starts, and tokens held per round, as in a row of a `Layer` at tau. ``memory`` has one more
+        round.
     drifts, regrets, weights : int64 array, shape (n,)
-        For each request: the rise of the bound if it does not start at tau, the rise if it starts
-        at tau, and its price at tau if it starts, by which the slack falls.
+        For each request, in units of 1 / SCALE: the rise of the lower bound if it does not start at
+        tau, the rise if it starts at tau, and its price at tau if it starts.
     candidates : int64 array, shape (n + 1,)
         Requests that may start at tau.
-    chosen, depth : int64 array, shape (n + 1,), (1,)
-        Places in ``candidates`` of the requests that start, and their number when an expansion was
-        interrupted.
+    chosen : int64 array, shape (n + 1,)
+        Places in ``candidates`` of the requests that start at tau.
+    depth : int64 array, shape (1,)
+        Number of requests that started in the child at which the last expansion stopped early.
     """
 
     starts: IntArray
@@ -133,24 +140,24 @@ class Child(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """Inputs, outputs and workspace of an expansion of the states of one epoch.
+    """Inputs, outputs and workspace of an expansion of the states of one epoch tau.
 
     Attributes
     ----------
     layer, following : Layer
-        States at tau, and arrays for their children.
+        States at tau, and arrays for their children at tau + 1.
     table : int64 array
         Hash table of 2^k slots: the number of a child plus 1, or 0 if the slot is free.
     slots : int64 array, shape (capacity,)
         Slot of each child in the table.
     requests : RequestColumns
-        Lengths, arrivals and M.
+        Lengths, arrivals and the memory limit M.
     twin : int64 array, shape (n,)
-        Twin that must start before this request or with it, or -1.
+        Request of equal lengths that must start before each request or with it, or -1.
     marks : uint64 array, shape (n + largest o,)
-        Random factors for hashes, one per request and per round of a profile.
+        Random factors for hashes: one per request, and one per later round in which memory is held.
     past : int
-        Number of rounds before the profile whose memory is stored.
+        Number of rounds up to tau for which the memory held is stored.
     prices : Prices
         Prices from which the bounds of states are computed.
     child : Child
@@ -170,7 +177,19 @@ class Expansion(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums of a child: cost, bound without drift and slack, drift of unstarted requests, slack."""
+    """Sums over the requests of a child. All but ``cost`` are in units of 1 / SCALE.
+
+    Attributes
+    ----------
+    cost : int
+        Cost of the started requests, as in `Layer`.
+    bound : int
+        Lower bound of the child without ``drift`` and ``slack``.
+    drift : int
+        Rise of the bound up to tau + 1 by the requests that have not started.
+    slack : int
+        Capacity of epoch tau less the prices of the requests that are active then.
+    """
 
     cost: int
     bound: int
@@ -180,7 +199,10 @@ class _Sums(NamedTuple):
 
 @step
 def _fits(i: int, search: Expansion) -> bool:
-    """Return whether request i, started now, fits in all its rounds with the child's requests."""
+    """Return whether request i, started at tau, fits in memory in each of its rounds.
+
+    The other requests are those that the child has started.
+    """
     s, o, _, M = search.requests
     memory, past = search.child.memory, search.past
     j = o[i] - 1
@@ -191,7 +213,10 @@ def _fits(i: int, search: Expansion) -> bool:
 
 @step
 def _key(search: Expansion) -> Any:
-    """Return the hash of the child at tau + 1."""
+    """Return the hash of the child as a state at tau + 1.
+
+    It depends on the set of started requests and on the memory that they hold in later rounds.
+    """
     child, marks, n = search.child, search.marks, len(search.child.starts)
     key = np.uint64(0)
     for i in range(n):
@@ -204,7 +229,11 @@ def _key(search: Expansion) -> Any:
 
 @step
 def _find(key: Any, search: Expansion) -> tuple[int, int]:
-    """Return the slot of the child in the hash table, and the number of an equal state, or -1."""
+    """Return the slot of the child in the hash table, and the number of the state equal to it.
+
+    States are equal if they have the same started requests and the same memory in later rounds. The
+    number is -1 if there is no equal state. Then the slot is free.
+    """
     child, table, past = search.child, search.table, search.past
     keys, _, _, memory, starts = search.following
     n, width = starts.shape[1], memory.shape[1]
@@ -212,7 +241,7 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     while table[slot] > 0:
         v = table[slot] - 1
         if keys[v] == key:
-            # Compare element by element: a view of a row takes longer to create than to compare.
+            # Compare in a loop: to create a view of a row takes longer than the comparison.
             i, k = 0, past
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
@@ -226,7 +255,10 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
 
 @step
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
-    """Copy state q to the child; return the number of candidates, and the sums before any start."""
+    """Copy state q to the child, and list the requests that may start at tau, the candidates.
+
+    Return the number of candidates, and the sums of the child before any of them starts.
+    """
     _, costs, bounds, memory, starts = search.layer
     s, o, a, _ = search.requests
     Q, W, T, child = search.prices.Q, search.prices.W, search.prices.Q.shape[0], search.child
@@ -250,7 +282,10 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 
 @step
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
-    """Start candidate number k at tau, or undo its start if ``sign`` is -1; return the new sums."""
+    """Start at tau the request at place k of ``candidates``, or undo its start if ``sign`` is -1.
+
+    The request is started in the child of the workspace. Return the new sums of the child.
+    """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
@@ -266,7 +301,12 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 
 @step
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
-    """Return the first place from k on of a candidate that may start as well, or ``count``."""
+    """Return the first place, from k on, of a candidate that may start at tau as well.
+
+    There are ``count`` candidates, and this is returned if none may start. The request of equal
+    lengths that the candidate waits for must have started. The bound ``least`` plus the rise by the
+    candidate's start must not exceed the budget. The candidate must fit in memory.
+    """
     child, twin = search.child, search.twin
     while k < count:
         i = child.candidates[k]
@@ -280,7 +320,11 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 
 @step
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
-    """Append the child, or merge it with its equal; return the number of children, -1 if full."""
+    """Append the child to the following layer, or merge it with its equal state there.
+
+    The child is left out if every schedule that extends it has a cheaper variant (`improvable`).
+    Return the number of children, or -1 if the arrays are full.
+    """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
     if improvable(tau + 1, search.past, child.starts, child.memory, search.requests):
@@ -306,7 +350,11 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
-    """Write the drift, regret and weight of each request at tau."""
+    """Write the drift, regret and weight of each request at tau.
+
+    They are the rise of the lower bound if the request does not start at tau, the rise if it
+    starts, and its price at tau if it starts.
+    """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
     for i in range(len(s)):
@@ -320,9 +368,10 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 
 @step
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
-    """Start again what was started in the child if the last call stopped within this state.
+    """Start the requests of the child at which the last call of `expand` stopped early, if it did.
 
-    Return the number of requests started, the place after the last of them, and the sums.
+    Return their number, the place in ``candidates`` after the last of them, and the sums of the
+    child.
     """
     child, k = search.child, 0
     depth = child.depth[0]
@@ -337,13 +386,15 @@ def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
 def _next_set(
     tau: int, k: int, some: int, depth: int, sums: _Sums, budget: int, search: Expansion
 ) -> tuple[int, int, _Sums]:
-    """Go to the next set of started requests, depth first: add a candidate, or replace the last.
+    """Go to the next set of requests that start at tau, depth first.
+
+    A candidate is added to the set, or replaces the one added last.
 
     Returns
     -------
     tuple[int, int, _Sums]
-        The place after the request started last, or -1 after the last set; the number of requests
-        started; and the sums of the child.
+        The place in ``candidates`` after the request added last, or -1 after the last set; the
+        number of requests in the set; and the sums of the child.
     """
     chosen = search.child.chosen
     k = _next_candidate(k, some, sums.bound, budget, search)
@@ -366,11 +417,13 @@ def expand(
 
     Each child of a state is a set of unstarted requests that start at tau. The sets are enumerated
     depth first, in index order, among the candidates: requests that have arrived and fit with the
-    active ones. A branch is pruned by *fixing*, or if a request no longer fits. Children are pruned
-    by their bound and by `improvable`, and merged through the hash table, which already has
-    ``count`` states.
+    active ones. No request is added to a set if it would not fit, or if the bound would then exceed
+    the budget (*fixing*). Children are left out if their bound exceeds the budget or if they are
+    `improvable`. Equal children are merged through the hash table, which already has ``count``
+    states.
 
-    Stops early, before the next child, after ``patience`` children. The next call resumes there.
+    The call stops early, before the next child, after ``patience`` children. The next call resumes
+    there.
 
     Returns
     -------
@@ -387,7 +440,8 @@ def expand(
             if visits >= patience:
                 search.child.depth[0] = depth
                 return count, q
-            # Append this child unless its bound exceeds the budget.
+            # Append the child in which the chosen requests start, unless its bound exceeds the
+            # budget.
             bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
                 found = _emit(tau, count, sums.cost, bound, search)

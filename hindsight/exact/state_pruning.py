@@ -103,7 +103,17 @@ from instances.arrays import IntArray, RequestColumns
 
 
 class _Partial(NamedTuple):
-    """Partial schedule of a state: starts, and the memory held from round ``first`` on."""
+    """Partial schedule of a state of the forward search.
+
+    Attributes
+    ----------
+    starts : int64 array, shape (n,)
+        Start of each request, -1 if it has not started.
+    memory : int64 array
+        Tokens held in each round from round ``first`` on.
+    first : int
+        Round of the first entry of ``memory``.
+    """
 
     starts: IntArray
     memory: IntArray
@@ -112,9 +122,9 @@ class _Partial(NamedTuple):
 
 @step
 def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) -> bool:
-    """Return whether request i, started at t, fits in all its rounds once request j is removed.
+    """Return whether request i, started at t, fits in memory in all its rounds without request j.
 
-    j may be i itself; -1 removes no request.
+    j may be i itself, which is then moved. If j is -1, no request is removed.
     """
     s, o, _, M = requests
     last = t + o[i]
@@ -132,7 +142,12 @@ def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) 
 
 @step
 def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumns) -> bool:
-    """Return whether an unstarted request would have fitted at t without a started one (rule 3)."""
+    """Return whether unstarted request i would have fitted at t in place of a started one.
+
+    This is rule 3 of *improvable* states in the module docstring: the started request has no larger
+    lengths and started at t or later. Every schedule that extends the state then has a cheaper
+    variant.
+    """
     s, o, _, _ = requests
     for j in range(len(s)):
         tj = state.starts[j]
@@ -147,10 +162,14 @@ def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumn
 def improvable(
     epoch: int, past: int, starts: IntArray, memory: IntArray, requests: RequestColumns
 ) -> bool:
-    """Return whether one of rules 1 to 3 of the module docstring applies to a state at ``epoch``.
+    """Return whether every schedule that extends a state at ``epoch`` has a cheaper variant.
+
+    This is so if a request that ends at ``epoch`` would have fitted earlier (rule 1 of the module
+    docstring), or if an unstarted request could have run up to ``epoch``, either with the others
+    (rule 2) or in place of a started one (rule 3).
 
     ``memory[k]`` is the memory held in round epoch - past + k, for 0 < k <= past, with ``past``
-    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds; with
+    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds. With
     fewer rounds it would prune less and still be valid.
     """
     _, o, a, _ = requests
@@ -176,18 +195,18 @@ def dominated(
 ) -> None:
     """Set ``gone`` for each state that an earlier state, itself not gone, dominates.
 
-    A state is dominated if another one costs no more and has no larger amount in any column.
+    A state dominates another one if it costs no more and no column of its row has a larger amount.
 
     Parameters
     ----------
     rows : int16 array, shape (states, columns)
-        Amounts per state, the less the better: memory, or tokens produced times -1. States are
-        sorted by cost.
+        Amounts of each state, of which less is better: memory held per round, or tokens produced
+        per request times -1. States are sorted by cost.
     begin, end : int64 array, shape (states,)
-        Range of earlier states with which each state is compared. A smaller range removes fewer
-        states, but never a wrong one.
+        Range of earlier states with which each state is compared: begin .. end - 1. A smaller range
+        removes fewer states, but never a wrong one.
     gone : bool array, shape (states,)
-        One flag per state, all False at first.
+        Whether each state is dominated. All are False at first.
     """
     for y in range(len(rows)):
         for x in range(begin[y], end[y]):

@@ -40,33 +40,33 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Most cheaper states of the same started set with which a state is compared for dominance."""
+"""Number of cheaper states of the same started requests that are tested to dominate a state."""
 
 PATIENCE = 5_000
-"""Children between two polls of ``should_stop``."""
+"""Largest number of child states visited between two polls of ``should_stop``."""
 
 ANY = 1 << 40
-"""Default of limits: more than any total latency and any number of states."""
+"""Default limit on total latency and on numbers of states, which none of them reaches."""
 
 
 class SearchOutcome(NamedTuple, Generic[Found]):
-    """Outcome of a search through states.
+    """Outcome of a search through states of partial schedules.
 
     Attributes
     ----------
     status : SearchStatus
-        ``"exhausted"``: every schedule within the budget was covered. ``"beam"``: states were
-        dropped to keep the width. ``"states"``: the limit on states was exceeded. ``"stopped"``:
-        ``should_stop`` returned True. ``"epochs"``: start times did not fit into the integers of a
-        state. Only ``"exhausted"`` proves that ``found`` is optimal or that no schedule is within
-        the budget.
+        ``"exhausted"``: every schedule within the budget on total latency was covered. ``"beam"``:
+        only the most promising states of each epoch or round were kept. ``"states"``: the limit on
+        states was exceeded. ``"stopped"``: ``should_stop`` returned True. ``"epochs"``: start times
+        did not fit into the integers of a state. Only ``"exhausted"`` proves that ``found`` is
+        optimal or that no schedule is within the budget.
     found : Found or None
         The cheapest schedule found within the budget. For `StateSearch` it is an int64 array of
         start times, shape (n,).
     states : int
-        Number of states kept, over all epochs.
+        Number of states kept, over all epochs or rounds.
     peak : int
-        Largest number of states kept in one epoch.
+        Largest number of states kept in one epoch or round.
     """
 
     status: SearchStatus
@@ -76,30 +76,32 @@ class SearchOutcome(NamedTuple, Generic[Found]):
 
 
 class StateSearch:
-    """Forward search for one instance.
+    """Exact forward search over partial schedules of one instance, epoch by epoch.
 
-    Prices are 0 until `set_prices` is called. It may be called again for better prices. The search
-    needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory, where H is
-    a power of two, at least 64 and at least the largest o + 24.
+    Prices for lower bounds of states are 0 until `set_prices` is called. It may be called again for
+    better prices. The search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of
+    memory, where H is a power of two, at least 64 and at least the largest o + 24.
 
     Parameters
     ----------
     requests : RequestColumns
         The problem: at least one request, each of which fits in memory alone, and M < 256.
     max_states : int, default 2000000
-        Most states of one epoch.
+        Largest number of states of one epoch.
     """
 
     def __init__(self, requests: RequestColumns, max_states: int = 2_000_000) -> None:
         s, o, _, limit = self.requests = requests
         self._max_states, n, rounds = max_states, len(s), int(o.max())
         self._past = max(64, 1 << (rounds + 23).bit_length())
-        # Starts fit into int16 and the second part of costs into COST_SHIFT bits up to this epoch.
+        # Last epoch for which starts fit into int16, and the second part of a cost into COST_SHIFT
+        # bits. The second part is the sum of (s + o) t.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
         self._given = requests, _twins(requests), marks.astype(np.uint64), self._past
-        # Arrays that are not initialised take memory only where they are written.
+        # Memory of an uninitialised array is used only where it is written, so these arrays have
+        # the largest size.
         self._following = Layer(
             np.empty(max_states, np.uint64),
             np.empty(max_states, np.int64),
@@ -114,17 +116,20 @@ class StateSearch:
         self.set_prices(np.zeros((1, limit + 1, limit + 1), np.int64), np.zeros(1, np.int64))
 
     def set_prices(self, prices: IntArray, capacities: IntArray) -> None:
-        """Use these epoch prices.
+        """Set the prices from which lower bounds of states are computed.
 
         Parameters
         ----------
         prices : int64 array
-            Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE.
+            Price Q >= 0 of each state (tokens held, rounds to go) of a request at each epoch, shape
+            (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
-            W, shape (T,): at least the heaviest configuration of each epoch, as computed by
-            `hindsight.prices.states.integer_capacities`. They are not checked.
+            W, shape (T,): at least the largest total price of requests that run together at each
+            epoch, as computed by `hindsight.prices.states.integer_capacities`. They are not
+            checked.
         """
-        # Prices must reach past the last arrival, so that beyond them every request has arrived.
+        # Append epochs of price 0 up to the last arrival. Bounds require that all requests have
+        # arrived by the end of the priced epochs.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
@@ -138,11 +143,11 @@ class StateSearch:
         Parameters
         ----------
         budget : int, default 2^40
-            Largest total latency to search for.
+            Largest total latency to search for, in rounds.
         should_stop : Callable[[], bool], default never
             Polled many times per second.
         state_limit : int, default 2^40
-            Most states over all epochs, including the children of the last one.
+            Largest number of states over all epochs, including the children of the last one.
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
@@ -158,8 +163,9 @@ class StateSearch:
                 break
             finished = (found.starts >= 0).all(axis=1)
             if finished.any():
-                # The bound of a complete state leaves out the slacks of later epochs, so it may be
-                # within the budget although the total latency is above it.
+                # The lower bound of a state in which all requests have started leaves out the
+                # slacks of later epochs. So the bound may be within the budget when the total
+                # latency is not.
                 winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
                 latency = int(found.costs[winner]) >> COST_SHIFT
                 if latency <= budget:
@@ -170,7 +176,7 @@ class StateSearch:
         return SearchOutcome(status, best, states, peak)
 
     def root(self) -> Layer:
-        """Return the layer of the empty schedule, at epoch 0."""
+        """Return the layer of epoch 0. In its only state, no request has started."""
         layer = Layer._make(
             np.zeros((1, *column.shape[1:]), column.dtype) for column in self._following
         )
@@ -187,20 +193,22 @@ class StateSearch:
     ) -> Layer | SearchStatus:
         """Return the children of the states of a layer, or the status with which the search ends.
 
+        A child starts a set of requests at epoch ``tau`` and is a state at epoch tau + 1.
+
         Parameters
         ----------
         tau : int
             Epoch of the layer.
         layer : Layer
-            The states.
+            The states at epoch ``tau``.
         budget : int
-            Largest total latency to search for.
+            Largest total latency to search for, in rounds.
         should_stop : Callable[[], bool], default never
             Polled every `PATIENCE` children.
         most : int, default 2^40
-            Most children.
+            Largest number of children.
         """
-        # Free the slots of the epoch before.
+        # Clear the hash table: set the slots of the children of the previous epoch to 0.
         self._table[self._slots[: self._used]] = 0
         arrays = layer, self._following, self._table, self._slots
         search = Expansion(*arrays, *self._given, self.prices, self._child)
@@ -215,8 +223,13 @@ class StateSearch:
         return Layer._make(column[:count] for column in self._following)
 
     def undominated(self, found: Layer, alive: IntArray) -> Layer:
-        """Return a copy of the states ``alive`` that none of them dominates."""
-        # States of the same started set form a group, in order of cost.
+        """Return a copy of the states ``alive``, without those that another one of them dominates.
+
+        The other state has the same started requests, costs no more, and holds no more memory in
+        any later round.
+        """
+        # Sort by started requests, then by cost. States with the same started requests form a
+        # group.
         flags = np.packbits(found.starts[alive] >= 0, axis=1)
         words = np.pad(flags, ((0, 0), (0, -flags.shape[1] % 8))).view(np.uint64)
         order = np.lexsort((found.costs[alive], *words.T))
@@ -231,9 +244,10 @@ class StateSearch:
 
 
 def _twins(requests: RequestColumns) -> IntArray:
-    """Return the twin that each request waits for, shape (n,), or -1.
+    """Return the request that each request waits for, shape (n,), or -1 if there is none.
 
-    It is the last to arrive of the twins of smaller index that arrive no later.
+    Requests with equal lengths are *twins* and start in order of arrival. Each waits for the last
+    to arrive of its twins that have a smaller index and arrive no later.
     """
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}

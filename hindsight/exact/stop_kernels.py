@@ -14,21 +14,21 @@ Progress = npt.NDArray[np.int16]
 
 
 class Choice(NamedTuple):
-    """Workspace: the candidates, requests that may run next in a state, and the set chosen to run.
+    """Workspace: the requests that may run next in a state (candidates), and the set chosen to run.
 
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
-        Candidates by decreasing gain, the tokens that each would hold, and its gain: the decrease
-        of the bound if it runs, in units of prices.
+        Candidates by decreasing gain, the tokens that each holds if it runs, and its gain: the
+        decrease of the state's lower bound if it runs, in units of prices.
     rest : int64 array, shape (n + 1,)
-        Sum of the positive gains of each candidate and all after it.
+        For each candidate, the sum of its gain and of all later gains, without negative ones.
     chosen : bool array, shape (n,)
         Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
-        Whether each request runs, by request.
+        Whether each request runs, in the order of requests.
     row : int16 array, shape (n,)
-        Tokens that each request has produced in the child.
+        Tokens that each request has produced in the child, after the round.
     """
 
     candidates: IntArray
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Data of the problem, and of the round of the search that is being expanded.
+    """Data of the problem, and of the round that the search for preemptive schedules expands.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Task(NamedTuple):
         First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
         request, one for each number of produced tokens.
     marks : uint64 array
-        Random numbers, one per request and number of tokens, from which states are hashed.
+        Random numbers from which states are hashed: one per request and number of its tokens.
     unit : int
         Number of price units in one round of latency.
     choice : Choice
@@ -67,10 +67,12 @@ class Task(NamedTuple):
     round : int
         The round r, counted from 1.
     to_go : int64 array
-        Least cost to go h_i(p, r), at entry offset[i] + p, in units of prices; 0 for completed
+        At entry offset[i] + p, for request i with p tokens produced after round r: its least
+        latency plus prices of its remaining rounds, in units of prices. It is 0 for completed
         requests.
     tail : int
-        Sum of the capacities K over later rounds, in units of prices.
+        Sum of the capacities of all rounds after r, in units of prices. The capacity of a round is
+        the largest total price of requests that run in it.
     budget : int
         Largest total latency to search for, in units of prices.
     """
@@ -88,15 +90,15 @@ class Task(NamedTuple):
 
 
 class States(NamedTuple):
-    """States after one round, and their parents.
+    """States after one round of the search for preemptive schedules.
 
     Attributes
     ----------
     progress : int16 array, shape (room, n)
         Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        Latency of completed requests in rounds, lower bound in units of prices, and index of the
-        parent state in the round before.
+        Total latency of completed requests in rounds, lower bound on total latency in units of
+        prices, and index of the state after the previous round from which the state was reached.
     keys : uint64 array, shape (room,)
         Hash of each state.
     """
@@ -114,15 +116,16 @@ class States(NamedTuple):
         return cls._make([np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64)])
 
     def at(self, rows: IntArray | slice) -> States:
-        """Select states by row."""
+        """Return the states with the given indices."""
         return States._make(column[rows] for column in self)
 
 
 @step
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
-    """Return the slot of a state with this progress in the hash table, or the free slot for it.
+    """Return the slot of a state with these produced tokens in the hash table, or its free slot.
 
-    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots.
+    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. ``key`` is
+    the hash of ``row``, the tokens that each request has produced.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -140,9 +143,10 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 
 @step
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
-    """List the requests that may run, by decreasing gain.
+    """List the requests that may run in the next round, by decreasing gain.
 
-    Return their number, or -1 if every request is complete, and the bound if no request runs.
+    The gain of a request is the decrease of the state's lower bound if it runs. Return the number
+    of these candidates, or -1 if every request is complete, and the bound if no request runs.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -162,7 +166,8 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
             continue
         later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
         own_gain = to_go[at] - to_go[at + 1] - later
-        # Break ties by index, so that twins stay in order.
+        # Insert the candidate by gain. Of equal gains, the smaller index comes first, so identical
+        # requests with equally many tokens stay in order.
         y = total
         while y > 0 and own_gain > gain[y - 1]:
             gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
@@ -177,9 +182,9 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 
 @step
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
-    """Return whether a candidate fits in ``room`` tokens and keeps the order of twins.
+    """Return whether candidate x fits in ``room`` tokens and keeps the order of identical requests.
 
-    Its previous twin with equally many tokens, if there is one, must run.
+    If an identical request with a smaller index has produced equally many tokens, it must run too.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
@@ -191,7 +196,7 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
 @step
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
-    """Return whether no further candidate fits in ``room`` tokens."""
+    """Return whether no candidate that is not chosen fits in the ``room`` tokens left."""
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
         x += 1
@@ -202,9 +207,10 @@ def _is_maximal(total: int, room: int, choice: Choice) -> bool:
 def _add_child(
     count: int, bound: int, state: int, states: States, task: Task, found: States, slots: IntArray
 ) -> int:
-    """Add the child in which the chosen requests run, or merge it with an equal state.
+    """Add the state that is reached if the chosen requests run, or merge it with an equal state.
 
-    Return the number of children, or -1 if the arrays are full.
+    Of equal states, the cheaper one is kept. ``count`` is the number of states in ``found``. Return
+    the new number, or -1 if the arrays are full.
     """
     requests, choice, row = task.requests, task.choice, task.choice.row
     key, cost = np.uint64(0), states.costs[state]
@@ -237,9 +243,10 @@ def expand_states(
 ) -> int:
     """Add the children of states begin .. end - 1 to ``found``, which has ``count`` children.
 
-    The sets of requests that run are enumerated depth first: each candidate in turn is included if
-    it fits, then excluded. A branch ends if its gain cannot bring the bound down to the budget.
-    Return the number of children, or -1 if the arrays are full.
+    A child is the state after the next round, for one set of requests that run in it. The sets are
+    enumerated depth first: each candidate in turn is included if it fits, then excluded. A branch
+    ends if the remaining gains cannot bring the lower bound down to the budget. Return the number
+    of children, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
@@ -249,7 +256,7 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Go down: include every candidate that fits, while the gain can still reach ``need``.
+            # Include each next candidate that fits, while the gains can still add up to ``need``.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:
@@ -262,7 +269,7 @@ def expand_states(
                 count = _add_child(count, bound, state, states, task, found, slots)
                 if count < 0:
                     return -1
-            # Go back to the last included candidate, and exclude it.
+            # Return to the candidate included last, and exclude it.
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1

@@ -49,21 +49,24 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Most cheaper states with which a state is compared for dominance: those next to it in cost."""
+"""Number of the next cheaper states that are tested to dominate a state."""
 
 SLICE = 2_000
-"""Number of states expanded between two polls of ``should_stop``."""
+"""Number of states of a round that are expanded between two polls of ``should_stop``."""
 
 
 class PreemptiveSearch:
-    """Exact search for preemptive schedules of one instance, pruned by the given prices.
+    """Exact search for preemptive schedules of one instance, round by round.
+
+    A state after a round is the number of tokens that each request has produced. States are pruned
+    by lower bounds from the given prices.
 
     Parameters
     ----------
     instance : Instance
-        The problem, on one machine in tokens.
+        The problem, on one machine with memory counted in tokens.
     prices : PreemptivePrices
-        Memory prices from which bounds of states are computed.
+        Memory prices from which lower bounds of states are computed.
     """
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
@@ -72,15 +75,17 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = len(prices.numerators) - 1
-        # Costs to go after each round, o + 1 entries per request; 0 for a completed request.
+        # Costs to go after each round: least latency plus prices of remaining rounds of a request,
+        # by its number of produced tokens. They are 0 for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
         twin = []
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
-            # The costs after o - 1, o - 2, ..., 0 tokens come in this order.
+            # `costs_to_go` returns costs for o - 1, o - 2, ..., 0 produced tokens in this order.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
-                # Before its arrival the request waits.
+                # Costs before the arrival are those at the arrival, because the request can only
+                # wait.
                 self._to_go[:, end - back] = costs[0]
                 self._to_go[request[2] :, end - back] = costs
             twin.append(seen.get(request, -1))
@@ -104,15 +109,16 @@ class PreemptiveSearch:
         Parameters
         ----------
         budget : int
-            Largest total latency to search for. After each schedule found, it becomes one less than
-            the total latency of that schedule.
+            Largest total latency to search for, in rounds. After each schedule found, it becomes
+            one less than the total latency of that schedule.
         max_states : int
-            Most children of all states of one round. The run ends if there are more.
+            Largest number of children of all states of one round. The search ends if there are
+            more.
         should_stop : Callable[[], bool]
-            Polled every few thousand states.
+            Polled every `SLICE` states.
         width : int or None, default None
-            Most states kept per round, those with the least bounds: a beam search, which finds
-            feasible schedules but proves nothing. None keeps all states.
+            Largest number of states kept per round, those with the least bounds: a beam search,
+            which finds feasible schedules but proves nothing. None keeps all states.
         """
         layers = [States.room(1, len(self._instance))]
         best: tuple[int, int] | None = None
@@ -130,11 +136,12 @@ class PreemptiveSearch:
             layer = found.at(kept)
             layers.append(layer)
             states, peak = states + len(kept), max(peak, len(kept))
-            # The cost of a complete state may exceed the budget although its bound does not.
+            # The cost of a state with all requests complete may exceed the budget although its
+            # lower bound does not.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # States of equal progress were merged, so there is only one such state.
+                # There is only one such state: states with the same produced tokens were merged.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -143,7 +150,11 @@ class PreemptiveSearch:
     def _children(
         self, layers: list[States], budget: int, max_states: int, should_stop: Callable[[], bool]
     ) -> States | SearchStatus:
-        """Return all children of the last layer, or the status with which the search ends."""
+        """Return all states after the next round, or the status with which the search ends.
+
+        ``layers`` has the states after each round so far. ``max_states`` is the largest number of
+        states to return.
+        """
         r, last = len(layers), layers[-1]
         tail = int(self._tails[r]) if r <= self._last else 0
         to_go, most = self._costs_after(r), budget * self._task.unit
@@ -151,7 +162,7 @@ class PreemptiveSearch:
         states = len(last.progress)
         room = min(max_states, max(1024, 4 * states))
         while True:
-            # Repeat with arrays four times as large until they hold all children.
+            # Repeat the expansion with arrays four times as large until they hold all children.
             found = States.room(room, len(self._instance))
             slots = np.full(2 * room, -1, dtype=np.int64)
             begin = count = 0
@@ -168,7 +179,11 @@ class PreemptiveSearch:
             room = min(max_states, 4 * room)
 
     def _costs_after(self, t: int) -> IntArray:
-        """Return costs to go after round t. Past the last price, each round adds one of latency."""
+        """Return the least cost after round t of each request, for each number of produced tokens.
+
+        It is the latency of the request plus the prices of its remaining rounds. Costs are in units
+        of prices. After the last priced round, each round adds one round of latency.
+        """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
             column += (t - self._last) * self._task.unit
@@ -176,7 +191,11 @@ class PreemptiveSearch:
         return column
 
     def _not_dominated(self, found: States, r: int) -> IntArray:
-        """Return the indices of the children that no other child dominates."""
+        """Return the indices of the children, after round r, that no other child dominates.
+
+        A child dominates another one if each request has produced at least as many tokens and the
+        cost so far, including that of waiting requests, is no larger.
+        """
         _, output, arrival, _ = self._task.requests
         progress = found.progress
         waiting = (progress < output) & (arrival < r)
@@ -188,7 +207,10 @@ class PreemptiveSearch:
         return np.sort(order[~gone])
 
     def _read_back(self, layers: list[States], last: int, at: int) -> PreemptiveSchedule:
-        """Return the schedule of state ``at`` after round ``last``, from its chain of parents."""
+        """Return the schedule that leads to state ``at`` after round ``last``.
+
+        It follows from the parents of states. ``layers`` has the states after each round.
+        """
         rounds: list[list[int]] = [[] for _ in self._instance]
         for r in range(last, 0, -1):
             layer = layers[r]

@@ -32,32 +32,43 @@ from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""Odd number near 2^64 divided by the golden ratio, which spreads keys over a hash table."""
+"""Factor of Fibonacci hashing: an odd number near 2^64 divided by the golden ratio, 1.618."""
 
 
 class AnonymousStates(NamedTuple):
-    """Anonymous states of one epoch, and the tree of tables V (see the module docstring).
+    """Anonymous states of one epoch, and tables of their largest total prices.
+
+    The path graph records the starts of the *followed* requests only. All other requests are
+    *anonymous*: of them it only knows in which states (m, r) they can be, with m tokens held and r
+    rounds to go. V_r(k, S) is the largest total price of anonymous states with at most r rounds to
+    go that fit in memory together with k requests that hold S tokens and have at least r rounds to
+    go. Followed requests change V, so there is one table of V for each set of followed requests
+    that was asked for. The tables form a tree: a child has one more followed request than its
+    parent.
 
     Attributes
     ----------
     tables : int32 array, shape (capacity, rows, M + 1)
-        V of each node of the tree, in price units; -1 if the followed members do not fit. V_r(k, .)
-        is row rows[r] + k.
+        V of each node of the tree, in units of prices, or -1 if the followed requests do not fit in
+        memory. Row rows[r] + k of a table is V_r(k, .).
     rows : int64 array, shape (theta + 2,)
         First row of each V_r in a table.
     used : int64 array, shape (1,)
-        Number of nodes of the tree. Node 0 has no followed member.
+        Number of nodes in the tree. Node 0, the root, has no followed request.
     keys, nodes : int64 array
-        Hash table of 2^k slots: a key of parent node and member, or -1 if the slot is free, and the
-        child node.
+        Hash table of 2^k slots that finds the child of a node. Each slot has a key, computed from
+        the parent node and the state of the request that the child adds, and the child. The key is
+        -1 if the slot is free.
     first : int64 array, shape (M + 3,)
-        The states with r rounds to go are at first[r] .. first[r + 1] - 1 in the arrays below.
+        The states with r rounds to go are at first[r] .. first[r + 1] - 1 in the arrays ``held``,
+        ``copies`` and ``weights``.
     held, copies, weights : int64 array, shape ((M + 1)^2,)
-        m of each state, the most requests that can be in it at once, and its price.
+        For each anonymous state (m, r): its tokens m, the largest number of requests that can be in
+        it at once, and its price.
     longest : int64 array, shape (1,)
-        theta, the largest r of an anonymous state at this epoch.
+        theta, the largest number of rounds to go of an anonymous state with a price at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
-        Workspace: the number of requests per state (m, r).
+        Workspace: the number of anonymous requests that can be in each state (m, r).
     """
 
     tables: npt.NDArray[np.int32]
@@ -74,9 +85,18 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate arrays of about ``size`` bytes for states with up to ``longest`` rounds to go.
+    """Allocate the arrays for the states of requests whose starts a path graph does not record.
 
-    ``most`` is the largest number of followed members.
+    Parameters
+    ----------
+    longest : int
+        Largest number of rounds to go of such a state.
+    most : int
+        Largest number of requests that run at once.
+    memory_limit : int
+        Memory limit M in tokens.
+    size : int
+        Approximate size of the arrays in bytes, which limits the number of price tables.
     """
     side = memory_limit + 1
     counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
@@ -100,7 +120,11 @@ def set_epoch(
     followed: npt.NDArray[np.bool_],
     states: AnonymousStates,
 ) -> None:
-    """Begin an epoch: list its anonymous states with a price, and reset the tree to its root."""
+    """List the states, with a price at epoch ``tau``, of requests that are not ``followed``.
+
+    In state (m, r) a request holds m tokens and has r rounds to go. The tables of the previous
+    epoch are discarded: the new tree of tables has only its root.
+    """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
     counts.fill(0)
@@ -128,7 +152,10 @@ def set_epoch(
 
 @step
 def _begin(states: AnonymousStates) -> None:
-    """Empty the tree, and write the table of its root."""
+    """Discard all tables of largest prices, and compute the table without followed requests.
+
+    This table is the root of the tree of tables (`AnonymousStates`).
+    """
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
     states.used[0] = 1
@@ -140,7 +167,11 @@ def _begin(states: AnonymousStates) -> None:
 
 @inner
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
-    """Write V_r of a node for r = begin .. theta, from its V_r for r = begin - 1."""
+    """Compute V_r in the table of ``node`` for r = begin .. theta, from V_r for r = begin - 1.
+
+    V_r(k, S) is the largest total price of anonymous states with at most r rounds to go that fit in
+    memory together with k requests that hold S tokens and have at least r rounds to go.
+    """
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
     for r in range(begin, longest[0] + 1):
@@ -156,7 +187,11 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 
 @step
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
-    """Return the node of ``parent`` with one more followed member (m, r), or -1 if full."""
+    """Return the tree node with the followed requests of ``parent`` and one more, in state (m, r).
+
+    The node is found in the hash table, or added with its table of largest prices. Return -1 if
+    there is no room for it.
+    """
     tables, rows, used = states.tables, states.rows, states.used
     keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
     key = (np.int64(parent) * (M + 1) + m) * (M + 1) + r
@@ -187,16 +222,20 @@ def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
 def heaviest_beside(
     states: AnonymousStates, held: IntArray, rounds: IntArray, size: int, scratch: IntArray
 ) -> int:
-    """Return the largest total price of anonymous states that fit with followed members (m, r).
+    """Return the largest total price of anonymous states that fit in memory with followed requests.
+
+    Followed requests are those whose starts the graph records. Anonymous states are those in which
+    the other requests can be at the epoch. In state (m, r) a request holds m tokens and has r
+    rounds to go.
 
     Parameters
     ----------
     states : AnonymousStates
         Anonymous states of the epoch.
     held, rounds : int64 array
-        Tokens m and rounds to go r of the followed members, in any order.
+        Tokens m and rounds to go r of the followed requests that run, in any order.
     size : int
-        Number of followed members, the first entries of ``held`` and ``rounds``.
+        Number of these requests: the first entries of ``held`` and ``rounds``.
     scratch : int64 array
         Workspace of at least ``size`` entries.
     """
@@ -225,7 +264,11 @@ def heaviest_beside(
 def _behind(
     states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
 ) -> int:
-    """Return the node of the first ``left`` members of ``order``, or -1 if the tree is full."""
+    """Return the tree node whose followed requests are the first ``left`` entries of ``order``.
+
+    Entries of ``order`` are positions in ``held`` and ``rounds``, by increasing rounds to go. Nodes
+    that the tree lacks are added. Return -1 if there is no room for them.
+    """
     node = 0
     for p in range(left):
         node = _child(states, node, held[order[p]], rounds[order[p]])

@@ -85,33 +85,34 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Largest number of sets extended between two polls of ``should_stop``."""
+"""Largest number of nodes whose predecessors are found between two polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Largest number of table entries of anonymous states filled between two polls, if each set needs a
-table of its own."""
+"""Largest number of entries of the tables of `AnonymousStates` that are computed between two polls
+of ``should_stop``, if each node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes. Up to twice as many completions must have 32-bit numbers."""
+"""Largest number of nodes of a path graph: positions in its array ``ended`` must fit into int32."""
 
 MOST_THREADS = 4
-"""Largest number of threads that build a graph. Each reserves its own memory, used or not."""
+"""Largest number of threads that build a path graph. Each thread reserves memory of its own."""
 
 NEVER = 1 << 50
-"""Cost that marks a start which no schedule within the limit has."""
+"""Cost of starts that no schedule within the limit on total latency has, above all other costs."""
 
 
 class Room(NamedTuple):
-    """Limits on the size of a graph.
+    """Limits on the size of a path graph, and the number of threads that build it.
 
     Attributes
     ----------
     nodes : int
-        Largest number of nodes. One epoch may have an eighth of it, but at least 4096.
+        Largest number of nodes of the graph. A single epoch may have max(4096, nodes // 8) of them.
     table_bytes : int
-        Largest size of the tables of anonymous states of all threads, in bytes.
+        Largest total size of the tables of `AnonymousStates` of all threads, in bytes.
     threads : int, default 1
-        Number of threads, of which `MOST_THREADS` are used. The graph does not depend on it.
+        Number of threads, of which at most `MOST_THREADS` are used. The resulting graph does not
+        depend on this number.
     """
 
     nodes: int
@@ -120,41 +121,48 @@ class Room(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """Raised if a graph would exceed its limit on nodes or another limit on sizes."""
+    """Raised if a path graph would have too many nodes, epochs or requests, or too large prices."""
 
 
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
-    """Return an upper bound on the number of active requests: each holds s + 1 tokens or more."""
+    """Return an upper bound on the number of requests that run at once.
+
+    Each running request holds at least s + 1 tokens: its prompt and one output token.
+    """
     held = np.cumsum(np.sort(prompt_lengths) + 1)
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
 
 
 class PricedInstance:
-    """An instance, prices of states, and a limit on total latency.
+    """An instance, prices of the states of its requests, and a limit on total latency.
 
     Parameters
     ----------
     instance : Instance
         The problem, with any memory rule.
     prices, capacities : int64 array
-        Q and W of `hindsight.prices.states`, shapes (T, M + 1, M + 1) and (T,), with T later than
-        the last arrival.
+        Price Q of each state of a request at each epoch, shape (T, M + 1, M + 1), and capacity W of
+        each epoch, the largest total price of requests that run together, shape (T,). Both are in
+        units of 1 / SCALE (`hindsight.prices.states`). T must be later than the last arrival.
     limit : int
-        Largest total latency of the schedules considered.
+        Largest total latency of the schedules that are searched.
 
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
-        u_i = min P_i, in units of 1 / SCALE.
+        First start prices u_i: the least priced cost P_i(t) of any start t of request i, in units
+        of 1 / SCALE.
     starts : int64 array, shape (n, epochs + 1)
-        Priced costs P_i(t) of starts. `NEVER` if no schedule within the limit has the start.
+        Priced cost P_i(t) of each start: the latency of request i if it starts at t plus the prices
+        of its states, in units of 1 / SCALE. It is `NEVER` if no schedule within the limit starts
+        request i at t.
     is_within : bool
-        Whether a schedule may be within the limit. False if prices prove that none is.
+        False if the prices prove that no schedule is within the limit.
 
     Raises
     ------
     TooLargeError
-        There are too many epochs or requests, or prices are too large.
+        There are too many epochs or requests, or a capacity is too large.
     """
 
     def __init__(
@@ -185,16 +193,27 @@ class PricedInstance:
         self.random_keys = rng.integers(1, 2**63, self.starts.shape).astype(np.uint64)
 
     def constant(self, u: IntArray) -> int:
-        """Return the constant L for start prices u."""
+        """Return L = sum of start prices u - sum of capacities W, in units of 1 / SCALE.
+
+        For every schedule that is a path of a graph, SCALE * (total latency) is at least L plus the
+        cost of the path.
+        """
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
-        """Return the budget B for start prices u: the largest cost of a path within a limit."""
+        """Return the largest cost of a path within a limit on total latency, for start prices u.
+
+        This is the budget B = SCALE * limit - L, where L is `constant` of u. If ``limit`` is None,
+        it is the limit of this object.
+        """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
 
 def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
-    """Return the graph that follows no request: a chain of epochs whose arcs cost 0."""
+    """Return the path graph whose nodes record the start of no request.
+
+    It is a chain with one node per epoch, and its arcs cost 0.
+    """
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
     columns = places - 1, none, none, places[::-1], nothing, nothing, nothing
@@ -211,30 +230,34 @@ def finer_graph(
     room: Room,
     should_stop: Callable[[], bool],
 ) -> layers.PathGraph | None:
-    """Build the graph that follows more requests than a coarser one.
+    """Build a path graph that follows more requests than a coarser one.
+
+    A graph *follows* a request if its nodes record its start while it runs. Least costs of paths in
+    the coarser graph show which nodes of the finer graph need not be built.
 
     Parameters
     ----------
     priced : PricedInstance
-        The problem.
+        The problem with its prices and the limit on total latency.
     coarse : PathGraph
-        Coarser graph, which holds every schedule within the limit.
+        Coarser graph. Every schedule within the limit is one of its paths.
     followed : bool array, shape (n,)
         Requests that the coarser graph follows.
     added : int64 array
-        Further requests that the finer graph follows, increasing; identical requests together.
+        Further requests that the finer graph follows, in increasing order. It has all or none of a
+        class of identical requests.
     u : int64 array, shape (n,)
         Start prices, in units of 1 / SCALE. For requests that the coarser graph does not follow
         they are those of `PricedInstance.first_prices`.
     room : Room
         Limits on the size of the finer graph.
     should_stop : Callable[[], bool]
-        Polled throughout.
+        Polled while the graph is built.
 
     Returns
     -------
     PathGraph or None
-        The graph, or None if no path is left: no schedule is within the limit.
+        The finer graph, or None if it has no path. Then no schedule is within the limit.
 
     Raises
     ------
@@ -258,7 +281,7 @@ def finer_graph(
 
 
 class _Builder:
-    """Arrays of a path graph to which epochs are added one by one, from the last to the first."""
+    """Builder of a path graph, which adds epochs one by one, from the last to the first."""
 
     def __init__(
         self,
@@ -276,7 +299,8 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # The first set is empty: no request is active after the last epoch.
+        # After the last epoch no request runs. So the first set of running requests, in ``above``,
+        # is empty.
         self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
@@ -292,7 +316,8 @@ class _Builder:
             above=layers.Sets.room(self.room, most),
             coarser=coarser,
         )
-        # Arrays of zeros take memory only where they are written.
+        # An array of zeros takes memory only where it is written, so these arrays have the largest
+        # size that they may need.
         self.parts = [
             layers.Found(
                 layers.Sets.room(self.room, most),
@@ -316,14 +341,20 @@ class _Builder:
         self.size, self.count, self.ended = 1, 1, 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
-        """Add epoch ``tau``, the one before the earliest epoch so far."""
+        """Add the nodes at epoch ``tau`` to the graph, which has the nodes of all later epochs.
+
+        Raises
+        ------
+        StoppedEarlyError, TooLargeError
+            ``should_stop`` returned True, or the graph exceeds its limit on nodes.
+        """
         priced, prices, capacity = self.priced, self.unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room = min(self.room, self.most_nodes - self.size)
         given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        # Each thread gets a range of sets in order, so that the graph does not depend on the
-        # number of threads.
+        # Thread k handles the nodes borders[k] .. borders[k + 1] - 1 of the next epoch. Results are
+        # joined in the order of threads, so the graph does not depend on their number.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)
@@ -353,12 +384,25 @@ class _Builder:
         self.size += nodes
 
     def _append(self, part: layers.Found, nodes: int, more: int, taken: int, room: int) -> None:
-        """Append the nodes that another thread found to those of the first thread."""
+        """Append the nodes of one epoch that another thread found to those of the first thread.
+
+        Parameters
+        ----------
+        part : Found
+            Arrays of the other thread.
+        nodes, more : int
+            Number of nodes that the first thread has, and that the other thread adds.
+        taken : int
+            Number of entries of ``ended``, the lists of completing requests, that the other thread
+            adds.
+        room : int
+            Largest number of nodes of the epoch.
+        """
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError
         part.scratch.ended_first[:more] += self.ended
-        # Only the first thread has a hash table.
+        # Skip scratch[0], the hash table, which only the first thread has.
         both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
         for target, source in zip(*both, strict=True):
             target[nodes : nodes + more] = source[:more]
@@ -366,9 +410,9 @@ class _Builder:
         self.ended += taken
 
     def graph(self) -> layers.PathGraph:
-        """Return the graph built so far, in the arrays of this object."""
+        """Return the graph built so far. Its arrays are those of this object, cut to length."""
         for column in self.arrays[:-1]:
-            # Shrink in place: a copy would take the memory twice.
+            # Shrink each array in place: a shortened copy would need the memory a second time.
             column.resize(self.size, refcheck=False)
         self.arrays.ended.resize(self.ended, refcheck=False)
         return self.arrays

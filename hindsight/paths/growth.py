@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Range of the growth of log(nodes) per round of the limit. Measured with 25 to 60 requests."""
+"""Range of the growth of log(number of nodes) of path graphs, per round by which their limit on
+total latency rises. Measured on instances of 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""Growth of log(nodes) per round of the limit that is assumed for MANY requests or more, after the
-first graph and until it is measured."""
+"""Largest growth of log(nodes), per round by which the limit on total latency rises, assumed after
+one graph of at least MANY requests. For n < MANY requests, it is GROWTH_OF_MANY * (MANY / n)."""
 
 SECONDS_A_NODE = 2.5e-6
-"""First estimate of the seconds for all graphs of a limit, per node of the largest of them."""
+"""First estimate of seconds per node: time of one `refine` call / nodes of its largest graph."""
 
 LARGE = 1_000_000
-"""Number of nodes above which the time per node is measured."""
+"""Number of nodes of a graph above which its time replaces the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""Assumed size of a graph that was too large, as a multiple of its limit on nodes."""
+"""Assumed number of nodes of a graph that exceeded its limit on nodes, divided by this limit."""
 
 
 class GraphGrowth:
-    """Estimate of the sizes of graphs in one solve: nodes * exp(growth * reach).
+    """Estimate of the number of nodes of path graphs in one solve: nodes * exp(growth * reach).
 
     The *reach* of a graph is its limit on total latency less the lower bound that prices prove, in
     rounds.
@@ -30,15 +31,15 @@ class GraphGrowth:
     Parameters
     ----------
     nodes, growth : float
-        Initial values: nodes of a graph of reach 0, and growth of their logarithm per round of
-        reach.
+        Initial values: the number of nodes of a graph of reach 0, and the growth of the logarithm
+        of this number per round of reach.
     requests : int
         Number of requests of the instance.
 
     Attributes
     ----------
     is_tried : bool
-        Whether a graph was built or abandoned.
+        Whether a graph was built, or abandoned because it was too large.
     """
 
     def __init__(self, nodes: float, growth: float, requests: int) -> None:
@@ -50,16 +51,34 @@ class GraphGrowth:
         self._too_far: tuple[float, float] | None = None
 
     def nodes(self, reach: float) -> float:
-        """Return the expected number of nodes of a graph with this reach."""
+        """Return the expected number of nodes of a path graph with this reach.
+
+        The reach is the limit on total latency less the proved lower bound, in rounds.
+        """
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """Return the reach at which a graph is expected to take ``room`` nodes or ``seconds``."""
+        """Return the largest reach at which a path graph should keep to limits on nodes and time.
+
+        The reach is the limit on total latency less the proved lower bound, in rounds. ``room`` is
+        the largest number of nodes, and ``seconds`` the time for all graphs of one limit on total
+        latency.
+        """
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """Update the estimate by the largest graph of a limit and the time of all its graphs."""
+        """Update the estimate after all path graphs for one limit on total latency.
+
+        Parameters
+        ----------
+        reach : float
+            The limit less the proved lower bound, in rounds.
+        nodes : float
+            Number of nodes of the largest of these graphs.
+        seconds : float
+            Time of all of them.
+        """
         before, self._measured = self._measured, (reach, nodes)
         self._reach, self._nodes = self._measured
         if not self.is_tried:
@@ -72,18 +91,23 @@ class GraphGrowth:
         self._fit(before, self._too_far)
 
     def learn_too_large(self, reach: float, room: float) -> None:
-        """Update the estimate after a graph exceeded its limit of ``room`` nodes."""
+        """Update the estimate after a path graph exceeded its limit of ``room`` nodes.
+
+        ``reach`` is its limit on total latency less the proved lower bound, in rounds.
+        """
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # Even the largest growth predicts too few nodes, so estimate from this graph instead.
+            # The new growth still predicts fewer nodes than this graph had. So extrapolate from
+            # this graph, with BEYOND * room nodes, from now on.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
-        """Set the growth to the steepest slope to a known (reach, nodes), if it is positive.
+        """Set the growth of log(nodes) from pairs (reach, nodes) measured on path graphs.
 
-        Slopes may be negative because prices improve between graphs.
+        It is the steepest slope from the point of the current estimate to one of these pairs, if
+        this slope is positive. Slopes may be negative because prices improve between graphs.
         """
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)

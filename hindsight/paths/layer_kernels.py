@@ -30,7 +30,18 @@ STARTS = (1 << START_BITS) - 1
 
 
 class _Sums(NamedTuple):
-    """Totals over all members: cost to the end, memory in round tau + 1, price at tau."""
+    """Sums over the requests that run at epoch tau in the node being built.
+
+    Attributes
+    ----------
+    cost : int
+        Least cost of a path from the node to the end, without the slack of the node, in units of
+        1 / SCALE.
+    held : int
+        Tokens that the requests hold in round tau + 1.
+    price : int
+        Total price of their states at tau.
+    """
 
     cost: int
     held: int
@@ -39,7 +50,11 @@ class _Sums(NamedTuple):
 
 @inner
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
-    """Return the slot of a set in the hash table, and the index of the set, or -1 if absent."""
+    """Return the slot of a set of running requests in the hash table, and the index of its node.
+
+    ``key`` is the hash of the set, and members[:size] are its codes. The index is -1 if the table
+    does not have the set, and the slot is then free.
+    """
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
     while True:
@@ -57,7 +72,10 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 @step
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
-    """Write the states at tau of the members of set q at tau + 1; return their totals."""
+    """Write the states at epoch tau of the requests in set q, which run in a node at epoch tau + 1.
+
+    They become the first entries of ``members``. Return their sums.
+    """
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
     size, stored, _ = given.blocks
@@ -74,7 +92,10 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Return the totals with request i, which completes, or without it if ``sign`` is -1."""
+    """Return the sums with request i added, which completes in round tau + 1.
+
+    If ``sign`` is -1, the request is removed from the sums instead.
+    """
     s, o, _, _ = given.requests
     return _Sums(
         sums.cost + sign * given.regrets[i, given.tau + 1 - o[i]],
@@ -85,7 +106,10 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 
 @step
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
-    """Write request i, which completes in round tau + 1, as member ``at``; return the totals."""
+    """Write request i, which completes in round tau + 1, as entry ``at`` of ``members``.
+
+    Return the sums with this request.
+    """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
     return _complete(given, i, 1, sums)
@@ -95,9 +119,10 @@ def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) ->
 def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
-    """Write the requests that complete from coarser node c as members ``size`` and following.
+    """Write the requests that complete in round tau + 1 on the arc of node c of the coarser graph.
 
-    Return the number of members, or -1 if they do not fit in memory, and the totals.
+    They become entries ``size`` and following of ``members``. Return the number of entries, or -1
+    if the requests do not fit in memory, and the sums with these requests.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -111,9 +136,12 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Return the first place in ``added`` from ``begin`` on of a request that may complete, or -1.
+    """Return the first place, from ``begin`` on, of a request that may complete in round tau + 1.
 
-    The request must fit in memory, and the cost must not exceed ``most``.
+    Places are in ``added``, the requests that this graph follows and the coarser one does not.
+    Return -1 if there is no such request. The request must have arrived by its start and fit in
+    memory, and must not be in set q, the requests that run in a node at tau + 1. The cost with it
+    must not exceed ``most``.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -126,7 +154,8 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         fits = True
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
-            # A request is active only once; of identical requests the smaller index starts first.
+            # Request i cannot run twice at once. It starts before j: of identical requests, the one
+            # of smaller index starts first.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break
@@ -137,7 +166,12 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write the node of set q and the chosen requests that complete, the members before ``end``."""
+    """Write the node at tau in which the requests of set q and the chosen requests run.
+
+    Set q has the requests that still run in a node at tau + 1. The chosen requests complete in
+    round tau + 1. They are the entries of ``found.members`` from the size of set q to ``end`` - 1.
+    ``counts`` are the index of the node and the number of entries of ``found.ended`` in use.
+    """
     above, here, scratch = given.above, found.here, found.scratch
     node, taken = counts
     first, key = above.sizes[q], above.keys[q]
@@ -147,7 +181,7 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
     for size in range(first, end):
         i = found.members.chosen[size]
         found.ended[taken + size - first] = i
-        # Members are sorted by start, then by index.
+        # Insert request i at its place: the requests of a node are sorted by start, then by index.
         t = given.tau + 1 - given.requests.output_lengths[i]
         position = size
         while position > 0:
@@ -168,15 +202,37 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
 def _add_choices(
     given: Extension, q: int, c: int, of_set: _Sums, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Add the nodes before set q that correspond to node c of the coarser graph."""
+    """Add the nodes at tau that lead to set q at tau + 1 and correspond to coarser node c.
+
+    A set has the followed requests that run in a node at tau + 1.
+
+    Parameters
+    ----------
+    given : Extension
+        Data from which the nodes are built.
+    q, c : int
+        Index of the set in ``given.above``, and node of the coarser graph at tau.
+    of_set : _Sums
+        Sums over the requests of set q.
+    counts : tuple[int, int]
+        Numbers of nodes found so far, and of entries of ``found.ended`` in use.
+    found : Found
+        Output arrays.
+
+    Returns
+    -------
+    tuple[int, int]
+        The new ``counts``. The number of nodes is -1 if the arrays are full.
+    """
     nodes, taken = counts
     size, members = given.above.sizes[q], found.members
     left, least = given.budget - given.coarser.paid[c], given.coarser.graph.slacks[c]
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate the sets of added requests that complete as well, depth first. The slack of a node
-    # is at least that of its coarser node, so sets that cost more than left - least are skipped.
+    # Enumerate depth first which requests of ``given.added`` complete in this round as well. The
+    # slack of a node is at least ``least``, that of its coarser node c. So sets of requests that
+    # cost more than left - least exceed the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -204,19 +260,21 @@ def _add_choices(
 def extend_sets(
     given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Find the nodes at tau, within the budget, that lead to one of the given sets at tau + 1.
+    """Find the nodes at epoch tau from which paths within the budget go on to nodes at tau + 1.
 
-    Return the number of nodes so far, or -1 if the arrays are full, and the entries of ``ended`` in
-    use. `join_parents` adds the other nodes once all sets are extended.
+    These nodes at tau + 1 are sets of running requests, in which no request starts at tau + 1.
+    Return the number of nodes found so far, or -1 if the arrays are full, and the number of entries
+    of ``found.ended`` in use. When this is done for all sets, `join_parents` adds the nodes from
+    which starts at tau lead to the nodes found.
 
     Parameters
     ----------
     given : Extension
         Data from which the nodes are built.
     begin, end : int
-        Range of the sets ``above`` to extend: begin .. end - 1.
+        Range of the sets in ``given.above`` that are handled: begin .. end - 1.
     counts : tuple[int, int]
-        Nodes found so far, and entries of ``ended`` in use.
+        Number of nodes found before, and number of entries of ``found.ended`` in use.
     found : Found
         Output arrays.
     """
@@ -224,7 +282,8 @@ def extend_sets(
     for q in range(begin, end):
         of_set = _place_set(given, q, found.members)
         beside = given.above.coarser[q]
-        # Try each node of the coarser graph that leads to the coarser node of this set.
+        # Try each node c of the coarser graph with an arc to ``beside``, the node of the coarser
+        # graph that corresponds to set q.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:
@@ -236,7 +295,7 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the node before the last start of v.
+    """Find or add the node from which the last start at tau leads to node v, and link v to it.
 
     Return the number of nodes, or -1 if the arrays are full.
     """
@@ -264,11 +323,11 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes before each start at tau, and number all nodes of the epoch.
+    """Add the nodes from which starts at tau lead to the nodes found, and number all nodes at tau.
 
-    Members that start at tau are last in a set, in the order of indices, in which they start. Nodes
-    are numbered by decreasing number of these members. Return the number of nodes, or -1 if the
-    arrays are full.
+    In a set, the requests that start at tau come last, in the order of indices. A path starts them
+    in this order, so removing the last one gives the node before. Nodes with more starts at tau get
+    smaller numbers. Return the number of nodes, or -1 if the arrays are full.
     """
     here, scratch = found.here, found.scratch
     for v in range(nodes):
@@ -302,9 +361,10 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 
 @njit
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
-    """Write the nodes of an epoch into the graph, numbered from ``first`` on.
+    """Write the nodes at epoch tau into the graph, with numbers from ``first`` on.
 
-    Nodes before any start at tau are also copied to ``above``. Return the number of these nodes.
+    Nodes in which no request starts at tau are also copied to ``given.above``, from which the epoch
+    before tau is built. Return the number of these nodes.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

@@ -16,10 +16,10 @@ from instances.arrays import IntArray, RequestColumns
 from .anonymous_states import AnonymousStates
 
 START_BITS = 15
-"""Bits of a start in the code of a member: epochs are below 2^START_BITS."""
+"""Bits of the start t in the code (i << START_BITS) + t of request i: t is below 2^START_BITS."""
 
 FAR = np.int64(1 << 60)
-"""Cost of a node that no path reaches, above that of any path, in units of 1 / SCALE."""
+"""Cost that marks nodes without a path. The cost of any path is smaller, in units of 1 / SCALE."""
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -28,25 +28,32 @@ Shorts = npt.NDArray[np.int16]
 
 
 class PathGraph(NamedTuple):
-    """Path graph (`hindsight.paths.graph`). Node 0 is its end, node N - 1 its beginning.
+    """Path graph (`hindsight.paths.graph`): all schedules within a limit are among its paths.
+
+    A graph *follows* some requests. A node is an epoch tau and the set of followed requests that
+    run then, with their starts. A path goes from a node to one at the same epoch in which one more
+    request starts, or to one at the next epoch. Node N - 1 is the beginning of all paths, and node
+    0 their end.
 
     Attributes
     ----------
     later : int32 array, shape (N,)
-        Node at the next epoch that is reached if no further request starts, or -1.
+        Node at the next epoch that is reached if no further request starts at tau, or -1 if none.
     parents : int32 array, shape (N,)
-        Node before the last start at this epoch, or -1 if no request starts at it.
+        Node from which the last start at tau leads to this node, or -1 if no request of the node
+        starts at tau.
     requests : int16 array, shape (N,)
-        Request that started last at this epoch, or -1.
+        Request that starts on the arc from the parent, or -1 if there is no parent.
     epochs : int16 array, shape (N,)
         Epoch tau of the node.
     slacks : int64 array, shape (N,)
-        Slack of the node, in units of 1 / SCALE, if it has a ``later`` node.
+        Slack of the node, in units of 1 / SCALE: the capacity of epoch tau less the largest total
+        price of requests that can run in this node. Used only if there is a ``later`` node.
     ended_first, ended_counts : int32, int16 array, shape (N,)
-        Followed requests that complete in round tau + 1: position of the first in ``ended``, and
-        their number.
+        Followed requests of the node that complete in round tau + 1: the position of the first of
+        them in ``ended``, and their number.
     ended : int16 array
-        Indices of the requests that complete, grouped by node.
+        Indices of the requests that complete, node by node.
     """
 
     later: Codes
@@ -60,22 +67,26 @@ class PathGraph(NamedTuple):
 
 
 COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
-"""Types of the columns of a `PathGraph` that have an entry for each node."""
+"""Types of the arrays of a `PathGraph` that have an entry for each node, in the order of fields."""
 
 
 class CoarserGraph(NamedTuple):
-    """Graph that follows fewer requests, and gives lower bounds on costs of paths up to a node.
+    """Path graph that follows fewer requests than the graph being built.
+
+    A graph *follows* a request if its nodes record its start. The least cost of a coarser path up
+    to a node is a lower bound on the cost of finer paths up to the corresponding node.
 
     Attributes
     ----------
     graph : PathGraph
         The coarser graph.
     followed : bool array, shape (n,)
-        The requests that it follows.
+        Whether the coarser graph follows each request.
     first, earlier : int64, int32 array
-        Nodes `grouped` by their ``later`` node: earlier[first[g]:first[g + 1]] lead to g.
+        Nodes by their ``later`` node: it is g for the nodes earlier[first[g]:first[g + 1]].
     paid : int64 array, shape (N,)
-        Least cost from the beginning of the graph to each node.
+        Least cost of a path from the beginning of the coarser graph to each of its nodes, in units
+        of 1 / SCALE.
     """
 
     graph: PathGraph
@@ -86,22 +97,23 @@ class CoarserGraph(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Sets of active followed requests at one epoch: the nodes of that epoch.
+    """Nodes of a path graph at one epoch: sets of followed requests that run, with their starts.
 
     Attributes
     ----------
     members : int32 array, shape (capacity, most members)
-        Codes of the members (i, t), sorted by start, then by index.
+        Codes (i << START_BITS) + t of the requests i of each set and their starts t, sorted by
+        start, then by index.
     sizes : int64 array, shape (capacity,)
-        Number of members of each set.
+        Number of requests of each set.
     keys : uint64 array, shape (capacity,)
         Hash of each set.
     costs : int64 array, shape (capacity,)
-        Least cost from the set to the end of the graph.
+        Least cost of a path from the node to the end of the graph, in units of 1 / SCALE.
     coarser : int32 array, shape (capacity,)
-        Corresponding node of the coarser graph: the set without the requests added.
+        Node of the coarser graph for the set without the requests that this graph does not follow.
     nodes : int64 array, shape (capacity,)
-        Number of the node, within its epoch until the epoch is stored, and then in the graph.
+        Number of the node: within its epoch until the epoch is stored, then in the whole graph.
     """
 
     members: Codes
@@ -113,7 +125,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def room(cls, capacity: int, most: int) -> Sets:
-        """Allocate arrays for ``capacity`` sets of up to ``most`` members."""
+        """Allocate arrays for ``capacity`` sets of up to ``most`` running requests."""
         kinds = np.int64, np.uint64, np.int64, np.int32, np.int64
         columns = (np.zeros(capacity, kind) for kind in kinds)
         return cls._make([np.zeros((capacity, most), np.int32), *columns])
@@ -125,16 +137,17 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     table : int64 array
-        Hash table of 2^k slots: index of a node plus 1, or 0 if the slot is free. It is cleared
-        after each epoch.
+        Hash table of 2^k slots that finds a node by its set of running requests. A slot has the
+        index of a node plus 1, or 0 if it is free. The table is cleared after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
         As in `PathGraph`.
     parents : int64 array, shape (capacity,)
-        Index in these arrays of the node before the last start, or -1.
+        Index in these arrays of the node before the last start at this epoch, or -1 if there is no
+        such start.
     slots : int64 array, shape (capacity,)
-        Slot of each node in the table.
+        Slot of each node in ``table``.
     fresh : int64 array, shape (capacity,)
-        Number of members that start at this epoch.
+        Number of requests of each node that start at this epoch.
     """
 
     table: IntArray
@@ -148,14 +161,15 @@ class Scratch(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """KV cache memory of requests, in whole blocks. Blocks of one token count tokens.
+    """KV cache memory of requests, in tokens, rounded up to whole blocks of ``size`` tokens.
 
     Attributes
     ----------
     size : int
-        Tokens per block.
+        Tokens per block. It is 1 if memory is not allocated in blocks.
     stored, peaks : int64 array, shape (n,)
-        Tokens stored before the first output token, and tokens held in the last round.
+        Tokens that each request stores before its first output token, and tokens that it occupies
+        in its last round, rounded up to whole blocks.
     """
 
     size: int
@@ -164,36 +178,40 @@ class Blocks(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """Data from which the nodes at epoch tau are built.
+    """Inputs of the step that adds the nodes at epoch tau to a path graph.
+
+    A graph *follows* the requests whose starts its nodes record.
 
     Attributes
     ----------
     tau : int
         The epoch.
     room : int
-        Largest number of nodes of the epoch.
+        Largest number of nodes at this epoch.
     capacity : int
-        W_tau, the largest total price of a configuration at tau.
+        W_tau, which is at least the largest total price of requests that can run together at tau,
+        in units of 1 / SCALE.
     prices : int64 array, shape (M + 1, M + 1)
-        Epoch prices at tau.
+        Price at tau of each state: tokens held and rounds to go of a request.
     budget : int
-        Largest cost of a path, in units of 1 / SCALE.
+        Largest cost of a path within the limit on total latency, in units of 1 / SCALE.
     regrets : int64 array, shape (n, epochs + 1)
-        Regret (reduced cost) of starting request i at t: its priced cost less u_i.
+        Regret (reduced cost) of starting request i at t: its priced cost less its start price u_i.
     requests : RequestColumns
-        The requests.
+        Lengths, arrivals and the memory limit M.
     blocks : Blocks
         Memory of the requests, in whole blocks.
     added : int64 array
-        Requests followed here and not in the coarser graph, in increasing order.
+        Requests that this graph follows and the coarser graph does not, in increasing order.
     kinds : int64 array, shape (n,)
         Class of each request, equal for identical requests.
     keys : uint64 array, shape (n, epochs + 1)
-        Random number of each member (i, t), from which sets are hashed.
+        Random number for each request i and start t, from which sets of running requests are
+        hashed.
     above : Sets
-        The nodes at tau + 1 before any request starts at tau + 1.
+        Nodes at tau + 1 in which no request starts at tau + 1.
     coarser : CoarserGraph
-        The graph of fewer followed requests.
+        The graph that follows fewer requests.
     """
 
     tau: int
@@ -212,14 +230,18 @@ class Extension(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Workspace: the members of a set at tau + 1, then requests that complete in round tau + 1.
+    """Workspace: the followed requests that run at epoch tau in the node being built.
+
+    The requests that also run at tau + 1 come first. The requests that complete in round tau + 1
+    follow them.
 
     Attributes
     ----------
     held, rounds : int64 array
-        State of each member at tau: tokens held and rounds to go.
+        Tokens held and rounds to go of each of these requests at tau.
     chosen, places : int64 array
-        For each member that completes: the request, and its index in ``added`` if it is in there.
+        For each request that completes in round tau + 1: its index, and its position in the
+        ``added`` of `Extension` if it is one of these.
     order : int64 array
         Workspace of `heaviest_beside`.
     """
@@ -232,16 +254,16 @@ class Members(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Output arrays and workspace for the nodes at an epoch.
+    """Output arrays and workspace for the nodes of a path graph at one epoch.
 
     Attributes
     ----------
     here, scratch : Sets, Scratch
-        Sets of the nodes found, and further data of these nodes.
+        Sets of running requests of the nodes found, and further data of these nodes.
     ended : int16 array
-        As in `PathGraph`.
+        Indices of the requests that complete, node by node, as in `PathGraph`.
     states : AnonymousStates
-        Anonymous states of the epoch.
+        States at this epoch of the requests whose starts the graph does not record.
     members : Members
         Workspace, one entry longer than the largest number of requests that run together.
     """

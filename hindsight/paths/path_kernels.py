@@ -21,9 +21,11 @@ from .layers import FAR, Codes, Flags, Masks, PathGraph
 
 @partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
-    """Return the cost of each node's arc to the next epoch.
+    """Return the cost of each node's arc to the next epoch, in units of 1 / SCALE.
 
-    It is the slack of the node, plus the regret P - u of each request that completes.
+    It is the slack of the node, plus the regret P_i(t) - u_i of each request i that completes on
+    the arc. ``starts`` are the priced costs P of starts, ``u`` the start prices and ``o`` the
+    output lengths.
     """
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
@@ -36,7 +38,7 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 
 @partial(njit, makes_arrays=True)
 def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
-    """Return the least cost from each node to the end, FAR if there is no path."""
+    """Return the least cost of a path from each node to the end, or `FAR` if there is no path."""
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
     value[0] = 0
@@ -52,7 +54,10 @@ def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
 
 @partial(njit, makes_arrays=True)
 def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
-    """Return the least cost from the beginning to each node, FAR if there is no path."""
+    """Return the least cost of a path from the beginning of the graph to each node.
+
+    The cost is `FAR` if there is no path.
+    """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
     value[len(later) - 1] = 0
@@ -70,10 +75,11 @@ def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
 def gibbs_paths(
     graph: PathGraph, arcs: IntArray, value: IntArray, heat: float, requests: int
 ) -> FloatArray:
-    """Return the mean completions of each request, if paths have weights exp(-cost / heat).
+    """Return the mean number of completions of each request over paths with Gibbs weights.
 
-    ``value`` is from `costs_to_the_end`. Weights are relative to exp(-value / heat) of a node, so
-    none exceeds the number of paths.
+    A path has weight exp(-cost / heat). Let ``value`` be the least costs from nodes to the end
+    (`costs_to_the_end`). To avoid overflow, the weights of paths from a node are divided by
+    exp(-value / heat), so their sum is at most the number of these paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -104,9 +110,10 @@ def gibbs_paths(
 
 
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
-    """Group nodes by their target node, -1 if none.
+    """Group nodes by the node to which an arc leads from them.
 
-    Return ``first`` and ``members``: the nodes with target g are members[first[g]:first[g + 1]].
+    targets[v] is the node to which the arc from v leads, or -1 if there is no arc. Return ``first``
+    and ``members``: arcs lead to g from the nodes members[first[g]:first[g + 1]].
     """
     nodes = np.flatnonzero(targets >= 0)
     pairs = np.ones(len(nodes), np.bool_), (targets[nodes], nodes)
@@ -118,9 +125,10 @@ def grouped(targets: Codes) -> tuple[IntArray, Codes]:
 def best_path(
     graph: PathGraph, arcs: IntArray, value: IntArray, requests: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the last start of each request on a cheapest path, and its number of starts there.
+    """Return, for a cheapest path, the last start of each request and its number of starts.
 
-    Node numbers decrease along a path, so one pass through the nodes finds all starts.
+    ``value`` is the least cost from each node to the end (`costs_to_the_end`). Node numbers
+    decrease along a path, so one pass through the nodes finds all starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1
@@ -143,9 +151,10 @@ def best_path(
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
     """Return the subgraph of the chosen nodes, numbered in the order of ``chosen``.
 
-    Its array ``ended`` is that of the graph.
+    Arcs to other nodes are removed. The array ``ended`` is shared with ``graph``.
     """
-    # Index -1, which means no node, reads the last entry: that entry must stay -1.
+    # New number of each old node, or -1. An arc to no node has index -1, which reads the extra last
+    # entry: it stays -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
     new[chosen] = np.arange(len(chosen), dtype=np.int32)
     columns: Any = [column[chosen] for column in graph[2:-1]]
@@ -154,24 +163,28 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
 
 
 class Split(NamedTuple):
-    """Nodes of a graph, split by which tracked requests have been started.
+    """Copies of the nodes of a path graph, one for each set of tracked requests started before.
+
+    A path graph records which requests run, but not which have completed. For *tracked* requests,
+    node copies also record whether they have been started. Below, an *old* node is one of the N
+    nodes of the graph, and a *new* node is one of its copies.
 
     Attributes
     ----------
     heads : int32 array, shape (N,)
-        The new node added last for each old node, or -1.
+        Latest new node of each old node, or -1 if there is none.
     linked : int32 array, shape (capacity,)
-        The new node added before for the same old node, or -1.
+        Next new node of the same old node, in a list that begins with its head, or -1 at the end.
     old : int32 array, shape (capacity,)
         Old node of each new node.
     masks : uint64 array, shape (capacity,)
-        Set of tracked requests that have been started, as bits.
+        Tracked requests that have been started before each new node, as bits.
     costs : int64 array, shape (capacity,)
-        Least cost of a path from the beginning to the node.
+        Least cost of a path from the beginning to the new node, in units of 1 / SCALE.
     later, parents : int32 array, shape (capacity,)
-        Arcs, as in `PathGraph`.
+        Arcs between new nodes, as in `PathGraph`.
     alive : bool array, shape (capacity,)
-        Whether a path within the limit may pass the node.
+        Whether a path through the new node may be within the limit on costs.
     """
 
     heads: Codes
@@ -185,24 +198,29 @@ class Split(NamedTuple):
 
 
 SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np.bool_)
-"""Types of the columns of a `Split` that have an entry for each new node."""
+"""Types of the arrays of `Split` with one entry per node copy: all fields but the first."""
 
 
 class Tracking(NamedTuple):
-    """Data from which nodes are split by tracked requests, and a limit on the cost of paths.
+    """Inputs of `split_nodes`: costs in a path graph, tracked requests, and a limit on costs.
+
+    For *tracked* requests, nodes record whether they have been started.
 
     Attributes
     ----------
     arcs, value : int64 array, shape (N,)
-        Costs of arcs, and least costs from nodes to the end.
+        Cost of the arc from each node to the next epoch, and least cost from each node to the end,
+        in units of 1 / SCALE.
     first, children : int64, int32 array
-        Nodes with one more start, `grouped` by the node before that start.
+        Nodes with one more start: one start leads from g to each of
+        children[first[g]:first[g + 1]].
     bits : uint64 array, shape (n,)
         Bit of each tracked request; 0 for all others.
     required : uint64 array, shape (epochs,)
-        For each epoch, the tracked requests that no arc starts then or later, as bits.
+        For each epoch, the tracked requests that must have been started before it, as bits, because
+        no arc starts them at this epoch or later.
     budget : int
-        Largest cost of a path.
+        Largest cost of a path, in units of 1 / SCALE.
     """
 
     arcs: IntArray
@@ -216,7 +234,11 @@ class Tracking(NamedTuple):
 
 @step
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
-    """Write new node ``count`` for old node h."""
+    """Write copy number ``count`` of node h, for paths that have started the requests in ``mask``.
+
+    ``cost`` is the least cost of a path to the copy, and ``parent`` the copy from which a start
+    leads to it, or -1.
+    """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
     split.linked[count] = split.heads[h]
@@ -225,15 +247,15 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 
 @step
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Add the nodes with one more start than new node x.
+    """Add the node copies that one more start at the same epoch reaches from node copy x.
 
-    Return the number of new nodes, or -1 if the arrays are full.
+    Return the number of copies, or -1 if the arrays are full.
     """
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # A tracked request starts only once.
+        # Skip a second start of a tracked request, and starts that exceed the budget.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -245,16 +267,17 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 
 @step
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Add the node that new node x leads to at the next epoch, unless it exists already.
+    """Link node copy x to the copy that it reaches at the next epoch, which is added if missing.
 
-    Return the number of new nodes, or -1 if the arrays are full.
+    Return the number of copies, or -1 if the arrays are full.
     """
     g = split.old[x]
     h = graph.later[g]
     cost = split.costs[x] + track.arcs[g]
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
-    # The list is short: one new node per set of tracked requests.
+    # Look for the copy of h with the same started requests. The list of copies of a node is short:
+    # it has one entry for each set of started tracked requests.
     y = split.heads[h]
     while y >= 0 and split.masks[y] != split.masks[x]:
         y = split.linked[y]
@@ -272,10 +295,11 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 
 @njit
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
-    """Split all nodes, in the order of paths, by which tracked requests have been started.
+    """Copy each node for each set of tracked requests that paths to it have started.
 
-    Return the number of new nodes, or -1 if the arrays are full. A tracked request starts at most
-    once, and by the last epoch in which an arc starts it.
+    Only copies on paths within the budget are made. On these paths, a tracked request starts at
+    most once, and by the last epoch at which an arc starts it. Return the number of copies, or -1
+    if the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1
@@ -284,7 +308,8 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # Tracked requests that must have started before this epoch, but have not.
+            # Tracked requests that must have been started before this epoch, but are not in the
+            # mask of copy x.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

@@ -25,32 +25,33 @@ from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""Share of the requests that the first graph follows (whose starts its nodes record)."""
+"""Share of all requests whose starts the nodes of the first path graph record."""
 
 WORTHWHILE = 0.04
-"""Share of the gap between bound and limit that a graph must close; otherwise the next graph adds
-twice as many requests."""
+"""Share of the gap between proved bound and limit on total latency that a graph should close. If it
+closes less, the next graph records the starts of twice as many further requests."""
 
 
 class PathOutcome(NamedTuple):
-    """Result of the search for paths within a limit.
+    """Result of a search on path graphs for schedules within a limit on total latency.
 
     Attributes
     ----------
     lower_bound : int
-        Proved lower bound on total latency.
+        Proved lower bound on total latency, in rounds.
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
-        Lower bound proved before any request was tracked (`hindsight.paths.relaxation`).
+        Lower bound proved before nodes recorded which requests have been started
+        (`PathRelaxation.sublimate`).
     nodes : int
-        Total number of nodes of all graphs, before any are dropped.
+        Total number of nodes of all graphs, each counted before nodes are dropped.
     most_nodes : int
-        Number of nodes of the largest graph, before any are dropped.
+        Number of nodes of the largest graph before nodes are dropped.
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
-        Stages of the proof of the bound.
+        Stages of the proof of ``lower_bound``.
     """
 
     lower_bound: int
@@ -65,22 +66,26 @@ class PathOutcome(NamedTuple):
 def refine(
     priced: PricedInstance, room: Room, climb: Climb, should_stop: Callable[[], bool]
 ) -> PathOutcome:
-    """Build finer and finer graphs for one limit, as far as time and the limit on nodes allow.
+    """Search finer and finer path graphs for the best schedule within one limit on total latency.
+
+    A graph is finer if its nodes record the starts of more requests. The search also proves a lower
+    bound. It ends when an optimum is proved, no schedule is left, or time or memory runs out.
 
     Parameters
     ----------
     priced : PricedInstance
-        The problem and the limit.
+        The problem with its prices and the limit.
     room : Room
         Limits on the size of a graph.
     climb : Climb
-        Parameters of the price ascent on a graph.
+        Parameters of the ascent on start prices for each graph.
     should_stop : Callable[[], bool]
-        Polled throughout.
+        Polled during the whole search.
     """
     n, graph, u = len(priced.kinds), coarsest_graph(priced), priced.first_prices
     s, o, _, _ = priced.columns
-    # The longest requests are followed first, and identical requests are adjacent.
+    # Graphs begin to record the requests in this order: longest outputs first, identical requests
+    # next to each other.
     order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
     followed = np.zeros(n, np.bool_)
     stages, nodes = [PathStage(u)], [0]
@@ -97,7 +102,7 @@ def refine(
             if finer is None:
                 lower = priced.limit + 1
                 break
-            # The coarser graph is no longer needed, and large graphs take most of the memory.
+            # Free the memory of the coarser graph. Large graphs take most of the memory.
             graph = finer
             del finer
             nodes.append(len(graph.later))
@@ -124,20 +129,21 @@ def refine(
 def _next_ones(
     order: IntArray, kinds: IntArray, followed: Flags, size: int, gained: float
 ) -> IntArray:
-    """Return the requests to follow next: many at first, few after large graphs.
+    """Return the requests whose starts the next path graph records in addition to those so far.
 
-    Identical requests are followed together.
+    They are many for the first graph, and few after large graphs. Identical requests are taken
+    together.
 
     Parameters
     ----------
     order, kinds : int64 array, shape (n,)
-        Requests in the order in which they are followed, and the class of each request.
+        Requests in the order in which graphs begin to record them, and the class of each request.
     followed : bool array, shape (n,)
-        Requests followed so far.
+        Requests whose starts the last graph records.
     size : int
-        Nodes of the last graph.
+        Number of nodes of the last graph.
     gained : float
-        Share of the gap that the last graph closed.
+        Share of the gap between lower bound and limit that the last graph closed.
     """
     n, done = len(order), int(followed.sum())
     step = math.ceil(FOLLOWED_FIRST * n)

@@ -50,34 +50,34 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest start price in an ascent, in rounds. A path has fewer than 2^15 epochs, and at most 2^8
-requests complete in each, so its cost stays below 2^60."""
+"""Largest absolute value of a start price (multiplier), in rounds. A path has fewer than 2^15
+epochs, and at most 2^8 requests complete in each, so its cost stays below 2^60."""
 
 STEPS_AT_ONCE = 25
-"""Steps of the price ascent before the core of the graph is determined again (see `climb`)."""
+"""Number of price steps on one core: the nodes on paths that cost little more than the cheapest."""
 
 
 CORE_MARGIN = 7.0
-"""The first core consists of paths that cost at most this many rounds more than the cheapest."""
+"""First margin: steps use nodes on paths that cost at most this many rounds above the cheapest."""
 
 CORE_SHARE = 0.5
-"""Largest share of the graph's nodes in a core. If a core had more, the whole graph is used."""
+"""Largest share of nodes near the cheapest paths (the core). Above it, steps use all nodes."""
 
 SETTLED = 0.02
-"""Prices count as converged if the expected number of starts of each request is this close to 1."""
+"""Prices count as converged if all mean numbers of starts of requests are this close to 1."""
 
 
 class Climb(NamedTuple):
-    """Parameters of an ascent on start prices (`PathRelaxation.climb`).
+    """Parameters of a gradient ascent on start prices (`PathRelaxation.climb`).
 
     Attributes
     ----------
     iterations : int, default 50
         Number of steps.
     heats : tuple[float, float], default (1.0, 0.2)
-        First and last temperature of the Gibbs weights of paths, in rounds.
+        First and last temperature of the weights exp(-cost / temperature) of paths, in rounds.
     rate : float, default 1.0
-        First step size, in rounds. The last one is a tenth of it.
+        First step size, in rounds. The last step size is a tenth of it.
     """
 
     iterations: int = 50
@@ -86,35 +86,39 @@ class Climb(NamedTuple):
 
 
 class PathRelaxation:
-    """Lagrangian relaxation on one path graph.
+    """Lagrangian relaxation, on one path graph, of "each request starts exactly once".
+
+    Its multipliers are the start prices u. A graph *follows* a request if its nodes record the
+    start of the request while it runs. It also *tracks* a request if they record whether the
+    request has been started before.
 
     Parameters
     ----------
     priced : PricedInstance
-        The problem and the limit.
+        The problem with its prices and the first limit on total latency.
     graph : PathGraph
-        Graph that contains every schedule within the limit.
+        Graph of which every schedule within the limit is a path.
     followed : bool array, shape (n,)
         Requests that the graph follows (`hindsight.paths.graph`).
     u : int64 array, shape (n,)
         First start prices, in units of 1 / SCALE.
     most_nodes : int
-        Largest number of nodes after nodes are split.
+        Largest number of nodes of the graph once it tracks requests.
     should_stop : Callable[[], bool]
-        Polled throughout.
+        Polled during all methods.
 
     Attributes
     ----------
     graph : PathGraph
         The graph of the nodes not dropped yet.
     found : int64 array or None
-        The best schedule found within the first limit, shape (n,).
+        Starts of the best schedule found within the first limit, shape (n,), or None.
     limit : int
         Largest total latency still searched: one less than that of ``found``, or the first limit.
     tracked : list[int]
-        Requests tracked so far.
+        Requests that the graph tracks.
     start_prices : int64 array, shape (n,)
-        The start prices u with the best bound so far.
+        The start prices u with the best bound so far, in units of 1 / SCALE.
     """
 
     def __init__(
@@ -141,26 +145,32 @@ class PathRelaxation:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a path within the limit is left."""
+        """Return whether the graph still has a path within the limit on total latency."""
         return len(self) > 0
 
     @property
     def lower_bound(self) -> int:
-        """Return the lower bound on total latency proved so far."""
+        """Return the lower bound on total latency proved so far, in rounds."""
         return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
 
     def stages(self) -> list[PathStage]:
-        """Return the stages that dropped nodes so far; the last one drops all remaining nodes."""
-        # If the last split left no node, no stage has recorded the requests tracked last.
+        """Return the stages of the proof of the bound: start prices, and newly tracked requests.
+
+        To track a request is to record in the nodes whether it has been started. Nodes were dropped
+        at the prices of each stage. The last stage has the best prices: at these, all remaining
+        nodes are dropped for any limit below the bound.
+        """
+        # If tracking left no node, `drop` added no stage for the requests tracked last. This stage
+        # then records them.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
     def climb(self, ascent: Climb) -> None:
-        """Improve start prices by gradient steps, and drop nodes in between.
+        """Improve start prices by gradient steps, and drop nodes on no path within the limit.
 
-        Most nodes are on no cheap path and have nearly no Gibbs weight. So steps use only the
-        *core* of the graph: the nodes on paths that cost little more than the cheapest. Every few
-        steps, the best prices are evaluated on the whole graph.
+        Most nodes are on no cheap path and have nearly no weight in the gradient. So steps use only
+        the *core* of the graph: the nodes on paths that cost little more than the cheapest. After
+        every `STEPS_AT_ONCE` steps, the best prices are evaluated on the whole graph.
 
         Raises
         ------
@@ -189,8 +199,8 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                # At a high temperature, weights of many paths may overflow: then prices are kept,
-                # and only the temperature falls.
+                # At a high temperature, the sum of the weights of paths may overflow. Then the
+                # gradient is not finite. The prices are kept, and only the temperature falls.
                 if np.isfinite(gradient).all():
                     adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
@@ -200,12 +210,12 @@ class PathRelaxation:
         self.drop()
 
     def drop(self) -> IntArray:
-        """Drop the nodes that are on no path within the limit, at the best prices so far.
+        """Drop the nodes that are on no path within the limit on total latency, at the best prices.
 
         Returns
         -------
         int64 array
-            Least cost of a path through each remaining node.
+            Least cost of a path through each remaining node, in units of 1 / SCALE.
 
         Raises
         ------
@@ -219,7 +229,8 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
         self._unrecorded = []
         self._record(self.graph, arcs, to_end)
-        # `_record` may have lowered the limit below the cost of a schedule.
+        # Compute the budget after `_record`, which lowers the limit if it finds a schedule. Even
+        # the path of this schedule is then above the budget.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)
@@ -234,7 +245,11 @@ class PathRelaxation:
         return through
 
     def _record(self, graph: PathGraph, arcs: IntArray, to_end: IntArray) -> None:
-        """Save the cheapest path if it is a schedule within the limit, and lower the limit."""
+        """Save the cheapest path if it is a schedule within the limit, and lower the limit.
+
+        A path is a schedule if it starts each request exactly once. The new limit is one less than
+        its total latency. ``to_end`` are the least costs from nodes to the end.
+        """
         if to_end[-1] >= FAR:
             return
         starts, counts = kernels.best_path(graph, arcs, to_end, self._n)
@@ -245,7 +260,11 @@ class PathRelaxation:
             self.found, self.limit = starts, latency - 1
 
     def _core(self, through: IntArray, margin: float) -> PathGraph:
-        """Return the graph of the nodes on paths within ``margin`` rounds of the cheapest."""
+        """Return the graph of the nodes on paths that cost little more than the cheapest.
+
+        The difference is at most ``margin`` rounds. through[g] is the least cost of a path through
+        node g. Return the whole graph if the core would have more than `CORE_SHARE` of its nodes.
+        """
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
         if near.sum() > CORE_SHARE * len(near):
@@ -253,7 +272,11 @@ class PathRelaxation:
         return kernels.keep_nodes(graph, np.flatnonzero(near))
 
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
-        """Return the bound of a core at prices u, which is no proof, and its smoothed gradient."""
+        """Return the Lagrangian value at start prices u and its gradient smoothed by Gibbs weights.
+
+        If ``graph`` is only a core of the graph, its value is no proved bound. ``heat`` is the
+        temperature of the weights, in rounds.
+        """
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
         completions = kernels.gibbs_paths(graph, arcs, to_end, heat * SCALE, self._n)
@@ -263,10 +286,13 @@ class PathRelaxation:
     def sublimate(self, ascent: Climb) -> None:
         """Track more and more requests, each time with an ascent on prices, until no path is left.
 
+        To track a request is to record in the nodes whether it has been started, so that paths
+        start it exactly once.
+
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            ``should_stop`` returned True, or the split nodes exceed their limit.
+            ``should_stop`` returned True, or the graph exceeds its limit on nodes.
         """
         while self.is_open and len(self.tracked) < self._n:
             self.track(self._most_missed())
@@ -277,14 +303,20 @@ class PathRelaxation:
             raise StoppedEarlyError
 
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the costs of arcs, and the least costs to the end, at prices u."""
+        """Return the cost of each node's arc to the next epoch, and its least cost to the end.
+
+        Costs are those at start prices u, in units of 1 / SCALE.
+        """
         self._poll()
         priced = self._priced
         arcs = kernels.costs_of_arcs(graph, priced.starts, u, priced.columns.output_lengths)
         return arcs, kernels.costs_to_the_end(graph, arcs)
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return `_costs` of the whole graph at prices u; keep u if its bound is the best."""
+        """Return the results of `_costs` for the whole graph, and keep u if its bound is the best.
+
+        ``u`` are start prices.
+        """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
         bound = SCALE * (self.limit + 1) if value >= FAR else self._priced.constant(u) + value
@@ -293,23 +325,31 @@ class PathRelaxation:
         return arcs, to_end
 
     def _most_missed(self) -> list[int]:
-        """Return the requests to track next: fewer in large graphs, as each may double a graph."""
+        """Return the requests to track next: those that cheapest paths most often miss or repeat.
+
+        To track a request is to record in the nodes whether it has been started. Large graphs track
+        fewer requests at a time, because each may double the number of nodes.
+        """
         rest = [i for i in range(self._n) if i not in self.tracked]
         rest.sort(key=lambda i: -self._misses[i])
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
 
     def track(self, new: list[int]) -> None:
-        """Split nodes by which of the newly tracked requests have been started.
+        """Record in the nodes which of the requests ``new`` have been started.
+
+        Each node is replaced by one copy for each set of these requests that paths to it have
+        started.
 
         Raises
         ------
         StoppedEarlyError, TooLargeError
-            ``should_stop`` returned True, or the split nodes exceed their limit.
+            ``should_stop`` returned True, or the copies exceed the limit on nodes.
         """
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # Requests tracked before need no bit: nodes that differ in them are separate already.
+        # Only the new requests need bits: nodes that differ in which of the earlier tracked
+        # requests have been started are different nodes already.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -319,7 +359,7 @@ class PathRelaxation:
         budget = self._priced.budget(self.start_prices, self.limit)
         first, children = kernels.grouped(self.graph.parents)
         tracking = kernels.Tracking(arcs, to_end, first, children, bits, required, budget)
-        # Arrays of zeros take memory only where they are written.
+        # An array of zeros takes memory only where it is written, so these have the largest size.
         empty: Any = (np.zeros(self._most_nodes, kind) for kind in kernels.SPLIT_COLUMNS)
         split = kernels.Split(np.full(len(self), -1, np.int32), *empty)
         count = kernels.split_nodes(self.graph, tracking, split)
@@ -328,12 +368,13 @@ class PathRelaxation:
         self.tracked += new
         self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]
-        # Node numbers decrease along arcs, so new nodes are ordered by the numbers of old ones.
+        # Remove the arcs to copies of nodes that are on no path within the limit.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
         columns: Any = [column[old] for column in graph[2:-1]]
         split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
+        # Node numbers must decrease along arcs, so sort the copies by the old node of each.
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kernels.keep_nodes(split_graph, order[alive[order] & reaches_the_end])

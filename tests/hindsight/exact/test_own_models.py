@@ -107,10 +107,10 @@ def same_name(model: Any) -> None:
     ("change", "reason"),
     [
         (same_name, r"has two variables x\[0, 0\]"),
-        (without_memory, "a solution that is no schedule"),
+        (without_memory, "a solution that is not a feasible schedule"),
         (fixed, r"no variable x\[0, 0\]"),
-        (other_cost, "another objective"),
-        (fractional, r"lets x\[0, 0\] take values"),
+        (other_cost, "must keep the objective"),
+        (fractional, r"lets x\[0, 0\] be negative or fractional"),
         (curved, "model = .* fails"),
     ],
 )

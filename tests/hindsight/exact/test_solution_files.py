@@ -85,7 +85,7 @@ GOOD = as_gurobi(STARTS)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("solution status: infeasible\nno solution available\n", "holds no solution.*infeasible"),
+        ("solution status: infeasible\nno solution available\n", "contains no .*infeasible"),
         (
             "Model status\nInfeasible\n\n# Primal solution values\nNone\n",
             "no solution.*Infeasible",
@@ -102,10 +102,10 @@ GOOD = as_gurobi(STARTS)
         (GOOD + f"x(1_{STARTS[1]}) 1\n", "twice"),
         (GOOD + "x(5_0) 1\n", r"x\(5_0\) is not a start of this instance.*another model"),
         (GOOD + "x(1_2) 0\n", r"x\(1_2\) is not a start of this instance.*another model"),
-        (as_gurobi(LATER), "has objective .* of another model"),
-        (as_gurobi(TOGETHER, 19), "is no schedule of this instance: .*memory"),
-        ("y 1\nz 0\n", "names no start"),
-        ("", "names no start"),
+        (as_gurobi(LATER), "has objective .* belongs to another model"),
+        (as_gurobi(TOGETHER, 19), "is not a schedule of this instance: .*memory"),
+        ("y 1\nz 0\n", "has no variable"),
+        ("", "has no variable"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -122,5 +122,5 @@ def test_the_solution_of_another_instance(tmp_path: Path) -> None:
     longer = Instance.from_arrays(
         [1, 2, 1, 3, 1], [4, 3, 7, 2, 4], [0, 3, 0, 1, 0], memory_limit=80
     )
-    with pytest.raises(FileFormatError, match="of another model"):
+    with pytest.raises(FileFormatError, match="belongs to another model"):
         hindsight.read_solution(path, longer)
