@@ -36,31 +36,39 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 NOW, FIRST, RUNNING, LAST = range(4)
-"""Columns of the integers of a state: last start, first unplaced rank, number of running requests,
-and the rank placed last (-1 if none is placed)."""
+"""Columns of `Beam.states`, for each partial schedule: start of the request placed last, least rank
+(place in the order) of an unplaced request, number of running requests, and rank of the request
+placed last (-1 if there is none)."""
 
 
 class RankedRequests(NamedTuple):
-    """Requests in order of rank, and the fluid relaxation of all of them (the reference).
+    """Requests in order of rank, and their fluid relaxation.
+
+    The fluid relaxation serves the requests one after another, in order of rank. Here it serves all
+    requests, which the module docstring calls the reference.
 
     Attributes
     ----------
     prompt, output, arrival : int64 array, shape (n,)
-        Lengths in tokens, arrivals in rounds.
-    length, moment, weight : float64 array, shape (n,)
-        Rounds v / capacity of service in the fluid relaxation; m of the module docstring, times
-        1 - g; weights w.
+        Prompt and output lengths in tokens, arrivals in rounds.
+    length : float64 array, shape (n,)
+        Rounds for which the fluid relaxation serves each request: its volume / ``capacity``.
+    moment : float64 array, shape (n,)
+        1 - `BeamSettings.preference`, times the mean round in which each request holds its memory,
+        counted from its start.
+    weight : float64 array, shape (n,)
+        Weights w of the requests.
     limit : int
-        M, tokens.
+        Memory limit M, tokens.
     capacity : float
-        Tokens of M that the fluid relaxation can use.
+        Tokens of memory that the fluid relaxation uses in each round, at most M.
     front : float64 array, shape (n + 1,)
-        Round in which the reference has served all ranks below i.
+        Entry i: round in which the fluid relaxation has served all ranks below i.
     later : float64 array, shape (n + 1,)
-        Sum, over ranks >= i, of w times the middle round of service in the reference.
+        Entry i: sum, over all ranks >= i, of w times the middle round of service.
     before_idle : float64 array, shape (n + 1,)
-        Sum of w over the ranks from i on that the reference serves before it first waits for an
-        arrival.
+        Entry i: sum of w over the ranks from i on that are served before the fluid relaxation next
+        is idle because it waits for an arrival.
     """
 
     prompt: IntArray
@@ -77,18 +85,19 @@ class RankedRequests(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """Arrays that hold ``width`` states, one per row.
+    """Arrays that hold ``width`` states (partial schedules), one per row.
 
     Attributes
     ----------
     states : int64 array, shape (width, 4)
         Columns `NOW`, `FIRST`, `RUNNING` and `LAST`.
     costs : float64 array, shape (width,)
-        Part of the value contributed by the placed requests.
+        Part of each state's value (estimate of the final cost) that its placed requests contribute.
     placed : uint8 array, shape (width, window)
-        1 where a rank is placed; rank i has column i modulo ``window``.
+        1 for the ranks in the window that are placed. Rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
-        Ends, and s - t, of the running requests, sorted by end.
+        Last round of each running request, ascending, and its prompt length minus its start. At
+        most ``room`` requests may run at once.
     """
 
     states: IntArray
@@ -99,18 +108,24 @@ class Beam(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """Sums over the running requests of a state, from its last start on; entry j is for end j.
+    """Memory that the running requests of one state hold in later rounds.
+
+    The running requests are sorted by end (last round). Entry j of each array belongs to the j-th
+    of them.
 
     Attributes
     ----------
     peaks : int64 array
-        Memory held at end j (correct for the first of several equal ends, maybe lower for others).
+        Tokens held in the round in which request j ends. If several requests end in that round,
+        this is right for the first of them, and too low for the others.
     ceilings : int64 array
-        Running maximum of peaks + ends.
+        Largest value of peaks + ends over the requests up to j.
     bases : int64 array
-        Sum of s - t over requests that end at end j or later.
-    held, holding : float64 array
-        Volume held from now on, and tokens held now, by requests that end at end j or later.
+        Sum of prompt length minus start, over request j and all after it.
+    held : float64 array
+        Tokens times rounds that request j and all after it hold after the state's last start.
+    holding : float64 array
+        Tokens that request j and all after it hold in the round of the state's last start.
     """
 
     peaks: IntArray
@@ -121,16 +136,20 @@ class Ahead(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The best children of a beam found so far, in order of value, smallest first.
+    """The best children found so far of the states (partial schedules) in a beam.
+
+    A child is a state with one more request placed. Children are sorted by value, an estimate of
+    the final cost, smallest first.
 
     Attributes
     ----------
     values, costs : float64 array, shape (width,)
-        Values, and the part of each value contributed by the placed requests.
+        Value of each child, and the part of it that the placed requests contribute.
     rows : int64 array, shape (width, 3)
-        Parent state, the rank that the child places, and the start of that request.
+        Of each child: row of its parent, rank of the request that it places, and start of that
+        request.
     used : int64 array, shape (1,)
-        Number of children.
+        Number of children found so far, at most ``width``.
     """
 
     values: FloatArray
@@ -147,13 +166,14 @@ class Search(NamedTuple):
     requests : RankedRequests
         All requests.
     beam, children : Beam
-        The states with an even number of placed requests, and those with an odd number.
+        Two beams, in turn parents and children: ``beam`` holds the states with an even number of
+        placed requests, ``children`` the states with an odd number.
     kept : Kept
-        The best children.
+        The best children of the present step.
     tree : int64 array, shape (n, width, 3)
-        ``rows`` of the best children, by the number of requests that their parents have placed.
+        Entry d: `Kept.rows` of the children whose parents have placed d requests.
     ahead : Ahead
-        Workspace, of one entry more than the number of requests that may run at once.
+        Workspace. Each array has one entry more than the number of requests that may run at once.
     """
 
     requests: RankedRequests
@@ -166,7 +186,10 @@ class Search(NamedTuple):
 
 @step
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
-    """Keep a child of state x, which starts request i at ``start``, if it is among the best."""
+    """Insert a child into ``kept`` if it is among the best.
+
+    The child extends state (partial schedule) x: it starts request i at ``start``.
+    """
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
     if kept.used[0] == width and value >= values[y]:
@@ -183,7 +206,7 @@ def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> 
 
 @step
 def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
-    """Count the running requests of state x that end by ``round_index``, by bisection."""
+    """Count the running requests of state (row) x that end in round ``round_index`` or before."""
     low, high = 0, running
     while low < high:
         middle = (low + high) // 2
@@ -196,12 +219,15 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 
 @step
 def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
-    """Return the first start >= ``start`` at which request i fits with those running in state x."""
+    """Return the first start >= ``start`` at which request i fits into partial schedule x.
+
+    It fits if its memory and that of the running requests stay within M until it ends.
+    """
     ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
     prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
     peaks, ceilings, bases = search.ahead.peaks, search.ahead.ceilings, search.ahead.bases
     while True:
-        # The last round of the request itself.
+        # Check the last round of request i.
         own_end = start + output
         covered = _ends_until(ends, x, running, own_end)
         first = covered
@@ -209,10 +235,12 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # With any start before the last round, the request still runs in that round.
+            # A start ``excess`` rounds later saves ``excess`` tokens in round own_end. Any start
+            # from own_end on avoids that round.
             start = min(own_end, start + excess)
             continue
-        # Memory at earlier ends is within the limit, or the last end above it gives the next start.
+        # Check the rounds before own_end in which a running request ends. If memory exceeds M in
+        # some of them, the last of them gives the next start to try.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
         before = start
@@ -229,7 +257,7 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
 
 @step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
-    """Compute the sums ``ahead`` over the running requests of state x, from the last end on."""
+    """Compute the arrays of ``ahead`` for the running requests of partial schedule x."""
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
     now, running = beam.states[x, NOW], beam.states[x, RUNNING]
@@ -252,10 +280,14 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Sum w times the middle round of service over unplaced requests; service begins at ``begin``.
+    """Return the cost of the unplaced requests of partial schedule x in the fluid relaxation.
 
-    Also return the sum of w over the requests that a later begin would delay: those served before
-    the service first waits for an arrival. Ranks from ``stop`` on are beyond the window.
+    The cost is the sum of w times the middle round of service. The fluid relaxation serves the
+    unplaced requests one after another from round ``begin`` on.
+
+    Also return the sum of w over the requests that are served before the service is first idle,
+    because it waits for an arrival. A later ``begin`` would delay exactly these requests. Ranks
+    from ``stop`` on are beyond the window of the state, and their cost is approximated.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -270,7 +302,8 @@ def _fluid_total(
             affected += weight[i]
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
-    # Beyond the window, service keeps the lag behind the reference of the end of the window.
+    # The reference is the fluid relaxation of all requests. Beyond the window, the service is
+    # assumed to lag behind the reference by as much as at the end of the window.
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -279,7 +312,10 @@ def _fluid_total(
 
 @step
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
-    """Return whether swapping two requests changes nothing from round ``now`` on."""
+    """Return whether requests i and j are interchangeable from round ``now`` on.
+
+    They are if lengths and weights are equal, and arrivals too unless both are at most ``now``.
+    """
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
     are_alike = are_alike and requests.weight[i] == requests.weight[j]
@@ -288,10 +324,12 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
 
 @step
 def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
-    """Return the start of request i in a child of state x, or -1 if too many requests run.
+    """Return the start of request i in a child of state x, or -1 if too many requests would run.
 
-    It is the first fit from now on; requests of equal start are placed in rising rank. Also return
-    the round in which the fluid relaxation begins to serve the other requests in this child.
+    A child is the partial schedule x with one more request. The request takes the first start, from
+    the last start of x on, at which it fits. Requests with equal starts are placed only in order of
+    rising rank. Also return the round in which the fluid relaxation of this child begins to serve
+    the requests that are not placed yet.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -308,12 +346,16 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 
 @step
 def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
-    """Insert the children of state x that place one of its next ``choices`` different requests."""
+    """Insert children of the partial schedule x into ``search.kept``.
+
+    Each child places one of the first ``choices`` unplaced requests, by rank. Of consecutive
+    interchangeable requests, only the first one counts and is tried.
+    """
     requests, placed, window = search.requests, beam.placed, beam.placed.shape[1]
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
-    # Fluid relaxation of all unplaced requests, in which none of them is placed next.
+    # Fluid relaxation of all unplaced requests. The values of all children follow from it.
     begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -326,7 +368,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         mean = fluid + 0.5 * length[i]
         fluid += length[i]
         before += weight[i]
-        # Try only one of several interchangeable requests.
+        # Skip a request that is interchangeable with the last one tried.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
         like = i
@@ -334,7 +376,8 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         start, begin_after = _start(beam, x, i, search)
         if start < 0:
             continue
-        # Value: the fluid relaxation now serves the others, and begins later by ``shift`` rounds.
+        # Value of the child: its fluid relaxation serves all unplaced requests but i, and begins
+        # ``shift`` rounds later than that of state x.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift
@@ -345,14 +388,17 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
 
 @step
 def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
-    """Write the state of child number ``slot``: its parent with one more request started."""
+    """Write child number ``slot`` of ``search.kept`` into row ``slot`` of ``children``.
+
+    The child is a state of ``beam``, its parent, with one more request placed.
+    """
     requests, kept = search.requests, search.kept
     states, ends, bases = children.states, children.ends, children.bases
     x, i, start = kept.rows[slot, 0], kept.rows[slot, 1], kept.rows[slot, 2]
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # Move the window past the placed requests.
+    # Begin the window of ``placed`` at the first rank that is not placed.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]
@@ -362,7 +408,7 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
         placed[rank % window] = 0
         rank += 1
     states[slot, FIRST] = rank
-    # Copy the requests still running, and insert the new one by its end.
+    # Copy the requests that run after round ``start``, and insert request i by its end.
     over = _ends_until(beam.ends, x, running, start)
     y, end = running - over, start + requests.output[i]
     states[slot, RUNNING] = y + 1
@@ -376,10 +422,11 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
 
 @njit
 def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Search) -> int:
-    """Extend the states by one request at a time, from first_depth to last_depth placed requests.
+    """Run a beam search from ``first_depth`` placed requests to ``last_depth`` placed requests.
 
-    ``alive`` is the number of states at first. Returns the number of states at the end: 0 if in
-    every child too many requests would run at once.
+    Each step replaces the states by their best children, which place one more request. ``alive`` is
+    the number of states at first. Return the number of states at the end. It is 0 if too many
+    requests would run at once in every child.
     """
     beam, children, kept = search.beam, search.children, search.kept
     if first_depth % 2 == 1:

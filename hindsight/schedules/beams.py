@@ -21,7 +21,8 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Number of ranks, from the first unplaced one on, among which the next request is chosen."""
+"""A partial schedule chooses its next request among this many ranks (places in the order). They
+begin with the first rank that is not placed yet."""
 
 
 class BeamSettings(NamedTuple):
@@ -34,10 +35,10 @@ class BeamSettings(NamedTuple):
     choices : int
         Number of requests tried as the next one in each partial schedule, >= 1.
     preference : float
-        The parameter g of `hindsight.schedules.beam_kernels`: above 0, long-running requests are
-        placed early.
+        Number g in [0, 1]. The larger it is, the earlier the search places requests that run long
+        (see `hindsight.schedules.beam_kernels`).
     efficiency : float
-        Share of the memory that unplaced requests are assumed to use.
+        Share of the memory M that requests not placed yet are assumed to use in each round.
     """
 
     width: int
@@ -47,9 +48,10 @@ class BeamSettings(NamedTuple):
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    """Return the volumes v and the moments sum_j j (s + j) / v, both of shape (n,).
+    """Return volume v = sum_j (s + j) and moment sum_j j (s + j) / v of each request.
 
-    The moment of a request is the mean round, counted from its start, of the memory that it holds.
+    Both have shape (n,), and j runs over the rounds 1 .. o of the request. The moment is the mean
+    of these rounds, weighted by the tokens held in each.
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)
@@ -84,7 +86,8 @@ def beam_schedule(
     settings : BeamSettings
         Settings of the search.
     room : int
-        Most requests that may run at once. The result is None if no partial schedule keeps to it.
+        Largest number of requests that may run at once. The result is None if the search ends
+        because every partial schedule would exceed it.
     should_stop : Callable[[], bool]
         Polled about every `hindsight.runtime.clock.SLICE_SECONDS` seconds. Once it returns True,
         the result is None.
@@ -124,7 +127,10 @@ def beam_schedule(
 
 
 def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
-    """Write the first state: the fixed starts. Return False if too many requests run at once."""
+    """Write the first state of a beam search: the requests with fixed starts ``kept``.
+
+    Return False if more requests run at once than the beam has room for.
+    """
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())
     ends = kept + requests.output[:count]
@@ -146,7 +152,8 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
     capacity = settings.efficiency * instance.memory_limit
     length, moment = volume / capacity, (1.0 - settings.preference) * moment
     lengths = prompt, output, arrival, length, moment, weight
-    # A window that holds all requests needs no reference.
+    # ``fluid`` describes the fluid relaxation of all requests. It is needed only for ranks beyond
+    # the window of a partial schedule. If the window holds all requests, it stays 0.
     fluid = np.zeros((3, len(order) + 1))
     if len(order) > WINDOW:
         fluid = _reference(arrival, length, weight)
@@ -154,8 +161,12 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
 
 
 def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`, shape (3, n + 1)."""
-    # Arrivals delay the begin of rank i by the largest arrival[j] - before[j] over ranks j <= i.
+    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`, shape (3, n + 1).
+
+    They describe the fluid relaxation, which serves request i for ``length[i]`` rounds.
+    """
+    # The service of rank i begins at the maximum, over ranks j <= i, of arrival[j] plus the rounds
+    # of service of ranks j .. i - 1. That is before[i] + max over j of (arrival[j] - before[j]).
     before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
     lag = np.maximum.accumulate(arrival - before)
     begin = before + lag

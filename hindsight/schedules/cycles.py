@@ -30,20 +30,29 @@ from .moves import Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
-"""Moves per region until the rounds are cut again. Only then may a better schedule be saved."""
+"""Number of moves in each region (interval of rounds) before new regions are drawn. Only at these
+times is the present schedule saved if it is the best one so far."""
 
 FEWEST_IN_A_REGION = 50
+"""Least mean number of requests in a region (interval of rounds) if threads have one region each.
+In smaller regions, too many requests run across a border, and these cannot move."""
+
 FEWEST_LIVES_IN_A_REGION = 2
-"""Least requests per thread, and least rounds per thread. Unit of the latter: the longest plus the
-mean output length. With more threads, too many requests run across a cut, and these cannot move."""
+"""Least mean length of a region (interval of rounds) if threads have one region each. Unit: the
+longest plus the mean output length. Requests that run across a border cannot move."""
 
 IN_A_REGION = 1000
+"""Least mean number of requests in a region (interval of rounds) if there are more regions than
+threads. Regions of this size fit into the processor cache; smaller ones leave less room for
+moves."""
+
 LIVES_IN_A_REGION = 8
-"""Least requests and least rounds (same unit) per region if there are more regions than threads.
-Small regions keep the data of moves in the processor cache; large ones leave space for moves."""
+"""Least mean length of a region (interval of rounds) if there are more regions than threads. Unit:
+the longest plus the mean output length."""
 
 SPARE_ROUNDS = 1.3
-"""Number of rounds that a cycle may use, as a multiple of those of the best schedule."""
+"""A cycle may use this many times the rounds of the best schedule, plus twice the longest output
+length."""
 
 
 class CycleSettings(NamedTuple):
@@ -52,15 +61,17 @@ class CycleSettings(NamedTuple):
     Attributes
     ----------
     most : int
-        Most requests with a start that a move removes, >= 2.
+        Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        Largest distance between the starts of removed requests and a random round. Unit: the mean
-        output length.
+        A move removes requests that start near a random round: at most this far from it. Unit: the
+        mean output length.
     hot, cold : float
-        First and last temperature. Unit: the mean output length times the mean weight, or one
-        request left out if requests may be left out.
+        First and last temperature of the annealing. If the cost is latency, their unit is the mean
+        output length times the mean weight. If the cost is the number of requests left out, their
+        unit is one request.
     weight : float
-        Initial weight of the memory prices in the cost of a start.
+        Factor on memory prices in the cost of a start, when the cycle begins. During the cycle, it
+        falls to 0.
     """
 
     most: int = 8
@@ -76,18 +87,20 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Cycles of one pass of `improved`, which maximizes the number of requests on time."""
+"""Settings of the cycles (annealings) of one pass of `improved`, which maximizes the number of
+requests that start by their last allowed start."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle with given settings, and of the longest one. Each cycle has
-twice as many moves as the one before with these settings."""
+"""Number of moves, divided by the number of requests, of the first cycle (annealing) with given
+settings, and of the longest one. Each cycle has twice as many moves as the one before with the same
+settings, until it is the longest one."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""Consecutive passes over `ON_TIME` without a better schedule after which `improved` ends."""
+"""`improved` ends after this many consecutive passes over `ON_TIME` without a better schedule."""
 
 
 class RuinAndRecreate:
-    """Local search by ruin and recreate from the best schedule found so far.
+    """Local search that removes some requests and puts them back, from the best schedule so far.
 
     Parameters
     ----------
@@ -96,22 +109,25 @@ class RuinAndRecreate:
     seed : int, default 0
         Seed of the moves.
     threads : int, default 1
-        Most threads; fewer are used if requests are few.
+        Largest number of threads. With few requests, fewer threads are used.
     last : int64 array or None, default None
-        Last start of each request, shape (n,): the search maximizes the number of requests that
-        start by it, and leaves out the others. None minimizes the total latency of all requests.
+        Last allowed start of each request, in rounds, shape (n,). The search then maximizes the
+        number of requests that start by it, and leaves out the others. With None it schedules all
+        requests and minimizes their weighted total latency.
 
     Attributes
     ----------
     starts, machines : int64 array
-        The best schedule so far, shape (n,); a start is -1 where a request is left out.
+        Start and machine of each request in the best schedule so far, shape (n,). The start of a
+        request that is left out is -1.
     cost : float
-        Cost of the best schedule: the weighted sum of starts, or the number of requests left out.
-        Infinite before the first schedule.
+        Cost of the best schedule: the sum of weight times start, or with ``last`` the number of
+        requests left out. Infinite before the first schedule.
     moves : int
-        Moves made so far by all threads.
+        Number of moves made so far by all threads.
     prices : float64 array
-        Memory prices of rounds 1, 2, ..., for cycles whose settings have a weight; empty at first.
+        Memory prices of rounds 1, 2, ..., per token and round. Empty until the caller sets them.
+        Only cycles with a positive `CycleSettings.weight` use them.
     """
 
     def __init__(
@@ -123,9 +139,10 @@ class RuinAndRecreate:
         output, arrival = instance.output_lengths, instance.arrival_times
         self._mean_output, self._longest_output = float(output.mean()), int(output.max())
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
-        # More machines than requests are of no use.
+        # Use at most n machines: further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Requests run one after another end by the first; most schedules end by the second.
+        # Lengths of a memory profile. Even requests that run one after another end within
+        # ``_most_rounds``. Most schedules end within ``_rounds``, which `place` doubles if needed.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
@@ -144,13 +161,17 @@ class RuinAndRecreate:
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether the memory profiles of the best schedule exceed `LONGEST_PROFILE`."""
+        """Return whether a cycle from the best schedule would need too much memory.
+
+        Its memory profiles, with an entry for each machine and round, exceed `LONGEST_PROFILE`.
+        """
         return self._count * self._needed_rounds() > LONGEST_PROFILE
 
     def offer(self, starts: IntArray, machines: IntArray | None = None) -> bool:
-        """Take another feasible schedule as the best one if it is better.
+        """Replace the best schedule by another feasible one if that has a lower cost.
 
-        ``machines`` of None are all 0. Return whether the schedule is now the best, or as good.
+        ``machines`` None places all requests on machine 0. Return whether the cost of the offered
+        schedule equals the cost of the best one after the call.
         """
         cost = self._cost_of(starts)
         if cost < self.cost:
@@ -159,10 +180,11 @@ class RuinAndRecreate:
         return cost == self.cost
 
     def place(self, order: IntArray, must_stop: Callable[[], bool] = never) -> bool:
-        """Build a schedule: each request, in this order, takes the first start that fits.
+        """Build a schedule and offer it: each request in ``order`` takes the first start that fits.
 
-        Return whether the schedule is now the best one, or as good. Return also False if
-        ``must_stop`` returned True, or if the memory profiles would exceed `LONGEST_PROFILE`.
+        Return whether the cost of the schedule equals the cost of the best one after the call.
+        Return False if ``must_stop`` returned True, or if the memory profiles would exceed
+        `LONGEST_PROFILE`.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
@@ -171,7 +193,7 @@ class RuinAndRecreate:
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
-            # Some request found no start within these rounds: double them.
+            # Some request found no start at which it ends within ``_rounds``: double that number.
             self._rounds = min(self._most_rounds, 2 * self._rounds)
         return False
 
@@ -180,7 +202,8 @@ class RuinAndRecreate:
     ) -> tuple[IntArray, IntArray]:
         """Move each request, in order of start, to the first start that fits with all others.
 
-        Repeat until no request moves. The schedule stays feasible and never gets worse.
+        Repeat until no request moves. The schedule stays feasible, and its cost never rises.
+        Return its starts and machines.
         """
         rounds = self._rounds_of(starts)
         if self._count * rounds > LONGEST_PROFILE:
@@ -194,21 +217,25 @@ class RuinAndRecreate:
         return table.starts, table.machines
 
     def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
-        """Anneal from the best schedule; keep a schedule seen at a cut if it is better.
+        """Anneal from the best schedule, and replace it by a better one.
+
+        The present schedule is compared with the best one after every `MOVES_BETWEEN_CUTS` moves in
+        each region (interval of rounds).
 
         Parameters
         ----------
         settings : CycleSettings
-            Parameters of the moves.
+            Parameters of the annealing and its moves.
         moves : int
-            Number of moves of all threads together, rounded up to the same number per region.
+            Number of moves of all threads together. Each region makes an equal part, rounded up.
         must_stop : Callable[[], bool]
             Polled a few times a second.
 
         Returns
         -------
         bool
-            Whether all moves were made.
+            Whether all moves were made, because ``must_stop`` never returned True and `is_too_long`
+            is False.
         """
         if self.is_too_long:
             return False
@@ -250,27 +277,34 @@ class RuinAndRecreate:
         return timetables.timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
-        """Return the length of a memory profile for these starts, with round 0 and a spare one."""
+        """Return the number of rounds from round 0 to one round after the last request ends."""
         return int((starts + self.requests.output).max()) + 2
 
     def _needed_rounds(self) -> int:
-        """Return the length of a memory profile in a cycle, with spare rounds at the end."""
+        """Return the number of rounds in a memory profile of a cycle.
+
+        Without last allowed starts, this includes spare rounds after the end of the best schedule.
+        """
         if self._are_optional:
             return self._most_rounds
         return int(SPARE_ROUNDS * self._rounds_of(self.starts)) + 2 * self._longest_output
 
     def _price_sums(self, rounds: int) -> tuple[FloatArray, FloatArray]:
-        """Return the running sums of the prices lambda_r and of r lambda_r, shape (rounds,)."""
-        # The first price is that of round 1.
+        """Return the running sums of lambda_r and of r lambda_r, each of shape (rounds,).
+
+        lambda_r is the price of memory in round r, per token.
+        """
+        # ``prices`` begins with round 1, and round 0 has price 0.
         padded, prices = np.zeros(rounds), self.prices[: rounds - 1]
         padded[1 : len(prices) + 1] = prices
         return np.cumsum(padded), np.cumsum(padded * np.arange(rounds))
 
     def _regions(self, table: Timetable) -> list[tuple[int, int, IntArray, IntArray]]:
-        """Cut the rounds into regions with about the same number of requests.
+        """Cut the rounds at random into regions with about the same number of requests.
 
-        A region is a tuple of its first and last round, its requests by start, and a state of
-        random numbers. There is only one region if requests may be left out.
+        A region is a tuple of its first and last round, the requests that run entirely inside it,
+        sorted by start, and a state of `next_uniform`. If requests may be left out, there is only
+        one region, with all requests.
         """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
@@ -292,14 +326,21 @@ class RuinAndRecreate:
         return regions
 
     def _cost_of(self, starts: IntArray) -> float:
-        """Return the cost of a schedule: infinite if a request is left out that must not be."""
+        """Return the cost of a schedule with these starts.
+
+        If requests may be left out, the cost is the number of those that are. Otherwise it is the
+        sum of weight times start, or infinite if a request is left out.
+        """
         if self._are_optional:
             return float((starts < 0).sum())
         return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf
 
 
 def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool]) -> bool:
-    """Place requests in this order; return whether all were placed before ``must_stop``."""
+    """Give each request in ``order`` its first feasible start, in place (`timetables.place`).
+
+    Return whether all requests were tried before ``must_stop`` returned True.
+    """
     try:
         for part in timed_slices(len(order), must_stop):
             timetables.place(table, order[part], True)
@@ -311,10 +352,11 @@ def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool])
 def improved(
     search: RuinAndRecreate, must_stop: Callable[[], bool], *, patient: bool
 ) -> Iterator[RuinAndRecreate]:
-    """Run passes over `ON_TIME`; yield the search after each cycle that found a better schedule.
+    """Maximize the number of requests on time; yield ``search`` after each better schedule.
 
-    Each pass has twice as many moves as the one before. Unless ``patient``, the search ends after
-    `ROUNDS_WITHOUT_GAIN` passes without a better schedule.
+    A pass runs one cycle (annealing) with each of the settings `ON_TIME`. Each pass makes twice as
+    many moves as the one before, up to `MOST_MOVES` per request and cycle. Unless ``patient``, the
+    search ends after `ROUNDS_WITHOUT_GAIN` consecutive passes without a better schedule.
     """
     share, fruitless = FIRST_MOVES, 0
     while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:

@@ -48,7 +48,7 @@ CYCLES = (
     CycleSettings(12, 2.0, 0.03, weight=1.0),
     CycleSettings(8, 1.0, 0.03),
 )
-"""Settings of the cycles of ruin and recreate."""
+"""Settings of the cycles: annealings whose moves remove some requests and put them back."""
 
 WHOLE = (
     ("volume", BeamSettings(4, 16)),
@@ -56,44 +56,52 @@ WHOLE = (
     ("volume", BeamSettings(32, 32)),
     ("start", BeamSettings(1, 32)),
 )
-"""Whole beams before a relaxation is solved: the order of the requests, and the settings."""
+"""Beam searches over all requests that run before a relaxation is solved. Each entry has the name
+of an order of the requests (`Improvement._key`) and the settings of the search."""
 
 GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
-"""Whole beams with a relaxation, in order of its expected starts."""
+"""Beam searches over all requests that run once the linear relaxation is solved. They order the
+requests by their expected starts in that relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
-"""Limits of the random settings of a tail. Its width is 4, doubled fewer than `WIDEST` times. Its
-number of choices is 8, doubled fewer than `MOST_CHOICES` times. Its efficiency is at least the last
-value, and at most 1."""
+"""Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). The width
+is 4 times a power of two below 2 ** `WIDEST`. The number of choices is 8 times a power of two below
+2 ** `MOST_CHOICES`. The efficiency is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Partial schedules per request that tails extend after the whole beams."""
+"""Number of partial schedules, divided by the number of requests, that tails (beam searches over
+the end of the best schedule) extend right after the beam searches over all requests."""
 
 NOISY, NOISE = 0.5, 3.0
-"""Share of tails whose order is perturbed, and the standard deviation of a change, in ranks."""
+"""Share of tails (beam searches over the end of the best schedule) that perturb the order of the
+requests, and standard deviation of the change of a request's rank."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Range of first temperatures of an annealing of the order, and its last temperature. Unit: mean
-output lengths."""
+"""Range of the first temperature of an annealing of the order of the requests, and its last
+temperature. Unit: the mean output length times the mean weight."""
 
 FEWEST_ORDERED = 3
-"""Least requests whose order is annealed."""
+"""Least number of requests in an instance for which the order of placing them is annealed."""
 
 PLACED_PER_MOVE = 30
-"""Requests that an annealing of the order places in the time of one move of a cycle."""
+"""Number of requests that an annealing of their order places in the time that ruin and recreate
+needs for one move. The solve counts its work in such moves."""
 
 ORDER_MOVES = 8
-"""Moves of a cycle in the time of one move of an annealing of the order."""
+"""Number of moves that ruin and recreate makes in the time in which an annealing of the order of
+the requests makes one move."""
 
 EXPLORING = 0.2
-"""Probability that the next kind of work is drawn uniformly, instead of by recent gains."""
+"""Probability that the heuristic to run next is drawn uniformly. Otherwise the probability of a
+heuristic is proportional to the latency that it recently gained per move."""
 
 PATIENCE = 6
-"""Runs of the largest amount of work without a better schedule after which a search ends."""
+"""`Improvement.run` ends once this many runs with `MOST_MOVES` moves per request have ended since
+the last better schedule."""
 
 
 class Improvement:
-    """Beams, cycles and annealings that improve the schedule of an `Interval`.
+    """Heuristics that improve the best schedule of a solve: beam searches and local searches.
 
     Parameters
     ----------
@@ -102,14 +110,14 @@ class Improvement:
     seed : int, default 0
         Seed of every random choice.
     threads : int, default 1
-        Number of threads of cycles and of annealings.
+        Number of threads of the local searches.
 
     Attributes
     ----------
     moves : RuinAndRecreate
-        The local search by cycles.
+        The local search that removes some requests and puts them back.
     rounds : int
-        Number of whole beams, cycles, annealings and runs of tails so far.
+        Number of runs of all heuristics so far.
     """
 
     def __init__(self, interval: Interval, seed: int = 0, threads: int = 1) -> None:
@@ -117,8 +125,10 @@ class Improvement:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        # Kinds of work: one kind per entry of `CYCLES`, annealings of the order, and tails. For
-        # each: how often it ran, the latency that it gained, and its moves. Older runs count less.
+        # Numbers of the heuristics (kinds of work): one per entry of `CYCLES`, then the annealing
+        # of the order of the requests, then tails (beam searches over the end of the best
+        # schedule). For each kind, store its number of runs, the latency that it gained, and its
+        # moves. For gains and moves, each run counts half as much as the next run of its kind.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
@@ -126,17 +136,21 @@ class Improvement:
         self._seconds_per_move = 0.0
 
     def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
-        """Use the expected starts, shape (n,), and the memory prices of a solved relaxation."""
+        """Use the expected starts, shape (n,), and memory prices of a solved linear relaxation."""
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
         self.moves.prices = prices.as_floats()
 
     @property
     def is_guided(self) -> bool:
-        """Return whether `follow` was called."""
+        """Return whether `follow` has given the expected starts of a relaxation."""
         return "relaxation" in self._keys
 
     def run_beams(self) -> None:
-        """Run whole beams, then tails; with a relaxation, tails run again as long as they gain."""
+        """Run beam searches over all requests, then tails.
+
+        Tails are beam searches over the end of the best schedule. If a relaxation guides them, they
+        run again as long as they lower the total latency.
+        """
         interval, gains = self._interval, True
         interval.phase = "search"
         for ranking, settings in GUIDED if self.is_guided else WHOLE:
@@ -147,10 +161,11 @@ class Improvement:
             gains = self.is_guided and interval.upper_bound < before
 
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
-        """Run kinds of work until the solve is done, or `PATIENCE` runs found no better schedule.
+        """Run the heuristics in random order until the solve is done.
 
-        It also ends after ``most_rounds`` runs, and if the schedule has too many rounds
-        (`RuinAndRecreate.is_too_long`). With ``patient`` it continues without better schedules.
+        Stop after ``most_rounds`` runs, or if the schedule has too many rounds
+        (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop after `PATIENCE` runs of the
+        largest length without a better schedule.
         """
         interval = self._interval
         interval.phase = "search"
@@ -167,13 +182,16 @@ class Improvement:
                 break
 
     def run_each_part_once(self) -> None:
-        """Run the smallest amount of every kind of work, to compile the kernels."""
+        """Run each heuristic as briefly as possible, so that numba compiles its kernels."""
         self._whole(self._key("volume"), WHOLE[0][1])
         self.moves.cycle(CYCLES[0], 1, never)
         self._anneal_order(1)
 
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
-        """Move the requests of a schedule to earlier starts, and offer it to the solve."""
+        """Move the requests of a schedule to their earliest starts, and offer it to the solve.
+
+        ``machines`` None means that all requests run on machine 0.
+        """
         moves, interval = self.moves, self._interval
         where = np.zeros_like(starts) if machines is None else machines
         starts, where = moves.shift_left(starts, where, interval.clock.must_stop)
@@ -181,11 +199,11 @@ class Improvement:
         interval.offer(schedule_on(interval.source, where, starts))
 
     def _take_best(self) -> None:
-        """Let cycles and annealings start from the best schedule of the solve."""
+        """Let the next local search start from the best schedule of the solve."""
         self.moves.offer(*columns_of(self._interval.schedule))
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
-        """Run a beam search over all requests, by ascending ``key``; offer its schedule."""
+        """Run a beam search over all requests, ordered by ascending ``key``; offer its schedule."""
         if self._interval.is_done():
             return
         self.rounds += 1
@@ -194,23 +212,27 @@ class Improvement:
             self._offer_shifted(starts)
 
     def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
-        """Run a beam search that keeps the first ``kept`` starts of the best schedule.
+        """Run a beam search that fixes the ``kept`` earliest starts of the best schedule.
 
-        The other requests are ranked by ``key``, shape (n,). Return the starts found, or None.
+        The other requests are ordered by ascending ``key``, shape (n,). Return all starts, shape
+        (n,), or None if the search found no schedule.
         """
         interval, instance = self._interval, self._instance
         best = interval.schedule.start_times
         by_start = np.argsort(best, kind="stable")
         rest = np.sort(by_start[kept:])
         order = np.append(by_start[:kept], rest[np.argsort(key[rest], kind="stable")])
-        # Allow about twice as many requests at once as in the best schedule; otherwise give up.
+        # At most ``room`` requests may run at once, about twice as many as in the best schedule.
         room = 2 * most_running(instance, best) + 64
         interval.nodes += settings.width * len(rest)
         stop = interval.clock.must_stop
         return beam_schedule(instance, order, settings, room, stop, best[order[:kept]])
 
     def _run_kind(self, kind: int, moves: int) -> None:
-        """Run one kind of work for the time of ``moves`` moves of a cycle; record its gain."""
+        """Run heuristic number ``kind``, and record by how much it lowered the total latency.
+
+        It runs about as long as ``moves`` moves of ruin and recreate would take.
+        """
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
         if kind < len(CYCLES):
@@ -236,7 +258,10 @@ class Improvement:
             self._seconds_per_move = (interval.clock.seconds() - begun) / made
 
     def _anneal_order(self, moves: int) -> None:
-        """Anneal the order of the best schedule, from another temperature on each thread."""
+        """Anneal the order in which the requests of the best schedule are placed.
+
+        Each thread makes ``moves`` moves, from a random first temperature of its own.
+        """
         interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
             return
@@ -257,7 +282,10 @@ class Improvement:
                     self._offer_shifted(*annealing.best)
 
     def _run_tails(self, most_nodes: int) -> None:
-        """Replan the best schedule from random rounds on; extend ``most_nodes`` states in all."""
+        """Run tails: beam searches that replan the best schedule from a random round on.
+
+        Stop once they have extended ``most_nodes`` partial schedules together.
+        """
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
         last = interval.nodes + most_nodes
@@ -276,7 +304,11 @@ class Improvement:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Return a kind of work that has not run yet, or else draw one by gains per move."""
+        """Return the number of a heuristic that has not run yet, or else draw one.
+
+        Except with probability `EXPLORING`, the probability of a heuristic is proportional to the
+        latency that it recently gained per move.
+        """
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
         kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.prices.any()).tolist()
         for kind in kinds:
@@ -288,11 +320,15 @@ class Improvement:
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
 
     def _key(self, ranking: str) -> FloatArray:
-        """Return the sort keys of an order of the requests, shape (n,)."""
+        """Return the sort keys, shape (n,), of the order that ``ranking`` names.
+
+        "volume" orders by service in the volume relaxation, "start" by start in the best schedule,
+        and "relaxation" by expected start in the linear relaxation.
+        """
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            # The mean round in which the volume relaxation serves each request.
+            # Keys of "volume": mean round in which the volume relaxation serves each request.
             rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
             self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

@@ -29,79 +29,90 @@ from .machines import assignments, machine_of
 from .serving import Rule, Run, serve
 
 SKIPS = (0, 3, 10)
-"""Values of `Rule.skips` for total latency."""
+"""Values of `Rule.skips`, the largest number of requests that are passed over in a round, for first
+schedules. Used if the goal is total latency."""
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
-"""Values of `Rule.prompt_cap` for total latency. Unit: the number of tokens in a round that takes
-twice as long as a round of one token."""
+"""Values of `Rule.prompt_cap`, the largest number of prompt tokens in a round, for first schedules.
+Used if the goal is total latency. Unit: the least number of tokens whose round takes twice as long
+as a round of one token."""
 
 WAITS = (0.0, 0.2)
-"""Values of `Rule.wait`. Unit: the seconds of a round of one token."""
+"""Values of `Rule.wait`, the longest time for which a round waits for the next arrival, for first
+schedules. Used if the goal is total latency. Unit: the seconds of a round of one token."""
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
-"""Exponents for rules that preempt requests: the initial sort key of a request is the machine time
-that it needs (its charge) to this power."""
+"""Exponents of initial sort keys, for first schedules with preemption. The initial sort key of a
+request is (machine seconds that it needs) ** exponent."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Values of `Rule.charge` and of -`Rule.left` for goals with deadlines."""
+"""Pairs of `Rule.charge` and -`Rule.left`, for first schedules if requests have deadlines. These
+are the exponents of the machine seconds and of the seconds until the deadline in a request's
+rank."""
 
 BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Values of `Rule.begun`, `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`) and `Rule.patience` for
-goals with deadlines."""
+"""Values for first schedules if requests have deadlines: of `Rule.begun` (factor on the rank of
+requests that have a token), of `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`), and of
+`Rule.patience` (limit on the duration of a round)."""
 
 SHORTLIST = 12
-"""Number of rules, the best with the first assignment, that are tried with other assignments."""
+"""Number of rules that are tried with every assignment of requests to machines. All rules are tried
+with the first assignment, and the best of them then with the other assignments."""
 
 NOBODY = -1
-"""Machine number of a rejected request."""
+"""Stands for the machine of a rejected request, which no machine serves."""
 
 FRUITLESS = 5
-"""Consecutive annealings without a better schedule after which the search ends."""
+"""The search ends after more than this many consecutive annealings without a better schedule."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
-"""Least and most moves of the first annealing; between them it has `FIRST_WORK` / n moves. The k-th
-annealing has k times as many moves as the first."""
+"""The first annealing of n requests has `FIRST_WORK` / n moves, but at least the first and at most
+the second number of `FIRST_CYCLE`. The k-th annealing has k times as many moves."""
 
 HOT, COOLING = 0.15, 0.05
-"""First temperature, and the last one as a share of the first. Unit: the mean latency times the
-square root of the number of machines. With deadlines the temperature is always 0."""
+"""First temperature of the first annealing (unit: the mean latency times the square root of the
+number of machines), and last temperature of an annealing divided by its first temperature. The k-th
+annealing begins at 1 / k of `HOT`. With deadlines the temperature is always 0."""
 
 REACH = 0.6
-"""Standard deviation of the change of the logarithm of a key in a move."""
+"""A move multiplies a sort key by exp(x), where x is normal with mean 0 and this standard
+deviation."""
 
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
-"""Share of moves that change a key, and share of moves that change a key or the machine of one
-request. The other moves swap two requests."""
+"""If there are several machines: share of moves that change a sort key, and share of moves that
+change a sort key or the machine of one request. The other moves swap two requests."""
 
 NEIGHBOURS = 3
-"""With K machines, a request may be swapped with one of the K * `NEIGHBOURS` requests that arrive
-before it or after it."""
+"""With K machines, a move swaps the machines of two requests with at most K * `NEIGHBOURS` - 1
+requests between them in order of arrival."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: share of moves of late requests, and share of moves that reject a request."""
+"""If requests have deadlines: share of moves that draw the request to change from the late ones,
+and probability that a move rejects its request if a machine serves it."""
 
 SLICE_WORK = 20_000
-"""Number of moves times number of requests between two polls of the stop condition."""
+"""Annealing polls its stop condition every `SLICE_WORK` / n moves, where n is the number of
+requests."""
 
 _Way = tuple[FloatArray, Rule]
-"""Initial sort keys of the requests, and a rule."""
+"""Initial sort key of each request, and the rule that turns sort keys into a schedule."""
 
 
 class _Plan(NamedTuple):
-    """A solution: the machine and sort key of each request, and the rule of each machine.
+    """A solution of the search: machine and sort key of each request, and rule of each machine.
 
     Attributes
     ----------
     machine : int64 array, shape (n,)
         Machine of each request, or `NOBODY`.
     factor : float64 array, shape (n,)
-        Factor on the initial sort key of each request, which moves change.
+        Factor on the initial sort key of each request. Moves change these factors.
     ways : list of _Way, length K
-        Initial sort keys and rule of each machine.
+        Initial sort keys and rule of each of the K machines.
     costs : float64 array, shape (K,)
-        Cost of the requests on each machine.
+        Total latency on each machine in seconds, or number of late requests on it.
     late : int64 array, shape (n,)
-        1 for requests that are late or rejected.
+        1 for requests that are late or rejected, else 0.
     """
 
     machine: IntArray
@@ -112,29 +123,31 @@ class _Plan(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Return the total latency in seconds, or the number of late or rejected requests."""
+        """Return the total latency in seconds, or the number of late and rejected requests."""
         return float(self.costs.sum() + np.count_nonzero(self.machine == NOBODY))
 
     def copy(self) -> _Plan:
-        """Return a copy that a move can change."""
+        """Return a copy that a move may change without changing this plan."""
         machine, factor, ways, costs, late = self
         return _Plan(machine.copy(), factor.copy(), ways, costs.copy(), late.copy())
 
 
 class KeySearch:
-    """Local search for the machines and sort keys of the requests of one workload.
+    """Search for a schedule in seconds: a machine and a sort key for each request of a workload.
+
+    A rule (`hindsight.schedules.serving.Rule`) turns the sort keys on a machine into its schedule.
 
     Parameters
     ----------
     workload : Workload
         The requests, with their batch time.
     seed : int
-        Seed of the annealing.
+        Seed of the simulated annealing.
     recomputes : bool, default False
         Whether a preempted request recomputes its prompt and tokens when it resumes.
     limits : Limits or None, default None
-        Latency limits of each request. With limits the cost is the number of late requests; with
-        None it is total latency.
+        Latency limits of each request. With limits, the cost of a schedule is the number of late
+        requests. With None, it is the total latency.
 
     Attributes
     ----------
@@ -160,13 +173,16 @@ class KeySearch:
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
         n = len(workload)
         self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
-        # More machines than requests are of no use.
+        # Use at most n machines: further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan
         self.cost, self.cycle = math.inf, 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the first schedules not tried yet until ``should_stop``, but at least one in all."""
+        """Try the first schedules, from all rules and assignments, until ``should_stop``.
+
+        At least one is tried. A further call continues with those that are not tried yet.
+        """
         for _ in self._untried:
             if should_stop():
                 break
@@ -174,9 +190,9 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Run annealings until ``should_stop``; yield each better cost.
+        """Anneal again and again until ``should_stop``; yield the cost of each better schedule.
 
-        They also end after `FRUITLESS` consecutive annealings without a better cost.
+        Also stop after more than `FRUITLESS` consecutive annealings without a better schedule.
         """
         known, gained = self.cost, self.cycle - 1
         for _ in self._annealings():
@@ -187,15 +203,15 @@ class KeySearch:
                 return
 
     def schedule(self) -> SecondsSchedule | FleetSchedule:
-        """Return the best schedule of all requests so far; only without ``limits``."""
+        """Return the best schedule of all requests so far, if there are no latency limits."""
         found = self.on_time()
         assert found is not None
         return found[0]
 
     def on_time(self) -> tuple[SecondsSchedule | FleetSchedule, IntArray] | None:
-        """Return the best schedule, of the requests on time, and their positions.
+        """Return the best schedule so far without late requests, and the requests in it.
 
-        Return None if all requests are late.
+        The requests are given by their positions in the workload. Return None if all are late.
         """
         machine = np.where(self._best.late > 0, NOBODY, self._best.machine)
         parts: list[SecondsSchedule | None] = [None] * self._workload.replicas
@@ -211,7 +227,7 @@ class KeySearch:
         return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
-        """Yield the initial sort keys and the rule of each first schedule."""
+        """Yield all pairs of initial sort keys and a rule from which the search may begin."""
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most = len(charge), len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]
@@ -235,9 +251,10 @@ class KeySearch:
             yield key, rule._replace(skips=skips, prompt_cap=cap, wait=wait)
 
     def _open(self) -> Iterator[None]:
-        """Try all rules with the first assignment, and the best ones with each other assignment.
+        """Try first schedules, and keep the best one; yield after each rule.
 
-        Yields after each rule.
+        All rules are tried with the first assignment of requests to machines, and the `SHORTLIST`
+        best ones with the other assignments. Each machine keeps the rule that is best for it.
         """
         one, ways = self._machine, list(self._ways())
         factor = np.ones(len(self._charge))
@@ -263,7 +280,10 @@ class KeySearch:
                 ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
 
     def _reject(self) -> None:
-        """Reject all late requests, and repeat while that makes fewer requests late."""
+        """Reject all late requests of the best plan, so that more of the others are on time.
+
+        Repeat as long as the number of late and rejected requests falls.
+        """
         while True:
             best = self._best
             plan = best.copy()._replace(machine=np.where(best.late > 0, NOBODY, best.machine))
@@ -275,7 +295,10 @@ class KeySearch:
             self.cost = cost
 
     def _annealings(self) -> Iterator[None]:
-        """Run annealings without end, each from the best plan; yield after each slice of moves."""
+        """Anneal without end, each time from the best plan.
+
+        Yield about every `SLICE_WORK` / n moves, so that the caller can poll its stop condition.
+        """
         n, rng = len(self._charge), self._rng
         first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
         while True:
@@ -322,7 +345,7 @@ class KeySearch:
     def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
         """Simulate the machines ``touched`` again, and write their costs into the plan.
 
-        Return the cost of the plan, or infinity if it exceeds ``allowed``.
+        Return the cost of the plan, or infinity if that is certain to exceed ``allowed``.
         """
         plan.costs[list(touched)] = 0.0
         if self._limits is not None:
@@ -336,14 +359,15 @@ class KeySearch:
         return cost
 
     def _run(self, way: _Way, factor: FloatArray, late: IntArray) -> Run:
-        """Return the data of a run that writes no table of stretches."""
+        """Return the input of a simulation that computes the cost, but records no schedule."""
         (key, rule), table = way, np.empty((0, len(COLUMNS)), np.int64)
         return Run._make([self._machine, rule, key * factor, *self._space, late, table])
 
     def _part(self, k: int, own: IntArray) -> tuple[SecondsSchedule | None, IntArray]:
-        """Return a schedule of requests that machine k completes on time, and their positions.
+        """Return a schedule of machine k without late requests, and the positions of its requests.
 
-        They are taken from ``own``. The schedule is None if all are late.
+        ``own`` has the positions of all requests on machine k. The schedule is None if all of them
+        are late.
         """
         best, late = self._best, self._best.late.copy()
         run = self._run(best.ways[k], best.factor, late)
@@ -359,6 +383,6 @@ class KeySearch:
                 is_on_time &= schedule.keeps(self._limits.of(own))
             if is_on_time.all():
                 return schedule, own
-            # Without the late requests the schedule changes, and others may be late: repeat.
+            # Leave out the late requests. That changes the schedule, and others may become late.
             own = own[is_on_time]
         return None, own

@@ -22,10 +22,10 @@ from .timetables import columns_of, schedule_on
 
 
 def list_orders(instance: Instance) -> dict[str, IntArray]:
-    """Return orders of the requests for list schedules, each an array of shape (n,), by name.
+    """Return the orders of the requests from which list schedules are built, by name.
 
-    Requests are sorted by output length, volume, peak memory (all three divided by the weight) or
-    arrival. Ties follow the order of the instance.
+    Each order is a permutation, shape (n,). It sorts the requests by output length, volume or peak
+    memory, each divided by the weight, or by arrival. Ties follow the order of the instance.
     """
     weight = instance.weights
     keys = {
@@ -38,14 +38,14 @@ def list_orders(instance: Instance) -> dict[str, IntArray]:
 
 
 class _Runs(NamedTuple):
-    """Running requests, sorted by last round; the first entries have ended.
+    """Running requests of a list schedule, sorted by last round, and the present round.
 
     Attributes
     ----------
     ends : int64 array, shape (n,)
-        Last round of each running request, ascending.
+        Last round of each request that was started, ascending. Its first entries have ended.
     held : int64 array, shape (n,)
-        Tokens that all running requests together hold in each of these last rounds.
+        Entry j: tokens that all running requests together hold in round ``ends[j]``.
     state : int64 array, shape (4,)
         Entries `ARRIVED`, `NOW`, `FIRST` and `LAST`.
     """
@@ -56,17 +56,18 @@ class _Runs(NamedTuple):
 
 
 ARRIVED, NOW, FIRST, LAST = range(4)
-"""Places in `_Runs.state`: number of arrived requests; current epoch; the running requests are
-entries first .. last - 1 of ``ends``."""
+"""Entries of `_Runs.state`: number of requests that have arrived, present round, place of the first
+running request in `_Runs.ends`, and one more than the place of the last running request."""
 
 
 @step
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
-    """Return the first start from now on at which a request fits if no other request starts.
+    """Return the first start, from the present round on, at which a request fits.
 
-    Memory grows between the ends of running requests. So only their last rounds and the last round
-    of the request itself are checked. If r is one of these rounds and all others hold P in it, no
-    start before min(r, r + P + prompt - limit) keeps round r within the limit.
+    Requests that run already keep running, and no other request starts. Memory grows between the
+    ends of running requests. So only their last rounds and the last round of the request itself are
+    checked. If r is one of these rounds and the running requests hold P tokens in it, no start
+    before min(r, r + P + prompt - limit) keeps round r within the limit.
     """
     ends, held, state = runs
     start, j, last = state[NOW], state[FIRST], state[LAST]
@@ -83,7 +84,7 @@ def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
 
 @step
 def _start(runs: _Runs, prompt: int, output: int) -> None:
-    """Record a request that starts now."""
+    """Add a request that starts in the present round to ``runs``."""
     ends, held, state = runs
     now, first, last = state[NOW], state[FIRST], state[LAST]
     end, p = now + output, last
@@ -111,11 +112,12 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Advance `prefix_schedule` by ``epochs`` epochs; return the new ``queue``.
+    """Advance a list schedule by ``epochs`` rounds in which requests may start.
 
-    An epoch is a round in which requests may start. ``queue`` is a heap of the ranks of the waiting
-    requests, with n as its last entry. ``orders`` are the requests by arrival, the requests by
-    rank, and the rank of each request.
+    The rank of a request is its place in the order of priority. ``orders`` are the requests sorted
+    by arrival, the requests sorted by rank, and the rank of each request. ``queue`` is a heap of
+    the ranks of the waiting requests, and of n, which stands for no request. Return the new
+    ``queue``. Starts are written to ``starts``.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -123,7 +125,8 @@ def _place(
     waiting = [one for one in queue]  # noqa: C416 (numba needs the loop)
     while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
         epochs -= 1
-        # Skip to the next arrival if no request waits; queue arrivals and drop ended requests.
+        # If no request waits, skip to the next arrival. Then add the requests that have arrived to
+        # the heap, and drop the requests that have ended.
         if len(waiting) == 1:
             state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
         while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:
@@ -131,7 +134,8 @@ def _place(
             state[ARRIVED] += 1
         while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
             state[FIRST] += 1
-        # Start requests that fit, by rank; ``after`` is the next epoch at which one may start.
+        # Start the waiting requests that fit, in order of rank. ``after`` is the next round in
+        # which one of the others may start.
         blocked = [n]
         after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
         while waiting[0] < n and (skip or len(blocked) == 1):
@@ -152,10 +156,10 @@ def _place(
 
 
 def one_after_another(instance: Instance) -> Any:
-    """Return a schedule in which each replica runs one request at a time.
+    """Return a feasible schedule in which each replica runs one request at a time.
 
-    Requests are dealt out to the replicas in turn, by arrival. The schedule is feasible, and fast
-    to compute for any instance. It is a `FleetSchedule` if there are several replicas.
+    In order of arrival, requests are assigned to the replicas in turn. This is fast for any
+    instance. The result is a `FleetSchedule` if there are several replicas, else a `Schedule`.
     """
     arrival, order = instance.arrival_times, np.argsort(instance.arrival_times, kind="stable")
     machines, starts = np.zeros((2, len(instance)), dtype=np.int64)
@@ -164,7 +168,8 @@ def one_after_another(instance: Instance) -> Any:
         own = order[k :: instance.replicas]
         outputs = instance.output_lengths[own]
         before = np.cumsum(outputs) - outputs
-        # A start is the maximum, over arrivals so far, of the arrival plus all outputs run since.
+        # Start of request i: the maximum, over j <= i, of the arrival of j plus the output lengths
+        # of j .. i - 1, which run one after another before i.
         starts[own] = before + np.maximum.accumulate(arrival[own] - before)
     return schedule_on(instance, machines, starts)
 
@@ -176,7 +181,9 @@ def prefix_schedule(
     *,
     skip: bool = False,
 ) -> Schedule | None:
-    """Start arrived requests, in a given order, as soon as they fit for their whole run.
+    """Return the list schedule of an order: start requests as soon as they fit for their whole run.
+
+    In each round, the requests that have arrived are tried in the given order.
 
     Parameters
     ----------
@@ -187,7 +194,8 @@ def prefix_schedule(
     should_stop : Callable[[], bool], default never
         Polled a few times a second. Once it returns True, the result is None.
     skip : bool, default False
-        If a request does not fit, try those of lower priority instead of waiting.
+        Whether requests of lower priority may start if a request does not fit. Otherwise they wait
+        until it has started.
     """
     arrivals = np.argsort(instance.arrival_times, kind="stable")
     orders = (arrivals, order, np.argsort(order))
@@ -209,20 +217,24 @@ def best_list_schedule(
     should_stop: Callable[[], bool] | None = None,
     found: Callable[[Schedule], object] | None = None,
 ) -> Schedule:
-    """Return the best `prefix_schedule` over all `list_orders`, after a check; the first wins ties.
+    """Return the best list schedule (`prefix_schedule`) over all `list_orders`.
+
+    The schedule is checked. Of several best ones, the first is returned.
 
     Parameters
     ----------
     instance : Instance
         The problem, in tokens.
     thorough : bool, default True
-        Also try schedules with ``skip``; meant for few requests.
+        Whether to try each order also with ``skip`` (see `prefix_schedule`). This is slow for many
+        requests.
     should_stop : Callable[[], bool] or None, default None
-        Once it returns True, the remaining schedules are not tried; if none is complete, the
-        requests run one after another. With ``thorough`` it is polled only for schedules with
-        ``skip``.
+        Once it returns True, the remaining schedules are not tried. If none is complete by then,
+        the result is `one_after_another`. With ``thorough``, only schedules with ``skip`` are
+        stopped.
     found : Callable[[Schedule], object] or None, default None
-        Called with each schedule that is better than all before it, before any check.
+        Called with each schedule that is better than all before it. That schedule is not checked
+        yet.
     """
     instance.require_tokens()
     best: Schedule | None = None
@@ -238,15 +250,15 @@ def best_list_schedule(
                     found(best)
     best = best or one_after_another(instance)
     if not best.is_feasible:
-        raise AssertionError("a list schedule is infeasible")
+        raise AssertionError("the best list schedule found is not feasible")
     return best
 
 
 def best_fleet_schedule(instance: Instance) -> Any:
-    """Return the best schedule of several replicas among the following ones.
+    """Return the best of several simple schedules for an instance with several replicas.
 
-    These are `one_after_another`, and for each of `list_orders` the schedule in which each request,
-    in this order, takes the first start that fits.
+    One of them is `one_after_another`. The others follow from `list_orders`, one from each order:
+    each request, in this order, takes the first start at which it fits on some replica.
     """
     search = RuinAndRecreate(instance)
     search.offer(*columns_of(one_after_another(instance)))

@@ -33,45 +33,49 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""Seconds from which on a round is refused, because sums of such rounds might be infinite."""
+"""Batch times are refused if a round takes this many seconds: sums of rounds might be infinite."""
 
 
 CLASSES = 24
-"""Number of classes of charges in an assignment by cost."""
+"""Number of classes into which requests are sorted by charge (machine seconds that they need), when
+`assignments` estimates the cost of a request on each machine."""
 
 AFFINITIES = (0.2, 0.0)
-"""Penalties per range of prompt lengths between prompt and machine, tried one after another. Unit:
-the charge of the request times (1 + mean number of requests on a machine)."""
+"""Factors on the penalty of a request on a machine with another range of prompt lengths.
+`assignments` tries each. The penalty is (distance in ranges) * (machine seconds that the request
+needs) * (1 + mean number of requests on a machine)."""
 
 RANGE_POWER = 0.7
-"""Ranges of prompt lengths have equal sums of charges to this power."""
+"""Each machine prefers a range of prompt lengths. All ranges have the same sum, over their
+requests, of (machine seconds that the request needs) ** `RANGE_POWER`."""
 
 
 class Machine(NamedTuple):
-    """Requests of a machine, its memory, and the seconds of its rounds.
+    """Requests that a machine may serve, its memory, and the durations of its rounds.
 
     Attributes
     ----------
     arrival : float64 array, shape (n,)
         Arrival times in seconds, ascending.
     prompt, output : int64 array, shape (n,)
-        Tokens that the first round of the request processes, and number of rounds.
+        Prompt tokens that the first round of the request processes, and number of its rounds.
     held, stored : int64 array, shape (n,)
-        In its k-th round, the request holds ``held + k`` tokens of memory. ``stored + k`` tokens
-        count for the duration of the round.
+        In its k-th round, the request takes ``held + k`` tokens of the memory limit. It adds
+        ``stored + k`` stored tokens to the batch, on which the duration of the round depends.
     end, first_token, decode : float64 array, shape (n,)
-        Deadlines of the last and of the first token, and most seconds between these two. Infinite
-        if there is no such limit.
+        Deadline of the last token, deadline of the first token, and longest allowed time between
+        these tokens, all in seconds. Infinite if there is no such limit.
     memory_limit : int
         M, tokens.
     seconds : float64 array, shape (most + 1,)
-        Seconds of a round, by the number of tokens that it processes.
+        Entry k: seconds of a round that processes k tokens, without those for stored tokens.
     d2 : float
-        Seconds that each stored token adds to a round.
+        Seconds that each stored token adds to the duration of a round.
     least : float
         Seconds of the shortest round.
     charges : tuple of two floats
-        Machine seconds per processed token, and per token held in a round.
+        Machine seconds that a request is charged per token that it processes, and per token that it
+        holds in a round.
     counts_late : bool
         Whether the cost of a schedule is the number of late requests instead of total latency.
     """
@@ -93,19 +97,20 @@ class Machine(NamedTuple):
 
 
 def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -> Machine:
-    """Return one machine of a workload, with all its requests.
+    """Return a machine of a workload, with all requests of the workload.
 
-    Under a memory rule other than tokens, requests hold the memory of the stricter workload in
-    tokens (`instances.problem.memory_translation`). Durations depend on the tokens really stored.
+    If the workload does not count memory in tokens, it is replaced by a stricter one that does
+    (`instances.problem.memory_translation`), and requests hold the memory of that one. Durations
+    depend on the tokens that they really store.
 
     Raises
     ------
     InvalidValueError
-        See `round_seconds`.
+        A round takes no time, or `LONGEST_ROUND` seconds or more.
     """
     inner, batch_time = restricted(workload), workload.require_batch_time()
     prompt, output = np.maximum(workload.prompt_lengths, 1), np.array(workload.output_lengths)
-    # No round processes more tokens than this, and M may be much larger.
+    # Largest number of tokens that a round can process. M may be much larger.
     most = int(prompt.sum()) + recomputes * int(output.sum())
     seconds, d2 = round_seconds(batch_time, min(inner.memory_limit, most))
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
@@ -125,8 +130,9 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     """Return the seconds of a round by tokens processed, and the seconds per stored token.
 
-    The first has shape (most + 1,), for 0 .. ``most`` tokens. Batch times that depend on more are
-    approximated. The exact durations of the schedules found are computed afterwards.
+    Entry k of the first, shape (most + 1,), is for k processed tokens. A batch time that depends on
+    more than processed and stored tokens is approximated: the durations in a schedule that is found
+    are computed exactly afterwards.
 
     Raises
     ------
@@ -142,7 +148,7 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         seconds, d2 = table + batch_time.kernel, batch_time.kv_token
     else:
-        # Interpolate between a few rounds of one request that stores what it processes.
+        # Evaluate rounds with one prompt, for up to 200 prompt lengths, and interpolate.
         places = np.unique(np.linspace(1, most, 200).astype(np.int64))
 
         def lasts(processed: int, stored: int) -> float:
@@ -153,7 +159,7 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
             d2 = max(0.0, (lasts(middle, most) - lasts(middle, middle)) / (most - middle))
         seconds = np.interp(tokens, places, empty - d2 * places)
     if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):
-        reason = f"are not all above 0 and below {LONGEST_ROUND:g}"
+        reason = f"must all be above 0 and below {LONGEST_ROUND:g}"
         raise InvalidValueError("batch time", "durations", seconds, reason)
     return seconds, d2
 
@@ -161,16 +167,18 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
 def assignments(
     arrival: FloatArray, prompt: IntArray, charges: FloatArray, machines: int
 ) -> Iterator[IntArray]:
-    """Yield assignments of requests to ``machines`` machines, each an array of shape (n,).
+    """Yield several assignments of the requests to ``machines`` machines.
 
-    ``charges`` are the machine seconds of each request, shape (n,).
+    An assignment has the machine of each request, shape (n,). ``charges`` are the machine seconds
+    that each request needs, shape (n,).
     """
     n = len(arrival)
     if machines == 1:
         yield np.zeros(n, dtype=np.int64)
         return
     order, ranges = np.lexsort((charges, arrival)), _ranges(prompt, charges) * machines
-    # Assign by cost. Requests are in classes of similar charges, each with a typical charge.
+    # Assign each request to the machine on which it adds the least cost. To estimate costs, sort
+    # the requests into classes of similar charges. ``typical`` is the mean charge in each class.
     logs = np.log(charges)
     place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
     counts = np.bincount(place, minlength=CLASSES)
@@ -180,7 +188,8 @@ def assignments(
         work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
         assignment = np.zeros(n, dtype=np.int64)
         for i in order.tolist():
-            # Each machine has served the smallest charges since the last arrival.
+            # Entry (k, c) of ``left``: seconds of work that are left on machine k in classes up to
+            # c, if it has served the smallest charges first since the last arrival.
             left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
             there = work / typical
@@ -192,18 +201,20 @@ def assignments(
             work[best, c] += charges[i]
             dealt[best] += 1
         yield assignment
-    # Deal requests out in turn: by arrival, and by charge among requests that arrive together.
+    # Assign requests to the machines in turn: in order of arrival, then of charge.
     in_turn = np.empty(n, dtype=np.int64)
     in_turn[order] = np.arange(n) % machines
     yield in_turn
-    # Assign by the ranges of prompt lengths alone.
+    # Assign requests by prompt length: each machine gets one range of prompt lengths.
     yield np.minimum(ranges.astype(np.int64), machines - 1)
 
 
 def _ranges(prompt: IntArray, charges: FloatArray) -> FloatArray:
-    """Return the share of the work that has shorter prompts, for each request: a value in [0, 1].
+    """Return, for each request, the share of all work that belongs to requests of shorter prompts.
 
-    The work of a request is its charge to the power `RANGE_POWER`.
+    The work of a request is (its charge) ** `RANGE_POWER`, where the charge is the machine seconds
+    that it needs. Half of the request's own work is counted too. The shares, shape (n,), are in
+    [0, 1].
     """
     order = np.argsort(prompt, kind="stable")
     work = charges[order] ** RANGE_POWER

@@ -29,36 +29,41 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""Most draws per move to find a request that starts after its arrival or is left out, and most
-draws for each further request to be removed."""
+"""Largest number of draws in a move to find a first request that starts after its arrival or is
+left out, and largest number of draws to find each further request to remove."""
 
 TRIED = 8
-"""Draws per move to find requests left out, where requests may be left out."""
+"""If requests may be left out, each move draws this many requests, and tries to schedule those of
+them that are left out."""
 
 SORTED = 8
-"""The requests are sorted by start this many times in as many moves as there are requests."""
+"""A thread that may move n requests sorts them by start about this many times in n moves."""
 
 EVERYWHERE = 0.3
-"""Share of moves that remove requests from all machines, instead of at most two."""
+"""Share of moves that draw requests to remove from all machines. The other moves draw them from one
+or two machines."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""Probability that a request skips a feasible start, and most rounds to the next start tried."""
+"""Probability that a request skips a start at which it fits, and largest number of rounds from the
+skipped start to the next start tried."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""Probability that a later start of a request is tried too while prices have a weight, and the
-share of the moves of a cycle after which this weight, which falls linearly, is 0."""
+"""Probability that a later start is tried too for a request, while memory prices have a weight
+above 0. That weight falls linearly, to 0 after this share of the moves of a cycle
+(`PRICED_UNTIL`)."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""Cumulative probabilities of the orders in which removed requests are put back. These orders are:
-random; by volume; by start; the request drawn first at the front; else by falling peak memory."""
+"""A move draws u in [0, 1) and puts removed requests back in random order if u < `RANDOM`, by
+volume if u < `BY_VOLUME`, by old start if u < `BY_START`, with the request that was removed first
+in front if u < `FIRST_WAITING`, and else by falling peak memory. The numbers ascend."""
 
 
 class Removed(NamedTuple):
     """Workspace: the requests that a move removes, with old and new starts and machines.
 
-    Only the first entries are used, one per removed request. ``order`` lists the entries in the
-    order in which their requests are put back, by ascending ``keys``. ``is_taken``, shape (n,), is
-    1 for the requests drawn so far.
+    Only the first entries of each array are used, one per removed request. ``taken`` has the
+    requests. ``order`` lists the entries in the order in which their requests are put back: by
+    ascending ``keys``. ``is_taken``, shape (n,), is 1 for the requests drawn so far, else 0.
     """
 
     taken: IntArray
@@ -72,32 +77,35 @@ class Removed(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Data of the moves of one thread, which change only requests that run within its region.
+    """Data of the moves of one thread in one region (interval of rounds) of a schedule.
+
+    Its moves change only requests that start and end inside the region.
 
     Attributes
     ----------
     table : Timetable
-        The schedule of all threads, changed in place.
+        The schedule that all threads share, changed in place.
     removed : Removed
-        Workspace.
+        Workspace of a move.
     first, last : int
-        The region: starts from ``first`` on and completions up to ``last`` belong to it.
+        The region: requests in it start in round ``first`` or later, and end in round ``last`` or
+        before.
     candidates : int64 array
-        Requests that ran within the region, or were left out, when the moves began.
+        The requests that moves may change: those inside the region, and those left out.
     state : int64 array, shape (1,)
         State of `next_uniform`.
     sums, weighted_sums : float64 array, shape (rounds,)
-        Running sums over rounds r of the memory price lambda_r and of r lambda_r.
+        Running sums, over rounds r, of the memory price lambda_r per token, and of r lambda_r.
     total : int
-        Number of moves of the whole cycle.
+        Number of moves of the whole cycle (annealing).
     most : int
-        Most requests with a start that a move removes, >= 2.
+        Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        Largest distance between the starts of removed requests and a random round, rounds.
+        A move removes requests that start near a random round: at most this many rounds from it.
     hot, cold : float
         First and last temperature, in the unit of costs.
     weight : float
-        Initial weight of the memory prices in the cost of a start.
+        Factor on memory prices in the cost of a start, when the cycle begins.
     """
 
     table: Timetable
@@ -117,7 +125,11 @@ class Work(NamedTuple):
 
 
 def work_space(most: int, count: int) -> Removed:
-    """Return the workspace of moves that remove at most ``most`` of ``count`` requests at once."""
+    """Return the workspace for moves in an instance of ``count`` requests.
+
+    Each move removes at most ``most`` scheduled requests, and draws up to `TRIED` requests that are
+    left out.
+    """
     places = most + TRIED + 1
     keys, is_taken = np.zeros(places), np.zeros(count, np.int64)
     return Removed._make([*np.zeros((6, places), np.int64), keys, is_taken])
@@ -125,13 +137,19 @@ def work_space(most: int, count: int) -> Removed:
 
 @step
 def _cost(requests: Requests, i: int, at: int) -> float:
-    """Return the cost of start ``at`` without prices, or the penalty of leaving i out (-1)."""
+    """Return the cost of request i at start ``at``, without memory prices.
+
+    ``at`` is -1 if the request is left out. Then its cost is a penalty.
+    """
     return requests.penalty[i] if at < 0 else float(requests.weight[i] * at)
 
 
 @step
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
-    """Return the cost of start ``at``, with ``weight`` times the price of the memory then held."""
+    """Return the cost of request i at start ``at``, including memory prices.
+
+    The price of the memory that the request holds during its run counts ``weight`` times.
+    """
     requests, sums, weighted_sums = work.table.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
     if at >= 0 and weight > 0:
@@ -143,9 +161,10 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 
 @step
 def _earliest(work: Work, i: int, freed: int) -> int:
-    """Return the first start worth trying for request i.
+    """Return the first start worth trying for request i when it is put back.
 
-    Memory is free from round ``freed`` on. A request with an earlier start would use none of it.
+    The removed requests free memory only after round ``freed``. With any earlier start, request i
+    would end in round ``freed`` or before.
     """
     requests = work.table.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
@@ -156,7 +175,7 @@ def _earliest(work: Work, i: int, freed: int) -> int:
 def _draw_waiting(work: Work) -> int:
     """Draw a request that starts after its arrival or is left out.
 
-    After `WAITING_DRAWS` draws, accept any request.
+    If the first `WAITING_DRAWS` draws find none, return any request.
     """
     starts, arrival = work.table.starts, work.table.requests.arrival
     candidates, state = work.candidates, work.state
@@ -170,7 +189,7 @@ def _draw_waiting(work: Work) -> int:
 
 @step
 def _take(removed: Removed, count: int, i: int) -> int:
-    """Record request i as removed; return the number of removed requests."""
+    """Add request i to the ``count`` requests that the move removes; return their new number."""
     removed.is_taken[i] = 1
     removed.taken[count] = i
     return count + 1
@@ -178,7 +197,10 @@ def _take(removed: Removed, count: int, i: int) -> int:
 
 @step
 def _sort(work: Work) -> None:
-    """Sort the candidates by start. Insertion sort is fast here: few starts have changed."""
+    """Sort `Work.candidates`, the requests that moves may change, by ascending start.
+
+    Insertion sort is fast here, because few starts have changed since the last time.
+    """
     starts, candidates = work.table.starts, work.candidates
     for place in range(1, len(candidates)):
         i, y = candidates[place], place
@@ -190,9 +212,9 @@ def _sort(work: Work) -> None:
 
 @step
 def _place_of(work: Work, start: float) -> int:
-    """Return the place of the first candidate that starts at ``start`` or later, by bisection.
+    """Return the place in `Work.candidates` of the first request that starts at ``start`` or later.
 
-    Approximate, because candidates may have moved since they were sorted.
+    The place is approximate, because starts may have changed since the requests were sorted.
     """
     starts, candidates = work.table.starts, work.candidates
     low, high = 0, len(candidates)
@@ -207,9 +229,10 @@ def _place_of(work: Work, start: float) -> int:
 
 @step
 def _draw(work: Work) -> int:
-    """Draw the requests to remove; return their number.
+    """Draw the requests that a move removes; return their number.
 
-    They are a waiting request, and requests that start near a random round of its wait.
+    The first one starts after its arrival. The others start near a random round between its arrival
+    and its start. If requests may be left out, some that are left out now are drawn too.
     """
     table, removed, reach = work.table, work.removed, work.reach
     candidates, state = work.candidates, work.state
@@ -221,7 +244,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Requests of few machines free memory in larger pieces.
+    # Draw further requests from all machines, or only from machines ``one`` and ``two``. The latter
+    # frees more memory in one place.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
@@ -267,7 +291,7 @@ def _draw_order(work: Work, count: int) -> None:
         elif q == 0:
             key = -1.0
         keys[q] = key
-        # Insertion sort, as there are only a handful of entries.
+        # Insert entry q into ``order``, so that keys ascend. There are only a few entries.
         y = q
         while y > 0 and keys[order[y - 1]] > key:
             order[y] = order[y - 1]
@@ -277,9 +301,10 @@ def _draw_order(work: Work, count: int) -> None:
 
 @step
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
-    """Remove the drawn requests from the profiles.
+    """Remove the drawn requests from the memory profiles.
 
-    Return their cost, and the first round in which memory is free now.
+    Return the sum of their costs, and their earliest start. Only after that round is more memory
+    free than before.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
@@ -296,7 +321,7 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
 
 @step
 def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
-    """Draw a start >= ``begin`` for request i: mostly the first feasible one, else a later one.
+    """Draw a start >= ``begin`` for request i: mostly the first one at which it fits.
 
     Return the start, its machine and its cost. The start is -1 if none is feasible.
     """
@@ -309,7 +334,7 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
         passed = at + 1 + int(next_uniform(state) * LONGEST_STEP)
         at, k = fit(requests, profiles, i, passed, first, size)
     paid = _paid(work, weight, i, at)
-    # Sometimes try a later start, where prices make it cheaper.
+    # Sometimes try a later start too, and take it if memory prices make it cheaper.
     if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
         passed = at + 1 + int(next_uniform(state) ** 2 * work.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
@@ -321,9 +346,10 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
 
 @step
 def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
-    """Put the removed requests back in order until all are back or the cost exceeds ``most``.
+    """Put the removed requests back, one by one, in the order `Removed.order`.
 
-    Memory is free from round ``freed`` on. Return the number of requests put back.
+    Stop once the sum of their costs is certain to exceed ``most``. The removed requests free memory
+    only after round ``freed``. Return the number of requests that are back.
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -346,7 +372,10 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
 
 @step
 def _undo(work: Work, placed: int, count: int) -> None:
-    """Put the removed requests back at their old starts, on their old machines."""
+    """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
+
+    The first ``placed`` of them, in the order `Removed.order`, leave their new places.
+    """
     removed = work.removed
     for x in range(placed):
         q = removed.order[x]
@@ -357,7 +386,10 @@ def _undo(work: Work, placed: int, count: int) -> None:
 
 @step
 def _accept(work: Work, count: int) -> float:
-    """Write the new starts into the timetable; return the change in cost, not counting prices."""
+    """Accept a move: write the new starts and machines of its requests into the timetable.
+
+    Return the change in cost, without memory prices.
+    """
     table, removed = work.table, work.removed
     change = 0.0
     for q in range(count):
@@ -369,9 +401,10 @@ def _accept(work: Work, count: int) -> float:
 
 @njit
 def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
-    """Make moves first_move .. last_move - 1 of a cycle within the region of ``work``, in place.
+    """Make moves ``first_move`` .. ``last_move`` - 1 of a cycle, in the region of ``work``.
 
-    Return the change in cost, not counting prices.
+    Each move removes requests and puts them back. The schedule is changed in place. Return the
+    change in its cost, without memory prices.
     """
     change = 0.0
     for move in range(first_move, last_move):
@@ -382,7 +415,8 @@ def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
         # Ruin: remove requests.
         count = _draw(work)
         before, freed = _take_out(work, weight, count)
-        # Recreate: put them back while the cost is below a threshold, which is drawn first.
+        # Recreate: put these requests back. Give up once their cost exceeds ``most``, a threshold
+        # that is drawn before.
         _draw_order(work, count)
         most = threshold(before, work.hot, work.cold, done, next_uniform(work.state))
         placed = _put_back(work, weight, count, freed, most)

@@ -32,57 +32,65 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Timetable, fit, hold, next_uniform, threshold
 
 FARTHEST = 200
-"""Most places of the order by which a move shifts a request."""
+"""Largest number of places in the order by which a move shifts a request."""
 
 SWAPPED = 0.3
-"""Share of swaps of two requests among the moves that change the order."""
+"""Among the moves that change the order, share of those that swap two requests. The others put one
+request at another place."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
-"""Kinds of moves: put a request at an earlier place, swap two, put one at a later place, or change
-a delay. A change of the order is undone by the kind of opposite sign."""
+"""Kinds of moves: put a request at an earlier place of the order, swap two requests, put a request
+at a later place, or change the delay of a request. Kind -k undoes a change of the order by kind
+k."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of ``rounds`` and ``machines``: the present schedule, the tried one, and the best one."""
+"""Rows of `Sequence.rounds` and of `Sequence.machines`: the present schedule, the schedule that the
+present move tries, and the best schedule so far."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
-"""Entries of ``counts``: the present place in the order, the reduction in cost from the first
-schedule to the present one and to the best one, and the number of requests placed so far."""
+"""Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
+schedule minus cost of the present one, cost of the first minus cost of the best one, and number of
+times that a request was placed."""
 
 
 class Sequence(NamedTuple):
-    """State of an annealing: the order, three schedules, and parameters of the moves.
+    """State of an annealing of the order in which requests are placed, and of their delays.
+
+    A request takes the first start at which it fits, or with a delay d the first one at least d
+    rounds later.
 
     Attributes
     ----------
     table : Timetable
-        The requests, and the blocks held in each round by those before the present place in the
-        order. Its starts and machines are those of row `PRESENT`.
+        The requests, and the memory that those before the present place in the order hold in each
+        round. Its starts and machines are those of row `PRESENT`.
     total : int
         Number of moves of the annealing.
     hot, cold : float
         First and last temperature, in the unit of costs.
     slack : float
-        A move is rejected once its increase in cost over the requests placed so far exceeds the
-        acceptance threshold by this much, although later requests may still start earlier.
+        A move is rejected once the requests placed so far raise the cost by more than the
+        acceptance threshold plus this number. Requests placed later might lower it again.
     delayed : float
-        Share of moves that change a delay; 0 for schedules without delays.
+        Share of moves that change a delay. 0 stands for schedules without delays.
     longest_delay : int
-        Longest delay, rounds.
+        Longest delay, in rounds.
     stops : bool
         Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability that a drawn request is moved; otherwise another one is drawn.
+        Probability that a request is moved if it is drawn. If it is not moved, the next request is
+        drawn.
     order, delay : int64 array, shape (n,)
-        Requests in the order in which they are placed, and the delay of each request, rounds.
+        Requests in the order in which they are placed, and the delay of each request in rounds.
     offset : int64 array, shape (n,)
-        First entry of each request in ``rounds``.
-    rounds : int64 array, shape (3, n) or (3, tokens)
-        Start of each request, or with ``stops`` the round of each token, in rows `PRESENT`, `TRIED`
-        and `BEST`.
+        First column of each request in ``rounds``.
+    rounds : int64 array, shape (3, n) or (3, number of tokens)
+        Start of each request, or with ``stops`` the round that produces each token. There is a row
+        for each of the schedules `PRESENT`, `TRIED` and `BEST`.
     machines : int64 array, shape (3, n)
-        Machine of each request, in the same rows.
+        Machine of each request in the schedules `PRESENT`, `TRIED` and `BEST`.
     counts : int64 array, shape (4,)
-        See `PLACE`.
+        Entries `PLACE`, `GAINED`, `MOST_GAINED` and `PLACED`.
     state : int64 array, shape (1,)
         State of `next_uniform`.
     """
@@ -107,10 +115,10 @@ class Sequence(NamedTuple):
 
 @step
 def _find(work: Sequence, i: int, now: int) -> int:
-    """Find rounds and a machine for request i, and write them to row `TRIED`.
+    """Place request i: find its rounds and machine, and write them to the schedule `TRIED`.
 
-    ``now`` is the start of the request placed before. Return the start of request i, or with
-    ``stops`` its last round, or -1 if the profiles are too short.
+    ``now`` is the start of the request before it in the order. Return the start of request i, or
+    with ``stops`` its last round. Return -1 if it would end beyond the memory profiles.
     """
     requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
@@ -137,7 +145,10 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
 @step
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
-    """Add request i, as placed in ``row``, to the profiles; subtract it with ``sign`` -1."""
+    """Add the memory of request i to the memory profiles, or subtract it with ``sign`` -1.
+
+    Its rounds and its machine are those of the schedule ``row``, `PRESENT` or `TRIED`.
+    """
     table, rounds, first = work.table, work.rounds, work.offset[i]
     if work.stops:
         for k in range(table.requests.output[i]):
@@ -148,19 +159,19 @@ def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
 
 @step
 def _entries(work: Sequence, i: int) -> int:
-    """Return the number of entries of a request in ``rounds``."""
+    """Return the number of entries of request i in `Sequence.rounds`: 1, or one per token."""
     return int(work.table.requests.output[i]) if work.stops else 1
 
 
 @step
 def _end(work: Sequence, i: int) -> int:
-    """Return the present start of a request, or with ``stops`` its last round."""
+    """Return the start of request i in the present schedule, or with ``stops`` its last round."""
     return int(work.rounds[PRESENT, work.offset[i] + _entries(work, i) - 1])
 
 
 @step
 def _keep(work: Sequence, i: int) -> None:
-    """Copy the rounds and machine of a request from row `TRIED` to row `PRESENT`."""
+    """Copy rounds and machine of request i from the schedule `TRIED` to the schedule `PRESENT`."""
     for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
         work.rounds[PRESENT, k] = work.rounds[TRIED, k]
     work.machines[PRESENT, i] = work.machines[TRIED, i]
@@ -168,9 +179,10 @@ def _keep(work: Sequence, i: int) -> None:
 
 @njit
 def begin_order(work: Sequence, first: int, last: int) -> bool:
-    """Place requests first .. last - 1 of the order; return False if the profiles are too short.
+    """Build the first schedule: place the requests ``first`` .. ``last`` - 1 of the order.
 
-    With delays, the requests keep their starts, and the delays that lead to them are computed.
+    In an annealing with delays, each request keeps its start, and its delay is set so that it leads
+    to this start. Return False if a request would end beyond the memory profiles.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -188,7 +200,11 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
 
 @step
 def _change(order: IntArray, one: int, two: int, kind: int) -> None:
-    """Swap the requests at two places of the order, or move a request from one to the other."""
+    """Swap the requests at places ``one`` and ``two`` of the order, or shift one between them.
+
+    The request at ``one`` goes to ``two`` if ``kind`` is `LATER`. With `EARLIER`, the request at
+    ``two`` goes to ``one``.
+    """
     if kind == SWAP:
         order[one], order[two] = order[two], order[one]
     elif kind != DELAY:
@@ -202,9 +218,9 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 
 @step
 def _advance(work: Sequence, place: int) -> int:
-    """Add the request at ``place`` to the profiles, and return the next place of the sweep.
+    """Add the request at ``place`` of the order to the memory profiles, and return the next place.
 
-    After the last place, empty the profiles and return 0.
+    After the last place at which a move may begin, empty the profiles and return 0.
     """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
@@ -217,7 +233,11 @@ def _advance(work: Sequence, place: int) -> int:
 
 @step
 def _draw(work: Sequence) -> tuple[int, int, int, int]:
-    """Draw a move: the first and last place that it changes, its kind, and the moved request."""
+    """Draw a move.
+
+    Return the first and the last place of the order that it changes, its kind, and the request that
+    it moves or delays.
+    """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0
     is_drawn = False
@@ -237,9 +257,13 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
 @step
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
-    """Draw a new delay, often 0, if the move changes a delay; else set it to 0 half of the time."""
+    """Change the delay of the request i that a move concerns.
+
+    If the move is a change of delay, draw a new one. If the move changes the order, set the delay
+    to 0 half of the time: one that is good at one place is rarely good at another.
+    """
     state, delay = work.state, work.delay
-    # A delay that is good at one place of the order is rarely good at another.
+    # Set a delay above 0 to 0 with the probability below. Only moves of delays draw other values.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
         delay[i] = 0
     elif kind == DELAY:
@@ -248,11 +272,12 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
 
 @step
 def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, int, bool]:
-    """Try a changed order: place its requests from place ``first`` on, in row `TRIED`.
+    """Try a changed order: place its requests, from place ``first`` on, in the schedule `TRIED`.
 
-    ``first`` and ``last`` are the first and last place that the move changed. The profiles are the
+    ``first`` and ``last`` are the first and last place that the move changed. Stop early if the
+    other requests keep their starts or if the move cannot be accepted. The memory profiles are the
     same after the call. Return the change in cost, the first place that was not reached, and
-    whether the move is feasible and the change is at most ``most``.
+    whether the move is accepted: it is feasible and the change in cost is at most ``most``.
     """
     order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0
@@ -275,7 +300,8 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # All later requests start now or later, which bounds their cost from below.
+            # The other requests start at ``now`` or later. This bounds the change in cost from
+            # below: ``left`` is their weight, and ``old`` is their cost in the present schedule.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
@@ -288,7 +314,10 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 
 @njit
 def anneal(work: Sequence, first_move: int, last_move: int) -> None:
-    """Make moves first_move .. last_move - 1 of the annealing, in place."""
+    """Make moves ``first_move`` .. ``last_move`` - 1 of an annealing, and change ``work`` in place.
+
+    A move changes the order or a delay, and places the requests again.
+    """
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):
         place, other, kind, i = _draw(work)

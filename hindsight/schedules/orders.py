@@ -23,35 +23,38 @@ from .order_moves import BEST, PRESENT, Sequence, anneal, begin_order
 from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
 
 SLACK = 5.0
-"""A move is rejected once its increase in cost over the requests placed so far exceeds the
-acceptance threshold by this much. Unit: mean output length times mean weight."""
+"""A move is rejected once the requests that it has placed so far raise the cost by more than the
+acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a drawn request is moved if there are neither delays nor stops. The
-probability grows with the volume of the request, because small requests fit anywhere."""
+"""Least probability that a request is moved when it is drawn, in annealings without delays and
+stops. The probability grows with the volume of the request, because small requests fit anywhere."""
 
 FIRST_CYCLE = 250_000
-"""Moves of the first two annealings of order and delays. The next two have twice as many, and so
-on."""
+"""Number of moves of each of the first two annealings of `OrderSearch`. Each of the next two has
+twice as many, and so on."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
-"""Most moves of an annealing of order and delays, per request. Beyond that, another annealing gains
-more than a longer one."""
+"""Largest number of moves of an annealing of `OrderSearch`, divided by the number of requests. A
+further annealing gains more than a longer one."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
-"""First temperatures of annealings of order and delays, used in turn, and their last temperature.
-Unit: the mean output length."""
+"""First temperatures of the annealings of `OrderSearch`: `HOT` and `WARM` in turn. Last temperature
+of all of them: `COLD`. Unit: the mean output length times the mean weight."""
 
 COLDEST = 0.3
-"""Last temperature of an annealing of requests that may stop, in rounds. Its first temperature is
-the mean output length."""
+"""Last temperature of an annealing of requests that may stop and resume. Unit: one round times the
+mean weight. The first temperature is the mean output length in this unit."""
 
 DELAYED = 0.2
-"""Share of the moves that change a delay, in annealings of order and delays."""
+"""Share of the moves of `OrderSearch` that change the delay of a request, not the order."""
 
 
 class OrderAnnealing:
-    """One annealing of the order of a schedule.
+    """One simulated annealing of the order in which the requests of a schedule are placed.
+
+    Each request, in this order, takes the first start at which it fits. With delays, it may take a
+    later one.
 
     Parameters
     ----------
@@ -60,27 +63,27 @@ class OrderAnnealing:
     schedule : tuple of two int64 arrays, shape (n,)
         Starts and machines of a feasible schedule.
     heat : tuple of two floats
-        First and last temperature. Unit: the mean output length.
+        First and last temperature. Unit: the mean output length times the mean weight.
     moves : int
         Number of moves of the whole annealing.
     state : int64 array, shape (1,)
-        State of the random numbers, advanced in place.
+        State of `next_uniform`, advanced in place.
     delayed : float, default 0
-        Share of the moves that change a delay; 0 for schedules without delays.
+        Share of the moves that change a delay. 0 stands for schedules without delays.
     stops : bool, default False
-        Whether requests may stop and resume; only for one machine, with memory counted in tokens.
+        Whether requests may stop and resume. Only for one machine, with memory counted in tokens.
     must_stop : Callable[[], bool], default never
-        Polled while the first schedule is built.
+        Polled while the first schedule is built. If it returns True, no moves can be made.
 
     Attributes
     ----------
     work : Sequence
-        The order, the present schedule and the best one.
+        The order of the requests, the present schedule and the best one.
     left : int
-        Number of moves left.
+        Number of moves that are not made yet.
     is_possible : bool
-        Whether moves can be made: the memory profiles have at most `LONGEST_PROFILE` entries, and
-        the first schedule was complete before ``must_stop`` returned True.
+        Whether moves can be made. This needs memory profiles of at most `LONGEST_PROFILE` entries,
+        and a first schedule that is complete.
     """
 
     def __init__(
@@ -100,7 +103,8 @@ class OrderAnnealing:
         count, shares, sizes = min(instance.replicas, n), np.ones(n), np.ones(n, np.int64)
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
-            # After the last arrival, a request waits only in rounds in which another one runs.
+            # Every round after the last arrival serves some request until all are complete. So
+            # all end within this number of rounds.
             size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
         elif not delayed:
             shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
@@ -130,7 +134,7 @@ class OrderAnnealing:
         self.is_possible = self.is_possible and self._begin(must_stop)
 
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
-        """Build the schedule of the first order; return whether it is complete."""
+        """Build the schedule of the first order; return whether all requests could be placed."""
         work = self.work
         try:
             for part in timed_slices(len(work.order), must_stop):
@@ -144,11 +148,18 @@ class OrderAnnealing:
 
     @property
     def best(self) -> tuple[IntArray, IntArray]:
-        """Return ``rounds`` and ``machines`` of the best schedule, see `Sequence`."""
+        """Return start and machine of each request in the best schedule, both of shape (n,).
+
+        If requests may stop, the first array has the round of each token instead of starts, as in
+        `Sequence.rounds`.
+        """
         return self.work.rounds[BEST], self.work.machines[BEST]
 
     def run(self, moves: int, must_stop: Callable[[], bool] = never) -> int:
-        """Make up to ``moves`` of the remaining moves; return the number made."""
+        """Make ``moves`` further moves of the annealing; return the number made.
+
+        It is smaller if fewer moves are left or if ``must_stop`` returns True.
+        """
         before, slices = self.left, Slices()
         last = max(0, before - moves) if self.is_possible else before
         while self.left > last and not must_stop():
@@ -160,24 +171,28 @@ class OrderAnnealing:
 
 
 class OrderSearch:
-    """Annealings of order and delays, one after another, each from the best schedule so far.
+    """Search for a schedule by annealing the order in which requests are placed, and their delays.
+
+    Each request, in this order, takes the first start at which it fits, or with a delay a later
+    one. Annealings follow one another. Each one begins with the best schedule so far.
 
     Parameters
     ----------
     instance : Instance
         The problem, with any memory rule and number of replicas.
     start_times : int64 array or None, default None
-        Starts of a feasible schedule, shape (n,). None builds one from each of `list_orders`.
+        Starts of a feasible schedule, shape (n,), from which the search begins. With None, it
+        begins with the best schedule from `list_orders`.
     seed : int, default 0
         Seed of the moves.
 
     Attributes
     ----------
     best : RuinAndRecreate
-        The best schedule so far. The next annealing starts from it, so other feasible schedules may
-        be offered to it.
+        Holds the best schedule so far. Other feasible schedules may be offered to it. The next
+        annealing starts from the best one.
     moves : int
-        Number of moves made.
+        Number of moves made in all annealings.
     """
 
     def __init__(
@@ -195,13 +210,13 @@ class OrderSearch:
 
     @property
     def best_cost(self) -> int:
-        """Weighted total latency of the best schedule so far, rounds."""
+        """Return the weighted total latency of the best schedule so far, in rounds."""
         instance = self._instance
         least = instance.weights @ (instance.output_lengths - instance.arrival_times)
         return int(self.best.cost) + int(least)
 
     def run(self, moves: int) -> None:
-        """Make ``moves`` further moves; none if there is only one request."""
+        """Make ``moves`` further moves. If there is only one request, make none."""
         last = self.moves + moves
         while self.moves < last and len(self._instance) > 1:
             if self._annealing is None or not self._annealing.left:
@@ -213,7 +228,10 @@ class OrderSearch:
             self.best.offer(*self._annealing.best)
 
     def _next(self) -> OrderAnnealing:
-        """Return an annealing from the best schedule. The first of each length starts hotter."""
+        """Return the next annealing, which begins with the best schedule so far.
+
+        There are two annealings of each length. The first one begins at a higher temperature.
+        """
         instance, k, state = self._instance, self._cycle, self._state
         self._cycle += 1
         longest = max(FIRST_CYCLE, CYCLE_MOVES_PER_REQUEST * len(instance))
@@ -223,14 +241,20 @@ class OrderSearch:
 
 
 class PreemptiveOrders:
-    """Annealings of the order of requests that may stop, the first from the order by volume."""
+    """Search for a schedule in which requests may stop, by annealing the order of the requests.
+
+    The first annealing begins with the order by volume, smallest first.
+    """
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._instance, self._state = instance, first_state(seed)
         self._order = np.argsort(instance.volumes, kind="stable")
 
     def anneal(self, moves: int) -> PreemptiveSchedule:
-        """Anneal from the order that the last annealing ended with; return its best schedule."""
+        """Make ``moves`` moves, from the last order of the annealing before.
+
+        Return the best schedule of this annealing.
+        """
         instance, ranks = self._instance, np.argsort(self._order)
         schedule = ranks, np.zeros_like(ranks)
         heat = 1.0, COLDEST / float(instance.output_lengths.mean())

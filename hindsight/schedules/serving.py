@@ -30,42 +30,47 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from .machines import Machine
 
 REVIEW = 4
-"""Most rounds between two decisions if requests have deadlines."""
+"""Largest number of rounds for which the same requests run before the next decision, if requests
+have deadlines."""
 
 LONGEST = 1 << 40
-"""Number of rounds that stands for no limit."""
+"""Number of rounds that no simulation reaches. It stands for no limit."""
 
 LENIENT = 1 + 1e-12
-"""Factor on deadlines, because times are rounded here. Exact times are computed later."""
+"""Factor on deadlines that allows for rounding errors of times. Exact times are computed later."""
 
 RUNNING = -(2.0**52)
-"""Under rules that reserve memory, the rank of a running request is this number plus its last
-round, so it is smaller than the rank of any waiting request."""
+"""If `Rule.reserves`, the rank of a running request is this number plus the last round of the
+request. So it is smaller than the rank of any waiting request."""
 
 
 class Rule(NamedTuple):
-    """Rule that turns the sort keys of requests into a schedule.
+    """Rule that turns the sort keys of the requests on a machine into a schedule.
+
+    Before a round, requests are tried in order of their rank. The rank of a request is (its sort
+    key) * (machine seconds that it still needs) ** charge * (seconds until its deadline) ** left.
 
     Attributes
     ----------
     charge, left : float
-        Exponents in the rank of a request: of the machine seconds that it still needs (>= 0), and
-        of the seconds until its deadline.
+        The exponents in the rank. ``charge`` is >= 0.
     begun : float
         Factor on the rank of requests that have produced a token.
     skips : int
-        Most requests that do not fit in memory and are passed over in a round for others.
+        Largest number of requests that do not fit in memory and are passed over in a round, so that
+        requests of higher rank are tried.
     prompt_cap : float
-        Most prompt tokens of a round; one prompt is always allowed.
+        Largest number of prompt tokens in a round. One prompt of any length is always allowed.
     patience : float
-        Longest round, as a multiple of the least value, over its requests, of the seconds until the
-        deadline divided by the number of tokens left.
+        A request joins a round only if the round then takes at most ``patience`` times (seconds
+        until the deadline) / (tokens left) of every request already in it.
     wait : float
-        A round does not start if a request arrives within this time, in seconds.
+        Seconds. If a request arrives within this time, the next round starts at its arrival.
     reserves : bool
-        Whether requests are never preempted, because memory is reserved for their whole lives.
+        Whether a request starts only if it fits for its whole run. Then it is never preempted.
     recomputes : bool
-        Whether a preempted request recomputes its prompt and tokens when it resumes.
+        Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
+        resumes.
     """
 
     charge: float
@@ -85,24 +90,25 @@ class Run(NamedTuple):
     Attributes
     ----------
     machine : Machine
-        Requests, memory, and seconds of a round.
+        All requests, the memory, and the durations of rounds.
     rule : Rule
-        The rule.
+        The rule by which requests are chosen for a round.
     key : float64 array, shape (n,)
         Sort key of each request, > 0.
     order : int64 array, shape (n,)
-        Workspace: requests that have arrived and are neither complete nor dropped, least rank
-        first.
+        Workspace: requests that have arrived and are neither complete nor dropped because they must
+        be late, in ascending order of rank.
     done, last, row : int64 array, shape (n,)
-        Workspace: number of output tokens of each request, the last round in which it ran, and the
-        table row of its latest stretch.
+        Workspace, for each request: number of output tokens that it has produced, last round in
+        which it ran, and row of its latest stretch in ``table``.
     due, rank : float64 array, shape (n,)
-        Workspace: deadline of the last token in seconds, and rank.
+        Workspace, for each request: deadline of its last token in seconds, and its rank.
     late : int64 array, shape (n,)
-        Output: 1 for requests of the run that are late or dropped, else 0.
+        Output: 1 for requests that the simulation served late or dropped, 0 for those on time.
     table : int64 array, shape (rows, 6)
-        Output: stretches of consecutive rounds of a request, as many as there are rows. The columns
-        are `instances.batch_time.seconds_schedule.COLUMNS`.
+        Output: the schedule, one row per stretch. A stretch is a request and consecutive rounds in
+        which it runs. Stretches beyond the last row are not written. The columns are
+        `instances.batch_time.seconds_schedule.COLUMNS`.
     """
 
     machine: Machine
@@ -119,16 +125,17 @@ class Run(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Result of a decision: sums over the requests that run next.
+    """The requests chosen for the next round: sums over them, and how long they can go on.
 
     Attributes
     ----------
     running, tokens, stored : int
-        Number of requests, tokens processed, and stored tokens that count for the duration.
+        Number of requests, of tokens that they process, and of stored tokens on which the duration
+        of the round depends.
     span : int
-        Rounds for which the same requests can run.
+        Number of rounds for which the same requests can run without a new decision.
     written : int
-        Number of stretches so far.
+        Number of stretches (requests in consecutive rounds) in the schedule so far.
     """
 
     running: int
@@ -140,7 +147,7 @@ class _Round(NamedTuple):
 
 @step
 def _tokens(i: int, r: int, run: Run) -> int:
-    """Return the tokens that request i would process in round r + 1."""
+    """Return the number of tokens that request i processes if it runs in round r + 1."""
     done: int = run.done[i]
     if done > 0 and (run.last[i] == r or not run.rule.recomputes):
         return 1
@@ -150,7 +157,7 @@ def _tokens(i: int, r: int, run: Run) -> int:
 
 @step
 def _charge(i: int, r: int, run: Run) -> float:
-    """Return the remaining machine seconds of request i, to the power of the rule."""
+    """Return (machine seconds that request i still needs) ** `Rule.charge`."""
     done, output = run.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
     held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
@@ -160,7 +167,10 @@ def _charge(i: int, r: int, run: Run) -> float:
 
 @step
 def _rank(i: int, r: int, t: float, run: Run) -> float:
-    """Return the rank of request i at time t, after round r: infinite if it must be late."""
+    """Return the rank of request i at time t, after round r.
+
+    The rank is infinite if the request cannot meet its deadline any more.
+    """
     machine, rule = run.machine, run.rule
     done, due = run.done[i], run.due[i]
     steps = machine.output[i] - done
@@ -183,7 +193,7 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
 
 @step
 def _insert(count: int, request: int, run: Run) -> None:
-    """Insert a request into the order of ``count`` others, least rank first."""
+    """Insert a request into the first ``count`` entries of `Run.order`, which ascend in rank."""
     order, rank = run.order, run.rank
     x = count
     while x > 0 and rank[order[x - 1]] > rank[request]:
@@ -194,10 +204,12 @@ def _insert(count: int, request: int, run: Run) -> None:
 
 @step
 def _wait(i: int, running: int, memory: int, run: Run) -> int:
-    """Return 0 if memory holds request i for its whole run, or else the least rounds to wait.
+    """Return a lower bound on the number of rounds that request i must wait for memory.
 
-    The ``running`` requests are first in ``order``, by their last rounds. Memory peaks in rounds in
-    which a request completes, so only these rounds are compared with the limit.
+    Return 0 if it fits for its whole run from the next round on. The first ``running`` requests in
+    `Run.order` are chosen for that round, are sorted by their last rounds, and hold ``memory``
+    tokens in it. Memory peaks in rounds in which a request completes, so only these rounds are
+    compared with the limit.
     """
     machine = run.machine
     steps: int = machine.output[i]
@@ -207,10 +219,11 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
         rounds: int = machine.output[j] - run.done[j]
         excess: int = total + count * (min(rounds, steps) - 1) - machine.memory_limit
         if rounds >= steps:
-            # With a later start up to there, i has all its tokens while these hold no fewer.
+            # Request i completes before j, or with it. As long as it does, a later start does not
+            # help: when i completes, it holds all its tokens, and the others hold no fewer.
             return rounds - steps + 1 if excess > 0 else 0
         if excess > 0:
-            # Each round of waiting lowers by one the tokens of i at the completion of j.
+            # For each round that i waits, it holds one token less when j completes.
             return min(excess, rounds)
         total -= machine.held[j] + run.done[j] + 1
         count -= 1
@@ -219,10 +232,14 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 @step
 def _enter(x: int, running: int, r: int, run: Run) -> None:
-    """Let the request at place x of ``order`` run in round r + 1."""
+    """Let the request at place x of `Run.order` run in round r + 1.
+
+    ``running`` other requests are already chosen for that round.
+    """
     i = run.order[x]
     if run.rule.reserves and run.last[i] != r:
-        # Running requests come first in ``order``, sorted by their last rounds.
+        # Move request i to its place among the running requests: these come first in ``order``,
+        # sorted by their last rounds.
         run.rank[i] = RUNNING + float(r + run.machine.output[i])
         for y in range(x, running, -1):
             run.order[y] = run.order[y - 1]
@@ -232,9 +249,10 @@ def _enter(x: int, running: int, r: int, run: Run) -> None:
 
 @step
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
-    """Begin a stretch of request i in round r + 1, unless it runs in round r already.
+    """Write a new stretch of request i to `Run.table`, unless i also ran in round r.
 
-    Return the number of stretches begun so far.
+    A stretch is a request and consecutive rounds in which it runs. This one begins in round r + 1.
+    ``written`` is the number of stretches so far. Return the new number.
     """
     if run.last[i] == r and run.done[i] > 0:
         return written
@@ -248,7 +266,11 @@ def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
 
 @step
 def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
-    """Choose the requests that run in round r + 1, which begins at time t, least rank first."""
+    """Choose the requests that run in round r + 1, which begins at time t.
+
+    The first ``active`` requests in `Run.order` are tried, in ascending order of rank. ``written``
+    is the number of stretches in the schedule so far.
+    """
     machine, rule = run.machine, run.rule
     running = tokens = memory = stored = prompts = refused = x = 0
     span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
@@ -269,11 +291,13 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
         if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # Request i may run in the next round, so decide again then.
+            # The prompt cap or a deadline keeps request i out of this round only: decide again
+            # before the next one.
             span = 1
             continue
         if machine.counts_late:
-            # A longer round would make requests late that are in it already.
+            # If request i is to meet its deadline, its rounds may take ``allowed`` seconds on
+            # average. ``longest`` limits the round accordingly.
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
@@ -291,7 +315,10 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
 
 @step
 def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
-    """Let request i run for ``rounds`` rounds after round r; the first one ends at ``first``."""
+    """Let request i run in the ``rounds`` rounds after round r.
+
+    The first of these rounds ends at time ``first``, in seconds.
+    """
     machine = run.machine
     if machine.counts_late and run.done[i] == 0:
         decoded = (first + machine.decode[i]) * LENIENT
@@ -305,9 +332,9 @@ def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
 
 @step
 def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
-    """Insert request i into ``order`` after round r at time t; return the length of ``order``.
+    """Insert request i, after round r at time t, into the first ``active`` entries of `Run.order`.
 
-    A request that cannot be on time is dropped.
+    Drop the request if it cannot meet its deadline. Return the new number of entries.
     """
     run.rank[i] = _rank(i, r, t, run)
     if run.rank[i] == math.inf:
@@ -320,7 +347,8 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
     """Return the number of rounds until the next decision, and the time at which they end.
 
-    The first one ends at t. The last one is the first that ends at ``following`` or later.
+    The first of them ends at time t. The last of them is the first round that ends at time
+    ``following`` or later, but there are at most ``chosen.span`` rounds.
     """
     rounds, stored = 1, chosen.stored
     while rounds < chosen.span and t < following:
@@ -332,10 +360,12 @@ def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple
 
 @njit
 def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
-    """Simulate the requests ``members``, in ascending order, until all are complete or dropped.
+    """Simulate the requests ``members`` on one machine until all are complete or dropped.
 
-    Return the cost and the number of stretches. The run ends early, with an infinite cost, once its
-    cost is certain to exceed ``bound``.
+    ``members`` are positions in `Run.machine`, ascending. Return the cost of the schedule, and its
+    number of stretches (rows of `Run.table`). The cost is the total latency in seconds, or the
+    number of late requests. The simulation ends early, with an infinite cost, once the cost is
+    certain to exceed ``bound``.
     """
     machine, rule, late = run.machine, run.rule, run.late
     active = position = r = written = steps_left = on_time = 0
@@ -368,7 +398,8 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         t = end
         kept = 0
         for x in range(active):
-            # Sort again by insertion, as the order hardly changes.
+            # Sort the requests by their new ranks. Insertion sort is fast, because the order hardly
+            # changes.
             i = run.order[x]
             is_other = machine.counts_late or run.last[i] >= r
             if run.last[i] == r + 1:

@@ -21,24 +21,27 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 LONGEST_PROFILE = 50_000_000
-"""Most entries of the memory profiles of a schedule: its rounds times its machines."""
+"""Largest number of entries in the memory profiles of a schedule, one per machine and round.
+Searches that would need more do not run."""
 
 
 class Requests(NamedTuple):
-    """Columns of the requests, and the memory of each machine.
+    """The requests of an instance, one array per property, and the memory of each machine.
 
     Attributes
     ----------
     prompt, output : int64 array, shape (n,)
-        Tokens that each request stores before its first round, and its output length.
+        Tokens that each request stores before its first round, and its output length in tokens.
     arrival, last : int64 array, shape (n,)
-        First and last round in which each request may start.
+        First and last allowed start of each request, rounds.
     weight : int64 array, shape (n,)
-        Cost of each round by which the request starts later.
+        Weight of each request: the cost of its start is weight times start. All are 0 if the cost
+        of a schedule is the number of requests left out.
     penalty : float64 array, shape (n,)
-        Cost of leaving a request out; infinite where that is not allowed.
+        Cost of leaving a request out of the schedule. Infinite if that is not allowed.
     limit, block : int
-        Blocks per machine, and tokens per block.
+        Number of memory blocks of each machine, and number of tokens in a block. If memory is
+        counted in tokens, a block is one token.
     """
 
     prompt: IntArray
@@ -52,16 +55,16 @@ class Requests(NamedTuple):
 
 
 class Timetable(NamedTuple):
-    """A feasible schedule as arrays, which the compiled searches change in place.
+    """A feasible schedule and its memory use, as arrays that compiled searches change in place.
 
     Attributes
     ----------
     requests : Requests
         The requests, and the memory of each machine.
     starts, machines : int64 array, shape (n,)
-        Start of each request, -1 where it is left out, and its machine.
+        Start of each request, or -1 if it is left out of the schedule, and its machine.
     profiles : int64 array, shape (machines, rounds)
-        Blocks held by all requests on machine k in round r, at entry (k, r).
+        Memory profiles. Entry (k, r): blocks that the requests on machine k hold in round r.
     """
 
     requests: Requests
@@ -72,9 +75,9 @@ class Timetable(NamedTuple):
 
 @step
 def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
-    """Add request i, started at ``at``, to the profile of machine k; subtract with ``sign`` -1.
+    """Add the memory of request i, with start ``at``, to the profile of machine k.
 
-    A request that is left out, with a start of -1, changes nothing.
+    Subtract it if ``sign`` is -1. If the request is left out (``at`` is -1), change nothing.
     """
     if at < 0:
         return
@@ -95,15 +98,18 @@ def earliest_fit(
 ) -> int:
     """Return the first start >= ``start`` at which a request fits, or -1 if there is none.
 
-    ``profile[r]`` is the number of blocks already held in round r. The request must end within the
-    profile. The module docstring proves that no feasible start is passed over.
+    ``profile[r]`` is the number of blocks that other requests hold in round r. ``limit`` is the
+    number of blocks of the machine, and ``block`` the number of tokens in a block. The request must
+    end before round ``len(profile)``. The module docstring proves that no feasible start is passed
+    over (*Fitting test*).
     """
     size = profile.shape[0]
     if start + output >= size:
         return -1
     r = start + output
     while r > start:
-        # Fitting test: in round r the request holds r - start more than its prompt.
+        # *Fitting test* of the module docstring: in round r, the request holds prompt + r - start
+        # tokens. This is too much as long as start < ``needed``.
         free = limit - profile[r]
         needed = r + prompt - (free if block == 1 else free * block)
         if needed > start:
@@ -120,17 +126,17 @@ def earliest_fit(
 def fit(
     requests: Requests, profiles: IntArray, i: int, begin: int, first: int, size: int
 ) -> tuple[int, int]:
-    """Return the earliest start >= ``begin`` of request i over all machines, and its machine.
+    """Return the first start >= ``begin`` at which request i fits on some machine, and the machine.
 
-    The start is -1 if there is none. Machine ``first`` is tried first. The request must end before
-    round ``size``, and start by its last allowed start.
+    The start is -1 if there is none. Machine ``first`` is tried first and wins ties. The request
+    must end before round ``size``, and start by its last allowed start.
     """
     prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
     size = min(size, last + output + 1)
     best, where = -1, first
     for after in range(profiles.shape[0]):
         k = (first + after) % profiles.shape[0]
-        # Cut off at ``size``, a profile admits only starts earlier than the best one so far.
+        # The profile ends at ``size``, so only starts earlier than the best one so far are found.
         at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
         if at >= 0:
             best, where, size = at, k, at + output
@@ -141,13 +147,13 @@ def fit(
 
 @njit
 def place(table: Timetable, order: IntArray, searches: bool) -> None:
-    """Add requests to a timetable in this order, in place.
+    """Add the requests of ``order`` to the memory profiles of a timetable, in place.
 
-    With ``searches``, each request takes the first start at which it fits with all others in the
-    profiles. A request that is in
-    the profiles already keeps its start if no earlier one fits. A request without a feasible start
-    is left out, with start -1. Otherwise the profiles do not hold the requests yet, and each
-    request keeps its start.
+    Without ``searches``, each request keeps its start, and the profiles must not hold it yet.
+
+    With ``searches``, each request takes the first start, on any machine, at which it fits with all
+    others in the profiles. If the profiles hold it already, it moves there from its old start,
+    which is kept if no earlier one fits. A request without a feasible start gets start -1.
     """
     requests, starts, machines, profiles = table
     for i in order:
@@ -159,16 +165,19 @@ def place(table: Timetable, order: IntArray, searches: bool) -> None:
 
 
 def first_state(seed: int) -> IntArray:
-    """Return a first state of `next_uniform`, shape (1,). Similar seeds give unrelated states."""
+    """Return a state of `next_uniform`, shape (1,), from a seed.
+
+    Similar seeds give unrelated states.
+    """
     return np.array([np.random.default_rng(seed).integers(1, 1 << 32)], np.int64)
 
 
 @njit
 def next_uniform(state: IntArray) -> float:
-    """Return a float in [0, 1) from xorshift32 (Marsaglia 2003).
+    """Return a random float in [0, 1), from the generator xorshift32 (Marsaglia 2003).
 
-    The 32-bit state is stored as int64. ``state``, shape (1,), is advanced in place; it must not
-    be 0.
+    ``state``, int64 of shape (1,), holds its 32-bit state, which must not be 0. It is advanced in
+    place.
     """
     x = state[0]
     x ^= (x << 13) & 0xFFFFFFFF
@@ -181,10 +190,12 @@ def next_uniform(state: IntArray) -> float:
 
 @step
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
-    """Draw the largest cost at which a move is accepted (Metropolis).
+    """Draw the largest cost at which an annealing accepts a move (Metropolis rule).
 
-    ``cost`` is the cost without the move, and ``share`` the share of the cooling that is done. The
-    threshold is drawn before the cost of the move is known, so that its evaluation can stop early.
+    ``cost`` is the cost without the move. The temperature falls from ``hot`` to ``cold``, and
+    ``share`` in [0, 1] is the share of the moves that are done. ``uniform`` is a random number in
+    [0, 1). The threshold is drawn before the cost of the move is known, so that the evaluation of
+    the move can stop early.
     """
     temperature = hot * (cold / hot) ** share
     most: float = cost - temperature * np.log(uniform + 1e-300)
@@ -196,7 +207,7 @@ def schedule_on(
 ) -> Schedule | FleetSchedule:
     """Return the schedule with these machines and starts, both of shape (n,).
 
-    It is a `FleetSchedule` if the instance has several replicas.
+    It is a `FleetSchedule` if the instance has several replicas, else a `Schedule`.
     """
     if instance.replicas == 1:
         return Schedule(instance, starts)
@@ -210,10 +221,10 @@ def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
-    """Return the columns of an instance under its memory rule.
+    """Return the requests of an instance, with memory in blocks by its memory rule.
 
-    Without ``last``, the cost of a schedule is the weighted sum of its starts. With the last
-    allowed starts ``last``, shape (n,), it is the number of requests left out.
+    Without ``last``, the cost of a schedule is the sum of weight times start. With the last allowed
+    starts ``last``, shape (n,), it is the number of requests left out.
     """
     n, rule = len(instance), instance.memory_rule
     is_latency = last is None
@@ -232,9 +243,10 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
 def timetable(
     requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
 ) -> Timetable:
-    """Return a timetable with these starts and machines.
+    """Return a schedule with these starts and machines as a timetable.
 
-    ``shape`` is the shape of the memory profiles. Requests with a start of -1 are left out.
+    ``shape`` is the shape of its memory profiles, (machines, rounds). Requests with start -1 are
+    left out of the schedule.
     """
     table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     place(table, np.arange(len(starts)), False)

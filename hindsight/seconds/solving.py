@@ -50,35 +50,40 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 
 OWN_TIME, PRICES = "own time", "round-length prices"
-"""Names of two lower bounds: the requests that are late even if served alone, and price ascent."""
+"""Names of two lower bounds: number of requests that are late even if they are served alone, and
+bound from the prices that the price ascent finds."""
 
 OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
-"""Shares of the time left: for the first schedules, for the ascent, and for the evaluation if
-annealing runs after it."""
+"""Shares of the remaining time: for the first schedules, for the price ascent after them, and for
+the evaluation of its prices if annealing of the schedules follows."""
 
 MARGIN = 1.1
-"""Time until which there are prices, as a multiple of the makespan of the best schedule."""
+"""Prices are positive only until this many times the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
-"""Approximate number of price cells (intervals of constant price) per mean latency, or per median
-time until a deadline, and most cells in all."""
+"""Approximate number of price cells (intervals of constant price) in the mean latency, approximate
+number in the median time from arrival to deadline, and largest number of cells in all. The second
+replaces the first if requests have deadlines."""
 
 TURNS = 150
-"""Most evaluations of all requests in an ascent without a time limit. With a time limit, there may
-be 4 times as many."""
+"""Largest number of passes of a price ascent without a time limit. A pass computes the value of
+each request under the present prices. With a time limit, 4 times as many passes are allowed."""
 
 PROBE_TURNS = 3
-"""Iterations of the ascent with each of several minorants, before the best one is chosen."""
+"""Number of steps of price ascent that are tried with each minorant of the batch time. The minorant
+with the best bound is then kept."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""An ascent ends if so many evaluations of all requests raise its value by less than this share."""
+"""A price ascent ends, or halves its price cells, if `STALL_TURNS` passes over all requests have
+raised its bound by at most `STALL_GAIN` times the bound."""
 
 CYCLES = 2
-"""Number of annealings if there is no time limit."""
+"""Number of annealings of the schedule if there is no time limit."""
 
 FINER_TURNS, FINEST_CELL = 40, 4.0
-"""Evaluations of all requests after which price cells are halved, if the time allows as many more;
-and the shortest cell, as a multiple of the overhead d0 of a round."""
+"""Number of passes over all requests after which a price ascent halves its price cells (intervals
+of constant price), and least length of a halved cell, as a multiple of the overhead d0 of a round.
+The cells are halved only if there is time for as many further passes."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -88,26 +93,30 @@ GRIDS = (
     (12.8, 16, 1.1),
     (25.6, 8, 1.07),
 )
-"""Time grids of the evaluation, the coarsest first: least number of grid steps per overhead d0 of a
-round, most steps of a request in a block, and ratio of round lengths that share a tangent
-(`hindsight.prices.round_lengths`)."""
+"""Parameters of the time grids on which prices are evaluated, the coarsest first: least number of
+grid steps in the overhead d0 of a round, largest number of rounds of a request that are evaluated
+together, and largest ratio of (length - d0) between rounds that share a tangent
+(`PricedValues`)."""
 
 LARGEST_WINDOW = 1 << 22
-"""Most grid points at which one request is evaluated."""
+"""Largest number of grid points at which one request is evaluated. Finer grids are not used."""
 
 
 def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
-    """Improve both bounds in seconds until the solve is done or no method improves them.
+    """Solve a problem in seconds: improve its lower and upper bound.
+
+    Return once the bounds meet, the time is up, or no method is left that could improve them.
 
     Parameters
     ----------
     interval : Interval
-        Receives the bounds. Its problem is a Workload, its goal total latency or `OnTime`.
+        Receives the bounds and schedules. Its problem is a Workload. Its goal is total latency or
+        `OnTime`.
     search : Search
         Search options, already checked, with the interval's clock. Without ``threads``, every core
         is used.
     anneal : bool, default True
-        Whether to look for schedules beyond list schedules; `hindsight.relax` does not.
+        Whether annealing improves the first schedules. `hindsight.relax` turns it off.
 
     Raises
     ------
@@ -126,14 +135,17 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
 def grids(
     minorant: AffineMinorant, prices: RoundLengthPrices
 ) -> Iterator[tuple[float, int, float]]:
-    """Yield step (seconds), block size and spread of each evaluation grid, the coarsest first."""
+    """Yield the parameters of the time grids on which prices are evaluated, the coarsest first.
+
+    They are the parameters ``step`` (seconds), ``size`` and ``spread`` of `PricedValues`.
+    """
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
         yield min(step, prices.cell), size, spread
 
 
 class _Priced(NamedTuple):
-    """Price ascent with its minorant of the batch time, and its deadlines or None."""
+    """A price ascent, the minorant of the batch time that it uses, and its deadlines, if any."""
 
     ascent: RoundLengthAscent
     minorant: AffineMinorant
@@ -141,7 +153,11 @@ class _Priced(NamedTuple):
 
 
 class _Search:
-    """Solver for one problem in seconds: first schedules, bounds, prices and annealing."""
+    """Solver for one problem in seconds.
+
+    It finds first schedules, computes lower bounds without and with prices, and improves the
+    schedules by annealing.
+    """
 
     def __init__(self, interval: Interval, search: Search, *, anneal: bool) -> None:
         self._interval, self._anneal = interval, anneal
@@ -157,12 +173,12 @@ class _Search:
         self._beside: Beside[Any] = Beside(self._find, self._offer)
 
     def run(self) -> None:
-        """Run all phases until the bounds meet or the solve must stop."""
+        """Find schedules and lower bounds until the bounds meet or the solve must stop."""
         interval, clock = self._interval, self._interval.clock
         with clock.within(OPENING_SHARE * clock.seconds_left()):
             self._keys.open(interval.is_done)
         self._hand_over(self._offer)
-        # These bounds are computed even if the time is up: otherwise nothing would be proved.
+        # Compute lower bounds without prices even if the time is up: otherwise there would be none.
         interval.phase = "bounds"
         self._prove_without_prices()
         if interval.is_done():
@@ -178,11 +194,17 @@ class _Search:
                 self._beside.take()
 
     def _offer(self, found: tuple[Any, IntArray | None]) -> None:
-        """Offer a schedule, with the positions of its requests or None for all, to the interval."""
+        """Offer a schedule to the `Interval` of the solve.
+
+        ``found`` is the schedule and the positions of its requests, or None for all requests.
+        """
         self._interval.offer(*found)
 
     def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Call ``found`` with better and better schedules; may run in a second thread."""
+        """Search for schedules, and call ``found`` with each better one.
+
+        This may run in a second thread.
+        """
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         keys.open(must_stop)
         self._hand_over(found)
@@ -191,17 +213,20 @@ class _Search:
                 self._hand_over(found)
 
     def _hand_over(self, found: Callable[[Any], object]) -> None:
-        """Call ``found`` with the best schedule and the positions of its requests, None for all."""
+        """Call ``found`` with the best schedule so far, if it has a request on time.
+
+        ``found`` also gets the positions of the requests in the schedule, or None for all requests.
+        """
         best = (self._keys.schedule(), None) if self._limits is None else self._keys.on_time()
         if best is not None:
             found(best)
 
     def _must_stop(self) -> bool:
-        """Take a schedule of the second thread; return whether the solve is done."""
+        """Take over a schedule that the second thread found; return whether the solve is done."""
         return self._beside.take_then(self._interval.is_done)
 
     def _prove_without_prices(self) -> None:
-        """Compute the lower bounds that need no prices."""
+        """Compute all lower bounds on the cost that need no prices of machine time."""
         interval, workload, limits = self._interval, self._workload, self._limits
         if limits is not None:
             for minorant in self._minorants:
@@ -215,7 +240,10 @@ class _Search:
                 interval.prove(bound.total, name, certified=bound.certified)
 
     def _prove_by_prices(self, share: float) -> None:
-        """Improve prices by ascent, then evaluate them within a share of the time left."""
+        """Find prices of machine time by ascent, then compute the lower bound that they prove.
+
+        The second step may take the given share of the time that is then left.
+        """
         interval, clock = self._interval, self._interval.clock
         with ThreadPoolExecutor(self._threads) as pool:
             best = self._ascend(pool)
@@ -224,9 +252,9 @@ class _Search:
                     self._evaluate(best, pool)
 
     def _ascend(self, pool: Executor) -> _Priced | None:
-        """Begin a price ascent for each minorant, continue the best one, and return it.
+        """Begin a price ascent for each minorant of the batch time, and return the best one.
 
-        Return None if no ascent is possible.
+        Only the best one runs to its end. Return None if no ascent is possible.
         """
         interval, workload, clock = self._interval, self._workload, self._interval.clock
         interval.phase = "prices"
@@ -237,7 +265,8 @@ class _Search:
             return None
         share = Clock(ASCENT_SHARE * clock.seconds_left())
         if len(priced) > 1:
-            # The minorant of the best bound so far need not be the best one for prices.
+            # Try all minorants. The one that gave the best bound without prices may not be the best
+            # one for prices.
             for one in priced:
                 one.ascent.climb(PROBE_TURNS, self._must_stop, pool)
         best = max(priced, key=lambda one: one.ascent.estimate)
@@ -253,9 +282,9 @@ class _Search:
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached = ascent.estimate
             turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
-            # Evaluations take twice as long with halved cells.
+            # Seconds of the next ``enough`` turns if price cells are halved: twice as long as now.
             lasts = 2 * enough * (share.seconds() - began) / turns
-            # With deadlines, finer cells give weaker bounds.
+            # With deadlines, price cells are never halved: finer cells would give weaker bounds.
             halved = ascent.cell / 2 if best.deadlines is None else 0.0
             may_refine = halved >= max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
             may_refine &= limited and lasts <= share.seconds_left()
@@ -266,9 +295,10 @@ class _Search:
                 return best
 
     def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
-        """Return an ascent that starts from a schedule of all requests.
+        """Return a price ascent whose first prices come from a schedule of all requests.
 
-        Return None if no bound by prices can be better than the bound without prices.
+        Return None if prices cannot improve the bound, because each request's part of it is known
+        without prices.
         """
         workload, d0, deadlines = self._workload, float(minorant.d0), None
         horizon, wide = schedule.makespan * MARGIN + 4 * d0, schedule.mean_latency / CELLS
@@ -277,12 +307,13 @@ class _Search:
             is_open = np.isnan(deadlines.known)
             if not is_open.any():
                 return None
-            # Prices end with the last deadline.
+            # After the last deadline, no prices are needed.
             horizon = min(horizon, float(deadlines.end[is_open].max()) + 2 * d0)
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
-        # Cells are at least 2 d0 long. If gamma (`RoundLengthPrices`) changes within a round, the
-        # evaluation must take the least of several rates.
+        # Price cells are at least 2 d0 long, where d0 is the overhead of a round. If gamma
+        # (`RoundLengthPrices`) changes within a round, the evaluation takes the least of several
+        # rates. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
@@ -291,7 +322,10 @@ class _Search:
         return _Priced(ascent, minorant, deadlines)
 
     def _evaluate(self, best: _Priced, pool: Executor) -> None:
-        """Evaluate all requests on finer and finer grids while time lasts."""
+        """Compute the lower bound that the prices of an ascent prove.
+
+        Do so on finer and finer time grids, which give better bounds, while time lasts.
+        """
         ascent, minorant, deadlines = best
         interval, workload, prices = self._interval, self._workload, ascent.prices()
         interval.phase = "evaluation"
@@ -301,9 +335,10 @@ class _Search:
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
             interval.proof = SecondsProof(prices, minorant, allowance)
         else:
-            # The evaluated time of a request includes its deadline.
+            # A request is evaluated from its arrival until after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # A finer grid gains in proportion to a request's value; its cost grows with the output too.
+        # Evaluate requests in order of output length. On a finer grid, a value V_i gains in
+        # proportion to V_i, but the time of its evaluation also grows with the output length.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
@@ -318,14 +353,16 @@ class _Search:
 
 
 def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
-    """Return a schedule of all requests, in which the late ones run after those ``served``.
+    """Return a schedule of all requests: ``schedule`` with the late requests added.
 
-    With several replicas, the late requests are assigned to them in turn.
+    On each machine, the late requests run after the requests of ``schedule``. With several
+    replicas, the late requests are assigned to them in turn.
 
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule or None
-        Schedule of ``workload.of(served)`` whose rounds start as early as they can, or None.
+        Schedule of ``workload.of(served)`` whose rounds start as early as possible, or None if no
+        request is served.
     served : int64 array
         Positions of the requests in ``schedule``.
     workload : Workload
@@ -355,7 +392,10 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
 
 
 def _opened(workload: Workload, should_stop: Callable[[], bool]) -> Any:
-    """Return the best of the first schedules of all requests, on time or not (see `KeySearch`)."""
+    """Return the best schedule that `KeySearch.open` finds for all requests.
+
+    Deadlines are ignored: the schedule has the least total latency.
+    """
     keys = KeySearch(workload, 0)
     keys.open(should_stop)
     return keys.schedule()

@@ -57,7 +57,7 @@ LONGEST = Instance.from_arrays([1, 1], [2**31 - 2] * 2, memory_limit=2**31 - 1)
 BROKEN = PreemptiveSchedule(PAIR, [[(1, 9)], [(2, 2)]])
 UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(UnitTime()), [0])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
-NO_LENGTH = "batch time: durations = .* not all above 0"
+NO_LENGTH = "batch time: durations = .* must all be above 0"
 
 
 @cache
