@@ -66,7 +66,7 @@ _NAMES = {
     "solver": ("solve",),
     "testing": ("check_bound",),
 }
-"""Public names by module. Each module is imported when one of its names is first used."""
+"""Public names of this package, by the module that defines them and is imported on first use."""
 
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

@@ -33,7 +33,7 @@ from .solver import solve
 
 
 def compile_kernels() -> None:
-    """Call every compiled loop at least once, by small runs on four requests."""
+    """Compile every loop by calling it at least once, in small runs on four requests."""
     compilation.PLAIN_SECONDS = 0.0
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
@@ -47,13 +47,14 @@ def compile_kernels() -> None:
     relax(instance, method="states")
     relax(instance, method="lagrangian", tolerance=1e-7)
 
-    # Path graphs, from a schedule and prices far from the optimum.
+    # Compile the loops of path graphs: start from a schedule and prices far from the optimum, so
+    # that the search does not end at once.
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
     prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval, 1).run(prices, never)
 
-    # Preemption.
+    # Compile the loops for preemptive schedules.
     stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
     dual = partial(smooth_bound, instance.columns)
     table = ascend(dual, np.ones((20, levels)), (stage,))
@@ -68,7 +69,7 @@ def compile_kernels() -> None:
 
 
 def main() -> None:
-    """Compile the loops, and print how many seconds each compilation takes."""
+    """Compile all loops, and print how many seconds each compilation takes."""
     taken: list[float] = []
 
     def show(name: str, seconds: float | None) -> None:

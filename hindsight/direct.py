@@ -17,8 +17,8 @@ from hindsight.seconds import solving as seconds
 def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
     """Solve a problem in seconds, or maximise the requests on time in rounds.
 
-    Problems in rounds are solved by `hindsight.rounds.on_time`, problems in seconds by
-    `hindsight.seconds.solving`.
+    `hindsight.rounds.on_time` solves problems in rounds, and `hindsight.seconds.solving` solves
+    problems in seconds.
 
     Parameters
     ----------
@@ -27,7 +27,8 @@ def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> 
     search : Search
         Search options, already checked.
     anneal : bool, default True
-        Whether to improve list schedules in seconds by annealing; `hindsight.relax` does not.
+        Whether to improve list schedules in seconds by simulated annealing. `hindsight.relax`
+        passes False.
     """
     interval, goal = Interval(problem, search), problem.goal
     with search.clock.listening(), interval.kept_when_interrupted():

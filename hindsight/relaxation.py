@@ -33,26 +33,26 @@ from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
-"""Default relative accuracy at which the method ``"lagrangian"`` stops."""
+"""Default relative accuracy of the bound at which the method ``"lagrangian"`` stops."""
 
 LONGEST_AXIS = 2**20
-"""Latest arrival, in rounds, up to which idle gaps stay in the instance and have prices."""
+"""Latest arrival, in rounds, up to which idle gaps between requests are kept in an instance."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Rough seconds per start or round to build the arrays of the linear program."""
+"""Estimated seconds to build the linear program, per (request, start) pair and per round."""
 
 INTERIOR_POINT_FROM = 4_000
-"""Fewest variables for which interior point without crossover is faster than simplex."""
+"""Fewest start variables from which interior point without crossover is faster than simplex."""
 
 LARGEST_STRENGTHENED = 100_000_000
-"""Most entries T (M + 1)^2 of the state prices of method ``"states"``: 0.8 GB."""
+"""Largest number T (M + 1)^2 of state prices, with T rounds, for method ``"states"``: 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""Reduced costs at least minus this value count as non-negative in the test of the horizon."""
+"""Starts beyond the horizon are added to the program if their reduced cost is below minus this."""
 
 
 STATE_STEPS = 120
-"""Ascent steps in state prices: about ten milliseconds for 25 requests."""
+"""Number of ascent steps in state prices. For 25 requests they take about ten milliseconds."""
 
 METHODS = ("auto", "lp", "lagrangian", "states")
 
@@ -91,26 +91,29 @@ def relax(
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Relaxation | Result:
-    """Solve the relaxation of [J25] Equations (1)-(4): Relax-LP, [W25] Equations (8)-(11).
+    """Solve a relaxation of the integer program [J25] Equations (1)-(4), and prove a lower bound.
+
+    ``"lp"`` and ``"lagrangian"`` solve the linear relaxation (Relax-LP, [W25] Equations (8)-(11)).
 
     ``"lp"`` solves the linear program over all starts by HiGHS (`hindsight.exact.program`).
     ``"lagrangian"`` approaches its value from below by dual ascent in the memory prices, without
     building the program (`hindsight.rounds.token_relaxation`). It takes instances of any size,
     stops at the tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
-    ``"states"`` is much tighter: it excludes every multiset of requests that cannot run at once,
-    instead of limiting memory in each round separately (`hindsight.prices.state_ascent`). At the
-    maximum of its smoothed dual the Gibbs weights of the starts use every state just as often as
-    the Gibbs weights of the configurations provide it. So these weights are a fractional schedule,
-    as far as the ascent has converged. ``"states"`` needs one machine in tokens, M up to 255 and
+    ``"states"`` solves a much tighter relaxation (`hindsight.prices.state_ascent`). The state of a
+    running request is the number of tokens that it holds and the number of rounds that it still
+    runs. A configuration is a multiset of states that fits into memory together. In each round the
+    running requests must form a configuration, or a mixture of configurations. The result contains
+    mean starts under the Gibbs weights of the starts. As far as the ascent has converged, these
+    weights are a fractional schedule. ``"states"`` needs one machine in tokens, M up to 255 and
     equal weights.
 
-    For an instance in blocks the other methods use the relaxed instance in tokens
-    (`instances.problem.memory_translation.relaxed`), whose bounds and prices hold for both. For K
-    replicas they use one machine with K times the memory, which is also a relaxation
-    (`instances.problem.memory_translation.pooled`).
+    For an instance with memory in blocks, ``"lp"`` and ``"lagrangian"`` use the relaxed instance in
+    tokens (`instances.problem.memory_translation.relaxed`). Its bounds and prices also hold for the
+    instance in blocks. For K replicas they use one machine with K times the memory, which is also a
+    relaxation (`instances.problem.memory_translation.pooled`).
 
-    In a workload each round lasts as long as its batch takes. The result then has list schedules,
-    and lower bounds in seconds on the total latency of every scheduler
+    In a workload each round lasts as long as its batch takes. The result then contains a list
+    schedule, and lower bounds in seconds on the total latency of every scheduler
     (`hindsight.seconds.solving`). ``method`` and ``tolerance`` are only for instances.
 
     Parameters
@@ -127,8 +130,9 @@ def relax(
     threads : int or None, default None
         Number of threads; None leaves the choice to each method.
     progress : Callable[[Progress], object] or bool or None, default None
-        Called at every improvement; returning True ends the method. ``upper_bound`` is infinite
-        without a schedule. True displays the bounds in a notebook or terminal.
+        Called at every improvement of a bound. Returning True ends the computation. The reported
+        ``upper_bound`` is infinite if there is no schedule. If ``progress`` is True, the bounds are
+        displayed in a notebook or terminal.
 
     Raises
     ------
@@ -163,7 +167,7 @@ def relax_until(
     tolerance: float | None = None,
     **options: Any,
 ) -> Any:
-    """Do the same as `relax`, but end once ``should_stop``, which is polled, returns True.
+    """Do the same as `relax`, but end once ``should_stop`` returns True. It is called often.
 
     If ``should_stop`` is None, Ctrl-C ends the computation. ``options`` are those of `Search`.
     """
@@ -193,10 +197,10 @@ def relax_until(
 
 
 def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
-    """Solve by dual ascent in the memory prices, without idle gaps if the last arrival is late.
+    """Solve the linear relaxation by dual ascent in memory prices.
 
-    The optimum is the same with and without gaps. The prices then belong to the rounds of
-    ``compress(instance).instance``.
+    If the latest arrival is after `LONGEST_AXIS`, idle gaps are removed first. The optimum stays
+    the same. The prices then belong to the rounds of ``compress(instance).instance``.
     """
     moved = CompressedInstance(instance, instance, np.zeros(len(instance), np.int64))
     if int(instance.arrival_times.max()) > LONGEST_AXIS:
@@ -214,8 +218,11 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
 
 
 def _fits(instance: Instance) -> bool:
-    """Return whether the linear program is small, with its rounds estimated from the volume."""
-    # Use Python integers: the sum of the volumes may exceed 64 bits.
+    """Return whether the linear program over all starts has at most `LARGEST_RELAXATION` columns.
+
+    The number of its rounds is estimated from the total volume of the requests.
+    """
+    # Add the volumes as Python integers, because their sum may exceed 64 bits.
     served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
     fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
@@ -223,16 +230,20 @@ def _fits(instance: Instance) -> bool:
 
 
 def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
-    """Solve the linear program over all starts up to a horizon after which none is cheaper."""
+    """Solve the linear program over all starts by HiGHS.
+
+    The program contains all starts up to a horizon. The horizon is extended until no later start
+    has a negative reduced cost.
+    """
     clock, thorough = search.clock, len(instance) <= THOROUGH_UP_TO
     schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
     rounds = schedule.makespan
     while True:
         count = count_starts(instance, rounds) + rounds
         if clock.must_stop() or BUILD_SECONDS_PER_ENTRY * count > clock.seconds_left():
-            raise SolverError("the relaxation was stopped before it was built")
+            raise SolverError("the solve was stopped before the linear program was built")
         if count > 20 * LARGEST_RELAXATION:
-            reason = "starts and rounds, more than memory holds"
+            reason = "starts and rounds, too many for the memory of the computer"
             raise SolverError(f"the linear program would have {count} {reason}")
         starts = all_starts(instance, rounds)
         program = Program(starts, relax=True, differences=True)
@@ -247,7 +258,8 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         values, objective, costs = result.values, result.objective, result.reduced_costs
         if result.termination != "optimal" or values is None or objective is None or costs is None:
             raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")
-        # W_r <= M is a bound on a variable, so its price is a reduced cost.
+        # The memory W_r used in round r is a variable, and W_r <= M is its bound. So the price of
+        # memory in round r is minus the reduced cost of W_r.
         prices = round_prices(-costs[-rounds:], instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound)
@@ -266,10 +278,11 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
 
 
 def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
-    """Return the last completion of a start outside the model with negative reduced cost.
+    """Return the horizon that the linear program needs so that its optimum holds for all starts.
 
-    Inside the model, a request pays its cheapest modelled start. A start outside the model that is
-    cheaper under the same prices could lower the objective.
+    A start after the horizon of the program may lower the objective only if its reduced cost is
+    negative: at the prices of the solution, it is cheaper than every start of the same request in
+    the program. The result is the last completion of such a start, or the present horizon.
     """
     costs = PricedCosts(instance, bound.prices)
     tolerance = REDUCED_COST_TOLERANCE * bound.prices.denominator
@@ -286,7 +299,7 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
 
 
 def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
-    """Improve state prices by dual ascent; return their bound and the mean fractional starts."""
+    """Solve the relaxation by state prices with dual ascent; return its bound and mean starts."""
     instance.require_tokens()
     instance.refuse_weights("is not 1: state prices count every request alike")
     limit = instance.memory_limit

@@ -38,49 +38,55 @@ from instances.progress import shows_progress
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
-"""Share of the time left for each tried limit or number of replicas."""
+"""Share of the remaining time for the solve with one latency limit or number of replicas."""
 
 WIDTH = 0.01
-"""Relative width at which the bisection of a limit in seconds ends."""
+"""Relative distance of the bounds on a latency limit in seconds at which bisection ends."""
 
 SHORTEST = 1e-9
-"""Shortest latency limit that is tried, in seconds."""
+"""Shortest latency limit for which a solve is run, in seconds."""
 
 
 class _Bisection:
-    """Bisection for the least number (limit or replicas) with enough requests on time.
+    """Bisection for the least number with which enough requests can be on time.
 
-    A solve may leave open whether a number is too small. So the lower bound and the upper bound on
-    the least number are improved by separate bisections.
+    The number is a latency limit, or a number of replicas. To try a number, the requests on time
+    are maximised with it. This solve may leave open whether the number is too small. So the lower
+    bound and the upper bound on the least number are improved by separate bisections.
 
     Parameters
     ----------
     search : Search
-        Search options. All tried numbers share the time limit.
+        Search options. The solves for all tried numbers share the time limit.
     needed : int
-        Requests that must be on time.
+        Number of requests that must be on time.
     low, high : float
-        A number known to be too small, and a number known to suffice.
+        A number that is proved to be too small, and a number that suffices. ``high`` is infinite
+        if no number is known to suffice.
     is_whole : bool
-        Whether the numbers are integers.
+        Whether only integers are tried.
 
     Attributes
     ----------
-    low, high : float
-        The largest number known to be too small, and the smallest known to suffice.
+    low : float
+        Largest number that is proved to be too small so far.
+    high : float
+        Smallest number so far with which a schedule has enough requests on time.
     """
 
     def __init__(self, search: Search, needed: int, low: Any, high: Any, *, is_whole: bool) -> None:
         self._search, self._needed, self._is_whole = search, needed, is_whole
         self.low, self.high = low, high
-        # The smallest number tried that may suffice, and the largest that may be too small.
+        # The smallest tried number that is not proved too small, the largest tried number for which
+        # no schedule with enough requests on time was found, and the number of tries.
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
         self._share = PROBE_SHARE
 
     def numbers(self) -> Iterator[Any]:
-        """Yield numbers to try, alternating between the two bounds, as long as there is time.
+        """Yield numbers to try as long as there is time, but at least one.
 
-        At least one number is yielded.
+        They alternate between numbers that may raise the lower bound on the least number, and
+        numbers that may reduce the upper bound.
         """
         if math.isinf(self.high):
             yield self.low
@@ -93,7 +99,7 @@ class _Bisection:
             if not wide:
                 if not (limited and self._is_whole and self._share < 1):
                     return
-                # A number that a probe left undecided gets all the time left.
+                # Try a number again that its solve left undecided, now with all the time left.
                 self._share = 1.0
                 yield self._unproved if self._unproved < self.high else self._failed
                 continue
@@ -102,7 +108,10 @@ class _Bisection:
             yield min(max(math.floor(middle), low + 1), high - 1) if self._is_whole else middle
 
     def attempt(self, number: float, problem: Instance | Workload, goal: OnTime) -> Result:
-        """Maximise the requests on time with a number, until it is known if they are enough."""
+        """Try a number: maximise the requests on time until it is known whether they are enough.
+
+        ``problem`` and ``goal`` already contain the number as replicas or as latency limit.
+        """
         self._tried += 1
         limit = self._share * self._search.clock.seconds_left()
         part = self._search.part(limit, progress=self._follow)
@@ -124,14 +133,14 @@ class _Bisection:
 
 
 def solve_tail(stated: Problem, search: Search) -> Result:
-    """Find bounds on the least quantile of latency that any scheduler can reach.
+    """Find bounds on the least value of a latency quantile that any scheduler can reach.
 
     Parameters
     ----------
     stated : Problem
         The problem, whose goal is `Tail`.
     search : Search
-        Search options, already checked. All tried limits share the time limit.
+        Search options, already checked. The solves for all latency limits share the time limit.
     """
     problem, goal, clock = stated.source, stated.goal, search.clock
     assert isinstance(goal, Tail)
@@ -144,14 +153,14 @@ def solve_tail(stated: Problem, search: Search) -> Result:
     with clock.listening():
         for number in bisection.numbers():
             low = bisection.low
-            # Late requests are served too, so that there is a schedule for every limit.
+            # "serve": late requests are served too, so that every schedule contains all requests.
             level = OnTime(ServiceLevel(**{goal.of: max(number, SHORTEST)}), "serve")
             found = bisection.attempt(number, problem, level)
             certified = found.certified if bisection.low > low else certified
             times: Any = found.schedule.latencies
             if goal.of == "first_token":
                 times = found.schedule.first_token_times - problem.arrival_times
-            # The latency is an integer in rounds and a float in seconds.
+            # The quantile that this schedule reaches: an integer in rounds, a float in seconds.
             reached = np.sort(times)[needed - 1].item()
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached
@@ -171,7 +180,10 @@ def solve_tail(stated: Problem, search: Search) -> Result:
 
 
 def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
-    """Return the least time that each request takes if served alone, shape (n,)."""
+    """Return the least latency, or time to first token, of each request if served alone.
+
+    Shape (n,), in rounds for an instance and in seconds for a workload. The goal selects the time.
+    """
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):
         return np.where(is_latency, problem.output_lengths, 1)
@@ -179,7 +191,7 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
     longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
-    # Reduced slightly, as a margin for rounding errors.
+    # Reduce the times slightly, as a margin for rounding errors.
     return longest * (1 - 1e-9)
 
 
@@ -190,18 +202,20 @@ class CapacityResult:
     Attributes
     ----------
     problem : Instance or Workload
-        The requests and the machine. Its number of replicas is ignored.
+        The requests and the machine. Its own number of replicas is ignored.
     goal : OnTime
-        When a request is on time.
+        Service level that tells when a request is on time.
     share : float
         Share of the requests that must be on time.
     lower_bound : int or None
-        No scheduler and router reach the share with fewer replicas. None if no number of replicas
-        suffices, because too many requests are late even if served alone.
+        Lower bound on the number of replicas: no scheduler and router reach the share with fewer.
+        None if no number of replicas suffices, because too many requests are late even if served
+        alone.
     upper_bound : int or None
-        Replicas with which a known schedule reaches the share; None if no such schedule is known.
+        Number of replicas with which a schedule found by the search reaches the share. None if no
+        such schedule was found.
     tried : tuple[Result, ...]
-        Results for the tried numbers of replicas, fewest replicas first.
+        Result of the solve for each number of replicas that was tried, fewest replicas first.
     """
 
     problem: Instance | Workload
@@ -227,7 +241,7 @@ def fewest_replicas(
     seed: int = 0,
     progress: Callable[[Progress], object] | None = None,
 ) -> CapacityResult:
-    """Find the fewest replicas with which some scheduler and router serve a share on time.
+    """Find the fewest replicas with which some scheduler and router serve enough requests on time.
 
     The arrivals and the memory of each replica stay the same. The number of replicas in ``problem``
     is ignored.
@@ -237,17 +251,18 @@ def fewest_replicas(
     problem : Instance or Workload
         The requests: an instance in rounds, or a workload with its batch time in seconds.
     goal : OnTime
-        When a request is on time.
+        Service level that tells when a request is on time.
     share : float, default 0.99
-        Share of the requests that must be on time, above 0, at most 1.
+        Share of the requests that must be on time, above 0 and at most 1.
     time_limit : float or None, default None
-        Time limit in seconds for all tried numbers of replicas together, or None.
+        Time limit in seconds for the solves with all numbers of replicas together, or None.
     threads : int or None, default None
         See `hindsight.solve`.
     seed : int, default 0
         Seed of every random choice.
     progress : Callable[[Progress], object] or bool or None, default None
-        Called at every improvement in each solve; returning True ends the search.
+        Called at every improvement of a bound in each solve. Returning True ends the search. See
+        `hindsight.solve`.
 
     Raises
     ------
@@ -261,7 +276,10 @@ def fewest_replicas(
 def replicas_within(
     problem: Workload | Instance, goal: OnTime, share: float, search: Search
 ) -> CapacityResult:
-    """Do the same as `fewest_replicas`, with options that may have the clock of a longer search."""
+    """Do the same as `fewest_replicas`, with given search options.
+
+    ``search`` may share its clock with a longer computation.
+    """
     exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = as_problem(problem)
     if not isinstance(goal, OnTime):

@@ -80,15 +80,16 @@ def solve(  # noqa: PLR0913
     time_limit : float or None, default None
         Time limit in seconds for the whole solve, or None.
     goal : {"latency", "makespan"} or OnTime or Tail, default "latency"
-        Total latency, weighted if the instance has weights; the last completion round of an
-        instance; the most requests on time; or the least quantile of latency.
+        ``"latency"``: minimise total latency, weighted if the instance has weights. ``"makespan"``:
+        minimise the last completion round of an instance. `OnTime`: maximise the number of requests
+        on time. `Tail`: minimise a quantile of latency.
     preemption : {"never", "keep", "recompute"} or None, default None
         Which optimum to find, see above. None means ``"never"`` for an instance and ``"keep"`` for
         a workload. ``"recompute"`` is only for workloads, ``"never"`` only for instances.
     method : {"auto", "paths", "mip", "beams"}, default "auto"
         Method for total latency in rounds. ``"auto"`` is ``"paths"`` if M is small and all weights
-        are 1, else heuristics, memory prices and the integer program together. ``"mip"`` may also
-        be given for the makespan.
+        are 1, otherwise heuristics, memory prices and the integer program together. ``"mip"`` may
+        also be given for the makespan.
     start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
         A feasible schedule of the required class to start from. Not for `OnTime` and `Tail`.
     bounds : str or Callable or iterable of these, default ()
@@ -160,7 +161,7 @@ def solve_until(
     bounds: AnyBound | Iterable[AnyBound] = (),
     **options: Any,
 ) -> Result:
-    """Do the same as `solve`, but end once ``should_stop``, which is polled, returns True.
+    """Do the same as `solve`, but end once ``should_stop`` returns True. It is called often.
 
     If ``should_stop`` is None, Ctrl-C ends the solve. ``options`` are those of `Search`.
     """

@@ -20,16 +20,16 @@ from .outcomes.problem import Problem
 from .rounds.own_bounds import AnyBound, OwnBound
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
-"""Ranges of prompt lengths, used in turn: a fault may occur only for empty or for long prompts."""
+"""Ranges of prompt lengths, end excluded, used in turn: empty or long prompts may reveal faults."""
 
 
 class CheckError(AssertionError):
-    """A check failed; the message is the report."""
+    """Raised if a check of a bound or policy failed. The message is the whole report."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict of one check.
+    """Verdict of one check of a bound or policy: on how many instances a property held.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class Verdict:
     asks : str
         The property that is checked, in a few words.
     checked, failed : int
-        Number of instances on which the property was checked, and on which it failed.
+        Number of instances on which the property was checked, and number on which it did not hold.
     reason : str or None
-        Reason of the failure on the smallest instance found.
+        Reason of the failure on the smallest instance on which the property did not hold.
     reproduction : str or None
-        Python code that shows the failure.
+        Python code that shows the failure on this instance.
     by_design : bool
-        Whether the caller expects a failure.
+        Whether the caller expects the check to fail.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether the property held on all instances, or the failure was expected."""
+        """Return whether the property held on all instances, or its failure was expected."""
         return self.failed == 0 or self.by_design
 
     def __str__(self) -> str:
@@ -68,14 +68,14 @@ class Verdict:
         if not self.failed:
             return f"{line} ({self.checked} instances)"
         line += f": not on {self.failed} of {self.checked} instances\n          {self.reason}"
-        # No indentation, so that Python accepts the copied lines.
+        # The code has no indentation, so that Python accepts it when it is copied.
         is_shown = self.reproduction and not self.by_design
         return f"{line}\n\n{self.reproduction}\n" if is_shown else line
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Verdicts of all checks of one bound or policy.
+    """Report on one bound or policy: the verdicts of all its checks.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class CheckReport:
     verdicts : tuple[Verdict, ...]
         Verdicts in the order of the checks.
     notes : tuple[str, ...]
-        Remarks that are not faults.
+        Remarks on the bound or policy that are not faults.
     """
 
     subject: str
@@ -117,7 +117,7 @@ class CheckReport:
         Raises
         ------
         CheckError
-            A check failed; the message is the report.
+            A check failed. The message is the whole report.
         """
         if self.failures:
             raise CheckError(str(self))
@@ -142,21 +142,24 @@ def check_bound(
     bound : AnyBound
         The bound as for `hindsight.solve`: a function, or ``FILE.py:NAME`` of one.
     instances : int or Iterable[Instance], default 100
-        Number of random instances to draw, of 1 to 4 requests: arrivals all at 0 or later, tight
-        memory, equal requests, idle gaps, long requests before short ones. Outputs are 1 to 6,
-        prompts 0 to 46 (above 9 in a third of the instances), arrivals 0 to 4, or 30 after a gap.
-        Or the instances to test: all their schedules are enumerated, so they should have at most
-        four or five requests that wait for few rounds, and memory counted in tokens.
+        Number of random instances to draw, or the instances to test. Random instances have 1 to 4
+        requests. Their kinds include common and different arrivals, tight memory, equal requests,
+        idle gaps, and long requests before short ones. Output lengths are 1 to 6, prompt lengths 0
+        to 46 (above 9 in a third of the instances), arrivals 0 to 4, or 30 after an idle gap.
+        Given instances should have at most four or five requests that wait for few rounds, because
+        all their schedules are enumerated. Their memory must be counted in tokens.
     goal, preemption : default "latency", None
-        The optimum to be bounded, as for `hindsight.solve`: ``"latency"`` or ``"makespan"``. With
-        preemption ``"keep"`` it is the least total latency of schedules that may stop requests.
+        The optimum that the bound must not exceed, as for `hindsight.solve`: ``"latency"`` or
+        ``"makespan"``. With preemption ``"keep"`` it is the least total latency of schedules that
+        may stop requests between rounds.
     seed : int, default 0
         Seed of the random instances.
 
     Returns
     -------
     CheckReport
-        A report that prints as a list. A failure is shown on the smallest instance found.
+        A report that prints as a list of checks. A failed check shows the smallest instance on
+        which it failed.
 
     Raises
     ------
@@ -165,18 +168,18 @@ def check_bound(
     """
     own = OwnBound.found(bound)
     if isinstance(goal, OnTime | Tail):
-        raise InvalidValueError(None, "goal", goal, "is not one of latency, makespan")
+        raise InvalidValueError(None, "goal", goal, "is not 'latency' or 'makespan'")
     seed = as_integer(seed, None, "seed", minimum=0)
     if isinstance(instances, Iterable):
         cases = list(instances)
         for one in cases:
             if not isinstance(one, Instance):
                 raise InvalidTypeError(None, "instance", one, "is not an Instance")
-            one.require_tokens()  # as enumeration assumes
+            one.require_tokens()  # enumeration assumes memory counted in tokens
     else:
         cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
     if not cases:
-        raise InvalidValueError(None, "instances", instances, "are none")
+        raise InvalidValueError(None, "instances", instances, "must contain at least one instance")
     failing, tight = [], 0
     for case in sorted(cases, key=lambda one: (len(one), int(one.volumes.sum()))):
         problem = Problem.checked(case, goal, preemption)
@@ -207,9 +210,9 @@ def check_bound(
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Draw instances of seven kinds in turn (see `check_bound`), those with few requests first.
+    """Draw random instances of seven kinds in turn (see `check_bound`).
 
-    Each of them takes milliseconds to solve by enumeration.
+    Instances with fewer requests come first. Enumeration solves each instance in milliseconds.
     """
     for place in range(number):
         rng, kind = np.random.default_rng([seed, place]), place % 7
@@ -217,14 +220,14 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
         outputs = rng.integers(1, 5, n)
         arrivals = np.zeros(n, dtype=np.int64)
-        if kind in (1, 3):  # in random order: requests need not be sorted by arrival
+        if kind in (1, 3):  # random arrivals, also unsorted: bounds must not assume an order
             arrivals = rng.integers(0, 5, n)
-        if kind == 2:  # equal requests
+        if kind == 2:  # requests of equal lengths
             prompts[:], outputs[:] = prompts[0], outputs[0]
-        if kind == 4:  # an idle gap
+        if kind == 4:  # an idle gap before the last request
             arrivals[-1] = 30
-        # The first requests are long and leave no memory for others. The optimum delays them until
-        # the short requests, which arrive a round later, are complete.
+        # Kinds 5 and 6: the first requests are long and leave no memory for others. The optimum
+        # delays them until the short requests, which arrive one round later, are complete.
         if kind > 4:
             first = 1 if kind == 5 else max(1, n // 2)
             prompts += 6
@@ -239,7 +242,7 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
 
 
 def instance_lines(instance: Instance) -> str:
-    """Return Python code that creates the instance."""
+    """Return Python code that creates the instance as a variable named ``instance``."""
     names = ("arrival_time", "prompt_length", "output_length", "id", "weight")
     rows = [tuple(getattr(one, name) for name in names) for one in instance.requests]
     more = "" if instance.memory_rule == TOKENS else f", memory_rule={instance.memory_rule!r}"
@@ -250,18 +253,22 @@ def instance_lines(instance: Instance) -> str:
 
 
 def optimum(problem: Problem) -> int:
-    """Return the least cost of a feasible schedule, by trying all sets of requests in each round.
+    """Return the least cost of a feasible schedule by enumerating all sets of requests per round.
 
-    No part of the solver is used. A request that has emitted k tokens holds s + k + 1 tokens in a
-    round in which it runs. Once started it runs to the end. With preemption it may be stopped: then
-    it keeps its emitted tokens, and holds no memory between its rounds.
+    No part of the solver is used. A request that has emitted k tokens holds s + k + 1 tokens in its
+    next round. Without preemption, a request that has started runs to the end. With preemption, it
+    may be stopped: it keeps its emitted tokens, and holds no memory until it resumes.
     """
     instance, goal, stops = problem.source, problem.goal, problem.preemption == "keep"
     rows = [(r.arrival_time, r.prompt_length, r.output_length, r.weight) for r in instance]
 
     @cache
     def least(now: int, done: tuple[int, ...]) -> float:
-        """Return the makespan, or the weighted sum of the rounds until each request completes."""
+        """Return the least cost from round ``now`` on if request i has emitted ``done[i]`` tokens.
+
+        The cost is the makespan, or the sum over all present requests of weight x rounds until
+        completion. It is infinite if no schedule is feasible.
+        """
         left = [i for i, row in enumerate(rows) if done[i] < row[2]]
         present = [i for i in left if rows[i][0] <= now]
         if not left:
@@ -269,7 +276,8 @@ def optimum(problem: Problem) -> int:
         if not present:
             return least(min(rows[i][0] for i in left), done)
         begun = set() if stops else {i for i in present if done[i] > 0}
-        # Each request fits alone, so an idle round can gain only by waiting for an arrival.
+        # Every request fits into memory alone. So a round in which nothing runs can be useful only
+        # if a request has yet to arrive.
         may_idle = len(present) < len(left)
         best = math.inf
         for choice in product((False, True), repeat=len(present)):

@@ -16,21 +16,22 @@ from hindsight.runtime.beside import Beside
 
 
 class Background:
-    """A search for schedules that repeats one or more steps.
+    """A search for schedules that runs next to the computation of lower bounds.
 
     Parameters
     ----------
     interval : Interval
         The bounds of the solve. It already has a schedule.
     cores : int
-        Available threads.
+        Number of available threads. With two or more, the search runs in a second thread.
     *steps : Callable[[Interval], object]
-        Each does part of the search and offers better schedules to the given interval. A second
-        thread runs them in turn. Without one, the first runs in `advance`, the last in `must_stop`.
+        Functions that search for a while, and offer better schedules to the interval that they get.
+        The second thread runs them in turn, again and again. If there is no second thread,
+        `advance` runs the first step, and `must_stop` runs the last step.
     share : float, default 0.0
-        Share of the time for the last step in `must_stop`.
+        Share of the time that `must_stop` may spend on the last step.
     after : float, default 0.0
-        Seconds from now on without steps in `must_stop`.
+        Number of seconds, counted from now, in which `must_stop` runs no step.
     """
 
     def __init__(
@@ -47,9 +48,10 @@ class Background:
 
     @contextmanager
     def running(self, *, wanted: bool = True) -> Iterator[None]:
-        """Repeat the steps in a second thread during the ``with`` block, if ``wanted``.
+        """Repeat the steps of the search in a second thread during the ``with`` block.
 
-        No thread is started with one core, or if the solve is done.
+        No thread is started if ``wanted`` is False, if only one core is available, or if the solve
+        is done.
         """
         if self._cores == 1 or not wanted or self._interval.is_done():
             yield
@@ -60,7 +62,7 @@ class Background:
                 yield
         finally:
             self._thread = None
-        # The last schedule may have closed the gap.
+        # The last schedule from the thread may have closed the gap: record why the solve ends.
         self._interval.is_done()
 
     def _search(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
@@ -72,14 +74,16 @@ class Background:
             step(apart)
 
     def advance(self) -> None:
-        """Run the first step now, unless there is a second thread."""
+        """Run the first step of the search now, unless a second thread runs the steps."""
         if self._thread is None:
             self._steps[0](self._interval)
 
     def must_stop(self) -> bool:
-        """Return whether the solve is done, after steps in their share of the time.
+        """Return whether the solve is done: the stop callback of the computation of lower bounds.
 
-        With a second thread, offer its latest schedule to the solve instead.
+        With a second thread, first offer the latest schedule of this thread to the solve. Without
+        one, first run the last step of the search, if the steps run here have taken less than
+        their share of the time so far.
         """
         interval, clock = self._interval, self._interval.clock
         if self._thread is not None:

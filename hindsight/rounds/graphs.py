@@ -23,57 +23,63 @@ from instances import Schedule
 from instances.arrays import IntArray
 
 BYTES_A_NODE = 80
-"""Bytes of memory per graph node, as measured on large graphs."""
+"""Memory of a path graph per node, in bytes, as measured on large graphs."""
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
-"""Most nodes of a graph, and the share of the available memory that the nodes may use."""
+"""Largest number of nodes of a path graph, and share of the available memory that they may use."""
 
 TABLE_BYTES = 400_000_000
-"""Most bytes of the tables of anonymous states."""
+"""Largest size, in bytes, of the tables with the highest total prices of requests whose starts the
+nodes of a path graph do not record."""
 
 EXPECTED = 300_000.0, 0.05
-"""Expected number of nodes of the first graph if its limit is the bound that prices prove, and the
-growth of the logarithm of this number per round by which the limit is higher."""
+"""First estimates: nodes of a path graph whose limit on total latency is the bound that prices
+prove, and growth of log(nodes) for each round by which the limit of a graph exceeds this bound."""
 
 CLIMB = Climb()
-"""Settings of the price ascent on a graph."""
+"""Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 FIRST_PART = 0.03
-"""Share of the memory and of the time left for the first graph, whose size is unknown."""
+"""Share of the usual limits on memory and time that the first path graph may take, as predicted.
+Predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
-"""The first graph has the highest useful limit if this exceeds the bound of the prices by at most
-this share of the rounds that memory and time are predicted to allow."""
+"""The first path graph contains all schedules better than the best one found if the gap between the
+upper bound and the bound from prices is at most this share of the gap that is predicted to fit."""
 
 TIME_SHARE = 0.7
-"""Share of the time left that a graph may take, as predicted."""
+"""Largest predicted time to build a path graph, as a share of the time left for the solve."""
 
 SPARE_ROOM = 5.0
-"""Most nodes of a graph, relative to the predicted number. A larger graph is not completed. Later
-predictions take that into account."""
+"""Number of nodes at which a path graph is abandoned, as a multiple of the predicted number.
+Abandoned graphs correct later predictions."""
 
 LEAST_STEPS = 32
-"""Each limit exceeds the lower bound by at least the gap between the upper bound and the bound of
-the prices, divided by this number."""
+"""Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at
+least (upper bound - bound from prices) / LEAST_STEPS, so that there are not too many graphs."""
 
 
 class GraphSearch:
-    """Path-graph search for one machine, in tokens or blocks, which updates an `Interval`.
+    """Search by path graphs for one machine, with memory in tokens or in blocks.
+
+    A path graph contains every schedule whose total latency is at most a given limit, as a path.
 
     Parameters
     ----------
     interval : Interval
-        The bounds and the best schedule of the solve.
+        The bounds and the best schedule of the solve, which the search improves.
     threads : int
-        Threads that build a graph.
+        Number of threads that build a graph.
 
     Attributes
     ----------
     growth : GraphGrowth
-        Sizes of the graphs built so far.
-    root_bound, proved : int
-        Largest lower bound proved by graphs in which paths may still repeat or omit requests
-        (`hindsight.paths.refinement.PathOutcome`), and the largest lower bound of all graphs.
+        Prediction of the sizes of further graphs from those built so far.
+    root_bound : int
+        Largest lower bound on total latency proved by graphs whose paths may start a request
+        several times or never (`hindsight.paths.refinement.PathOutcome`).
+    proved : int
+        Largest lower bound on total latency proved by any graph.
     """
 
     def __init__(self, interval: Interval, threads: int) -> None:
@@ -83,14 +89,17 @@ class GraphSearch:
         self.root_bound = self.proved = 0
 
     def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
-        """Prove growing lower bounds by graphs, while the next graph is likely to fit.
+        """Prove growing lower bounds, each by graphs for a larger limit on total latency.
+
+        The search ends when the solve is done, or when no useful graph is likely to fit into memory
+        and into the time left.
 
         Parameters
         ----------
         prices : tuple[int64 array, int64 array]
             State prices Q and capacities W of the single-machine relaxation in tokens.
         must_stop : Callable[[], bool]
-            Polled throughout. It may also offer schedules of a second thread to the interval.
+            Polled throughout. It may also offer schedules of a second thread to the solve.
         """
         interval = self._interval
         room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
@@ -104,7 +113,13 @@ class GraphSearch:
                 too_large = limit
 
     def next_limit(self, too_large: int) -> int | None:
-        """Return the largest limit whose graph is likely to fit, or None if it gains too little."""
+        """Return the limit on total latency of the next graph, or None to build no further graph.
+
+        It is the largest useful limit whose graph is likely to fit into memory and into the time
+        left. It is below ``too_large``: the least limit whose graph did not fit, or the upper
+        bound. None is returned if the limit would exceed the lower bound by too little
+        (`LEAST_STEPS`).
+        """
         interval, growth = self._interval, self.growth
         root, last = interval.root_bound or 0, interval.upper_bound - 1
         room, seconds = self._room, TIME_SHARE * interval.clock.seconds_left()
@@ -122,7 +137,10 @@ class GraphSearch:
     def _refine(
         self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
     ) -> bool:
-        """Refine graphs for a limit; return False if memory or time did not suffice."""
+        """Build finer and finer graphs for one limit on total latency, and record their bounds.
+
+        Return False if memory or time did not suffice.
+        """
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0
         room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))

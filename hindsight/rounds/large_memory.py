@@ -29,38 +29,40 @@ from .program import search_program, starts_left
 from .token_relaxation import TokenRelaxation
 
 RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.25
-"""Relative accuracy at which the relaxation ends, and the share of the time left for each part of
-it, after which schedules are searched for."""
+"""Relative accuracy at which the linear relaxation counts as solved, and share of the remaining
+time that it gets before each search for schedules, until it is solved."""
 
 LARGE, LARGE_TOLERANCE = 500, 1e-3
-"""Number of requests above which the relaxation ends at this coarser relative accuracy. It also
-does if only heuristics use it."""
+"""Number of requests above which a coarser relative accuracy of the linear relaxation suffices, and
+this accuracy. It also suffices if the relaxation only guides heuristics."""
 
 LARGEST_BESIDE = 500_000
-"""Most non-zeros in the memory rows of a program for which HiGHS runs next to heuristics."""
+"""Most non-zeros in the memory rows of an integer program that HiGHS solves next to heuristics."""
 
 MOST_PAIRS = 20_000
-"""Most starts of a fleet, counted on each replica, for which the program is solved."""
+"""Most (request, start, replica) triples for which the integer program of a fleet is solved."""
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
-"""Share of the time for HiGHS if it has one thread in common with the search for schedules, and the
-first seconds that HiGHS has alone: it solves most programs quickly or not at all."""
+"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and seconds
+in which it first runs alone. HiGHS solves most programs quickly or not at all."""
 
 BELOW_SHARE = 0.15
-"""Share of the time left for beam search on the single-machine relaxation, if there are blocks or
-replicas. The requests are then placed in the order of the starts found."""
+"""Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
+blocks or replicas. The requests are then placed in the order of the starts that it finds."""
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
-"""Shares of the time left for the program of the single-machine relaxation, and then for that of
-the problem itself, in blocks or on replicas."""
+"""For memory in blocks or replicas: share of the remaining time that HiGHS gets for the integer
+program of the single-machine relaxation, then for the program of the problem itself."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""Cycles of the first search for schedules in blocks or on replicas, the largest share of the time
-left for them, and the cycles of each search next to HiGHS."""
+"""For memory in blocks or replicas: runs of local search before the linear relaxation, and largest
+share of the remaining time that they get. Last: local-search runs of each step next to HiGHS."""
 
 
 def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
-    """Improve both bounds until they meet, the solve must stop, or no method improves them.
+    """Improve both bounds on total latency, for any memory limit and any number of requests.
+
+    The function returns when the bounds meet, the solve must stop, or no method improves them.
 
     Parameters
     ----------
@@ -69,7 +71,8 @@ def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
     search : Search
         Options of the solve.
     method : {"auto", "mip", "beams"}
-        With ``"mip"`` only HiGHS looks for schedules. ``"beams"`` does not use HiGHS.
+        ``"mip"``: only HiGHS searches for schedules. ``"beams"``: HiGHS is not used. ``"auto"``:
+        heuristics and HiGHS search for schedules.
     """
     relaxation, limited = None, interval.clock.limit_left() is not None
     improvement = None if method == "mip" else Improvement(interval, search.seed, search.cores)
@@ -93,10 +96,12 @@ def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
 def _solve_programs(
     interval: Interval, search: Search, relaxed: Relaxation, improvement: Improvement | None
 ) -> None:
-    """Solve the program of the single-machine relaxation, then that of the problem itself.
+    """Solve integer programs in HiGHS over the starts that reduced-cost fixing by prices leaves.
 
-    Schedules improve at the same time. With ``improvement`` None, HiGHS solves only the program of
-    the problem itself, with all threads.
+    In blocks or on replicas, the program of the single-machine relaxation comes first. Then comes
+    the program of the problem itself. Heuristics improve schedules at the same time. If
+    ``improvement`` is None, there are no heuristics: HiGHS solves only the program of the problem
+    itself, with all threads.
     """
     problem, source, clock = interval.problem, interval.source, interval.clock
     useful = starts_left(interval, relaxed.prices)
@@ -135,9 +140,10 @@ def _solve_programs(
 
 
 def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
-    """Return an unsolved relaxation for one machine in tokens; it proves bounds of ``interval``.
+    """Return the linear relaxation for one machine in tokens, not yet solved.
 
-    ``guides`` says that only heuristics will use it.
+    When it is solved, it reports its lower bounds to ``interval``. If ``guides`` is True, it will
+    only guide heuristics, so a coarser accuracy suffices.
     """
     is_large = guides or len(interval.source) > LARGE
     tolerance = LARGE_TOLERANCE if is_large else RELAXATION_TOLERANCE
@@ -147,7 +153,10 @@ def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxa
 
 
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
-    """Continue a relaxation for a share of the time left; prove its bound and return its result."""
+    """Continue to solve a relaxation for a share of the time left, and return its result so far.
+
+    The lower bound of its memory prices is recorded in ``interval``.
+    """
     interval.phase = "relaxation"
     left = interval.clock.limit_left()
     relaxation.clock.allow(None if left is None else share * left)
@@ -159,7 +168,10 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
 
 
 def first_schedules(improvement: Improvement, interval: Interval) -> None:
-    """Search before there is a relaxation: by beams in tokens on one machine, else by cycles."""
+    """Search for schedules before the linear relaxation is solved.
+
+    For one machine in tokens, run beam searches. Otherwise, run local search.
+    """
     if interval.problem.is_plain:
         improvement.run_beams()
     else:
@@ -168,10 +180,11 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 
 
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
-    """Guide the search for schedules by a relaxation, and run beams.
+    """Guide the search for schedules by a solved linear relaxation, and run beam searches.
 
-    For blocks or replicas, beams build schedules of the single-machine relaxation. The requests are
-    then placed in the order of the starts in the best of these schedules.
+    If memory is in blocks or there are replicas, the beam searches build schedules of the
+    single-machine relaxation. The requests of the problem itself are then placed in the order of
+    their starts in the best of these schedules.
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:
@@ -189,6 +202,9 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
 
 
 def place_in_order(improvement: Improvement, interval: Interval, key: FloatArray) -> None:
-    """Place requests by ascending key, shape (n,), each as early as it fits; offer the result."""
+    """Build a schedule: place requests by ascending key, each at the first start that fits.
+
+    ``key`` has one entry per request, shape (n,). The schedule is offered to ``interval``.
+    """
     if improvement.moves.place(np.argsort(key, kind="stable")):
         interval.offer(improvement.moves.schedule)

@@ -58,38 +58,42 @@ from instances.problem.memory_translation import pooled, restricted
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperatures of the stages of the ascent in memory prices. Unit: the cost of a late request."""
+"""Temperature of each stage of the dual ascent in memory prices. Unit: cost of a late request."""
 
 STEPS = 150
-"""Most ascent steps at each temperature of `HEATS`."""
+"""Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""Most non-zeros in the memory rows of the program over all starts in time. For more, even the
-program that reduced-cost fixing leaves is expected to be too large."""
+"""Non-zeros in the memory rows of the integer program over all starts on time, above which HiGHS is
+not tried without state prices, because memory prices alone exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of two bounds: requests that are late even if served alone, and requests that do not fit
-into the memory of all rounds, if those of smallest volume are served."""
+"""Names of two lower bounds on late requests: those late even if served alone, and those left over
+if the total memory of all rounds is filled with the requests of smallest volume."""
 
 ROOM = 2
-"""Rounds kept between the latest arrival of a block and the next block, per output token of the
-block; further rounds of a gap are removed."""
+"""Rounds kept after the last arrival before an idle gap, per output token of the requests that came
+since the previous gap. The other rounds of the gap are removed."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
-"""Shares of the time left: for schedules before the price ascents, for the ascent of state prices,
-and for schedules after it if an integer program follows."""
+"""Shares of the remaining time: for the search for schedules before the price ascents, for the
+ascent in state prices, and for the search for schedules before an integer program."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in the ascent of state prices, whose temperatures and step sizes are meant
-for costs in rounds."""
+"""Cost of a late request in the ascent in state prices, in rounds. The temperatures and step sizes
+of this ascent are chosen for costs in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factors on the temperatures and step sizes of the ascent in state prices, one for each stage, and
-steps per stage."""
+"""Factor on the temperatures and step sizes of the ascent in state prices, for each of its stages,
+and number of ascent steps per stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
-    """Improve the bounds until their gap is as small as requested or no method improves them."""
+    """Improve both bounds on the number of late requests, in rounds.
+
+    The function returns when the gap is as small as requested, the solve must stop, or no method
+    improves the bounds.
+    """
     problem: Instance = interval.source
     assert interval.problem.limits is not None
     last = latest_starts(problem, interval.problem.limits)
@@ -100,11 +104,12 @@ def close_on_time(interval: Interval, search: Search) -> None:
 
 
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
-    """Return the best schedule, with each late request at its first start that fits.
+    """Return a schedule of all requests: the best schedule, with the late requests added.
 
-    Late requests are placed in ascending order of volume, in the problem without idle gaps. If that
-    has too many rounds, or gives no feasible schedule, they are assigned to the replicas in turn.
-    There they run one after another, after all requests on time.
+    Late requests are placed in ascending order of volume, each at the first start that fits. This
+    is done in the problem without idle gaps. If this problem has too many rounds, or the result is
+    infeasible, late requests are assigned to the replicas in turn. Each replica then runs them one
+    after another, after its requests on time.
     """
     problem: Instance = interval.source
     moved, replicas = compress(problem, ROOM), problem.replicas
@@ -135,7 +140,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
 
 
 class _OnTime:
-    """Solver for the requests that would be on time if served alone.
+    """Search for the largest number of requests on time, among those on time if served alone.
 
     Parameters
     ----------
@@ -144,9 +149,9 @@ class _OnTime:
     search : Search
         Options of the solve.
     able : int64 array
-        Positions of these requests, shape (k,).
+        Positions of the requests that would be on time if served alone, shape (k,).
     last : int64 array
-        Last start in time of each request of the problem, shape (n,).
+        Last start with which each request of the problem is on time, shape (n,).
     """
 
     def __init__(self, interval: Interval, search: Search, able: IntArray, last: IntArray) -> None:
@@ -164,15 +169,15 @@ class _OnTime:
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
 
     def run(self) -> None:
-        """Run the phases: first schedules, prices, more schedules, and the integer program."""
+        """Find first schedules, improve prices, find more schedules, solve the integer program."""
         interval, below = self._interval, self._below
-        # Volumes bound the requests on time even if no time is left for prices.
+        # The volume bound takes little time, so there is a bound even without time for prices.
         rounds = self._rounds - int(below.arrival_times.min())
         held = list(accumulate(sorted(below.volumes.tolist())))
         fitting = bisect_right(held, below.memory_limit * rounds)
         interval.prove(len(interval.source) - fitting, VOLUMES)
         self._place_first()
-        # For small instances these schedules are mostly optimal.
+        # For small instances the schedules of this short search are mostly optimal.
         self._place(FIRST_SHARE, patient=False)
         if interval.is_done():
             return
@@ -195,9 +200,10 @@ class _OnTime:
             self._place(1.0)
 
     def _place(self, share: float, *, patient: bool = True) -> None:
-        """Search for schedules for a share of the time left, or until they no longer improve.
+        """Search for schedules by ruin and recreate, for at most a share of the time left.
 
-        With ``patient`` False the search stops without improvements even if time is left.
+        The search also ends after some passes without a better schedule. If ``patient`` is True and
+        the solve has a time limit, it continues for the whole share instead.
         """
         interval, clock = self._interval, self._interval.clock
         limited = patient and clock.limit_left() is not None
@@ -206,7 +212,10 @@ class _OnTime:
                 self._offer(found.starts, found.machines)
 
     def _place_first(self) -> None:
-        """Place requests in the ascending order of five sort keys, and offer the schedules."""
+        """Build and offer five schedules, each by placing requests in ascending order of a key.
+
+        One of the keys is the volume, another the last start on time.
+        """
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
         for key in (volumes, last, a, volumes / (last + output - a), last - output):
@@ -214,7 +223,7 @@ class _OnTime:
                 self._offer(self._placing.starts, self._placing.machines)
 
     def _offer(self, starts: IntArray, replicas: IntArray) -> None:
-        """Offer a schedule of the requests with a start; those with start -1 are left out."""
+        """Offer a schedule to the solve; requests with start -1 are not part of the schedule."""
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
@@ -224,7 +233,10 @@ class _OnTime:
             self._interval.offer(part, served)
 
     def _ascend(self) -> MemoryPrices | None:
-        """Improve memory prices by dual ascent; return the best, or None if rounds are too many."""
+        """Improve memory prices by dual ascent, and return the best prices.
+
+        None is returned if there are more than `LONGEST_PRICES` rounds.
+        """
         interval, instance = self._interval, self._below
         if self._rounds > LONGEST_PRICES:
             return None
@@ -237,7 +249,7 @@ class _OnTime:
         def stepped(x: FloatArray, found: Evaluation) -> None:
             nonlocal best
             least = self._hopeless + math.ceil(found.value - 1e-9)
-            # Evaluate exactly only if the bound, rounded up, may improve.
+            # Compute the exact bound only if the value in floats, rounded up, may improve it.
             if best is None or least > interval.lower_bound:
                 late, prices = self._late(dual.prices(x))
                 if best is None or self._hopeless + late > interval.lower_bound:
@@ -250,9 +262,9 @@ class _OnTime:
         return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
-        """Round memory prices to integers; return the bound that they prove, and the prices.
+        """Round memory prices to integers; return their bound on late requests, and the prices.
 
-        The bound does not include requests that are late even if served alone.
+        The bound does not count requests that are late even if served alone.
         """
         exact = round_prices(prices, self._below)
         costs = PricedCosts(self._below, exact, self._classes)
@@ -262,7 +274,10 @@ class _OnTime:
         return late, exact
 
     def _ascend_on_states(self) -> _Late | None:
-        """Improve state prices by dual ascent; return the best bound, or None if M is too large."""
+        """Improve state prices by dual ascent, and return the best bound on late requests.
+
+        None is returned if M or the number of rounds is too large for state prices.
+        """
         interval, instance = self._interval, self._below
         if not fits(instance, self._rounds):
             return None
@@ -283,7 +298,7 @@ class _OnTime:
         return best
 
     def _solve_program(self, late: _Late) -> None:
-        """Solve the integer program over the starts that reduced-cost fixing leaves."""
+        """Solve the integer program over the starts that reduced-cost fixing by ``late`` leaves."""
         interval = self._interval
         fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
@@ -293,7 +308,7 @@ class _OnTime:
         starts = start_sets(self._instance, allowed, optional=True)
 
         def take(program: Program, values: FloatArray) -> None:
-            # Start k * rounds + t is round t of replica k; start -1 is a request left out.
+            # Start k * rounds + t means round t of replica k; start -1 means a late request.
             found = program.starts(values)
             replicas, within = np.divmod(found, starts.rounds)
             self._offer(np.where(found < 0, -1, within), replicas)
@@ -302,28 +317,30 @@ class _OnTime:
 
 
 class _Late:
-    """Lower bound on late requests, and the priced cost of each start, in integer units.
+    """Lower bound on the number of late requests that prices prove, and reduced costs of starts.
+
+    The priced cost of a start is what the request pays for memory, at the given prices.
 
     Parameters
     ----------
     unit : int
-        Cost of a late request.
+        Cost of one late request, in the integer unit of the priced costs.
     paid : int
-        Upper bound on the sum of the priced costs of all requests on time.
+        Upper bound on the sum of the priced costs of all requests on time, in any schedule.
     costs : list[int64 array]
-        Priced costs of the starts in time of each request, from its arrival on.
+        For each request, the priced costs of its starts on time, from its arrival on.
 
     Attributes
     ----------
     value : int
-        The lower bound in units of 1 / ``unit``, not rounded.
+        The lower bound before rounding: this value / ``unit`` late requests.
     bound : int
         The lower bound on the number of late requests, rounded up.
     """
 
     def __init__(self, unit: int, paid: int, costs: list[IntArray]) -> None:
         self._unit, self._costs = unit, costs
-        # The term of each request in the bound.
+        # What each request contributes to the bound: min(cost if late, least cost if on time).
         self._least = [min(unit, int(own.min())) for own in costs]
         self.value = sum(self._least) - paid
         self.bound = max(0, -(-self.value // unit))
@@ -331,9 +348,17 @@ class _Late:
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with ``late`` late requests can use.
 
-        The late requests of a schedule are at least the bound plus the reduced costs of its starts:
-        their costs less the terms of their requests in the bound. A start is left out if its
-        reduced cost alone raises this sum above ``late`` (reduced-cost fixing).
+        The reduced cost of a start is its priced cost less the contribution of its request to the
+        bound. A schedule has at least as many late requests as the unrounded bound plus the reduced
+        costs of all its starts. So a start is excluded if the unrounded bound plus its reduced cost
+        alone exceeds ``late`` (reduced-cost fixing).
+
+        Parameters
+        ----------
+        arrivals : int64 array
+            Arrival times of the requests, shape (k,).
+        late : int
+            Largest permitted number of late requests.
         """
         slack = late * self._unit - self.value
         rows = zip(arrivals.tolist(), self._costs, self._least, strict=True)
@@ -341,18 +366,24 @@ class _Late:
 
 
 def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-    """Return the bound that memory prices prove on the requests late by starts after ``last``."""
+    """Return the bound on late requests that memory prices prove.
+
+    A request is late if it starts after its entry in ``last``.
+    """
     priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
     for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
         _, own = priced.of(i)
-        # All starts after the last price cost the same.
+        # All starts after the last round with a price have the same priced cost.
         costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return _Late(prices.denominator, paid, costs)
 
 
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
-    """Return the bound that the best state prices of an ascent prove."""
+    """Return the bound on late requests that the best state prices of an ascent prove.
+
+    A request is late if it starts after its entry in ``last``.
+    """
     s, o, a, _ = instance.columns
     (Q, W), costs = ascent.integer_prices(), []
     P, _ = start_values(Q, s, o, a)

@@ -23,18 +23,21 @@ from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
 FIRST_LIST_SECONDS = 5.0
-"""Seconds for the first list schedule of a large instance; a shorter time limit is exceeded."""
+"""Seconds that the first list schedule of many requests may take even beyond the time limit."""
 
 
 def in_source(schedule: Any, source: Instance) -> Any:
-    """Return the schedule, with the same rounds, as one of an instance with equal outputs."""
+    """Return a schedule of a related instance as a schedule of ``source``, with the same starts.
+
+    The related instance has the same requests, but prompt lengths and memory limit may differ.
+    """
     if schedule.problem is source:
         return schedule
     return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
 
 
 def open_latency(interval: Interval, start: Any) -> None:
-    """Find first bounds on total latency, with or without preemption.
+    """Find first schedules and lower bounds on total latency, with or without preemption.
 
     The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. It is a sum of
     two parts. The first part is the least sum of the volume-weighted mean rounds, if a round serves
@@ -48,7 +51,7 @@ def open_latency(interval: Interval, start: Any) -> None:
     Parameters
     ----------
     interval : Interval
-        Receives the bounds. It has no schedule yet.
+        The bounds of the solve, to be set here. It has no schedule yet.
     start : Schedule, PreemptiveSchedule, FleetSchedule or None
         A feasible schedule given by the user.
     """
@@ -65,7 +68,7 @@ def open_latency(interval: Interval, start: Any) -> None:
                 interval.offer(schedule)
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # If the time is up, a large instance gets no further list schedule.
+    # If the time is up, an instance with many requests gets no further list schedule.
     if not (is_large and stop()) and not interval.is_proved:
         if is_fleet:
             for schedule in placed:
@@ -83,10 +86,10 @@ def open_latency(interval: Interval, start: Any) -> None:
 
 
 def _quick_schedule(interval: Interval) -> Any:
-    """Return a list schedule of one machine, shortest output first.
+    """Return the list schedule on one machine that places requests by ascending output length.
 
-    If the time limit and `FIRST_LIST_SECONDS` have passed before it is complete, the schedule that
-    runs requests one after another is returned instead.
+    If the time limit and `FIRST_LIST_SECONDS` have both passed before it is complete, the schedule
+    that runs the requests one after another is returned instead.
     """
     source = interval.source
     order = lists.list_orders(restricted(source))["output_length"]
@@ -95,7 +98,10 @@ def _quick_schedule(interval: Interval) -> Any:
 
 
 def _patient(interval: Interval) -> Callable[[], bool]:
-    """Return a stop callback that waits for both the time limit and `FIRST_LIST_SECONDS`."""
+    """Return a stop callback for which the time limit and `FIRST_LIST_SECONDS` must both pass.
+
+    An interruption by the user has effect at once.
+    """
     clock = interval.clock
     last = clock.seconds() + FIRST_LIST_SECONDS
 
@@ -106,7 +112,7 @@ def _patient(interval: Interval) -> Callable[[], bool]:
 
 
 def _offer_lists(interval: Interval) -> None:
-    """Offer list schedules of one machine to the interval."""
+    """Build list schedules on one machine, and offer them to the solve."""
     source = interval.source
     best = lists.best_list_schedule(
         restricted(source),
@@ -118,9 +124,10 @@ def _offer_lists(interval: Interval) -> None:
 
 
 def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield schedules of a fleet: round robin, then one for each order of placing the requests.
+    """Yield schedules of a fleet: round robin, then one for each order.
 
-    If the time is up, only the first order is tried, for at most `FIRST_LIST_SECONDS`.
+    An order is the sequence in which requests are placed, each at the first start that fits. If
+    the time is up, only the first order is tried, for at most `FIRST_LIST_SECONDS`.
     """
     source, until = interval.source, _patient(interval)
     yield lists.one_after_another(source)
@@ -133,19 +140,20 @@ def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator
 
 @dataclass(frozen=True, eq=False)
 class LastBlock:
-    """The requests that arrive after the last idle gap; they alone determine the least makespan.
+    """The last block: all requests that arrive after the last idle gap of an instance.
 
-    All other requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the
-    least makespan is that of these requests, moved to round 0, plus the rounds of the move.
+    All earlier requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the
+    last block alone determines the least makespan. Move the block to round 0: the least makespan of
+    the instance is that of the moved block plus the number of rounds by which it was moved.
 
     Attributes
     ----------
     original : Instance
         The whole instance.
     part : CompressedInstance
-        The instance of these requests, and the same instance moved to round 0.
+        The instance of the last block at its own arrival times, and moved to round 0.
     last : int64 array
-        Positions of these requests in the whole instance.
+        Positions of the requests of the last block in the whole instance.
     """
 
     original: Instance
@@ -154,26 +162,26 @@ class LastBlock:
 
     @classmethod
     def of(cls, original: Instance) -> LastBlock:
-        """Find the last block, the requests after the last gap, of an instance."""
+        """Find the last block of an instance: the requests after the last idle gap."""
         shifts = compress(original).shifts
         last = np.flatnonzero(shifts == shifts.max())
         return cls(original, compress(original.of(last)), last)
 
     @property
     def instance(self) -> Instance:
-        """Return the instance of the last block alone, moved to round 0."""
+        """Return the instance of the last block alone, with its first arrival at round 0."""
         return self.part.instance
 
     def moved(self, start: Any) -> Any:
-        """Return the part of a schedule of the whole instance that belongs to the last block."""
+        """Return a schedule of the last block, moved to round 0, from one of the whole instance."""
         starts = start.start_times[self.last] - self.latest
         return schedule_on(self.instance, columns_of(start)[1][self.last], starts)
 
     def restore(self, schedule: Any) -> Any:
         """Return a schedule of all requests from a schedule of the last block.
 
-        Earlier requests run one after another on each machine. They are complete before the last
-        block begins, because no machine idles while one of its requests waits.
+        Requests before the last block run one after another on each machine. They are complete
+        before the last block begins, because no machine idles while one of its requests waits.
         """
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
         earlier = np.setdiff1d(np.arange(len(starts)), self.last)
@@ -186,12 +194,15 @@ class LastBlock:
 
     @property
     def latest(self) -> int:
-        """Return the number of rounds by which the block was moved."""
+        """Return the number of rounds by which the last block was moved towards round 0."""
         return self.part.latest
 
 
 def open_makespan(interval: Interval, start: Any) -> None:
-    """Find first bounds on the least makespan; ``start`` is a feasible schedule or None."""
+    """Find first schedules and a lower bound for the goal makespan.
+
+    ``start`` is a feasible schedule given by the user, or None.
+    """
     bound = makespan_lower_bound(interval.problem.below)
     schedules = _makespan_schedules(interval)
     for schedule in schedules if start is None else chain([start], schedules):
@@ -203,10 +214,11 @@ def open_makespan(interval: Interval, start: Any) -> None:
 
 
 def _makespan_schedules(interval: Interval) -> Iterator[Any]:
-    """Yield list schedules, longest outputs and largest peak memories first, until the time is up.
+    """Yield list schedules for a small makespan until the time is up, but at least one.
 
-    At least one schedule is yielded. If there is no time for a list schedule of many requests, they
-    run one after another.
+    The first orders place the requests with the longest outputs first, then those with the largest
+    peak memories. If no list schedule of many requests is complete in time, the schedule that runs
+    the requests one after another is yielded.
     """
     source, stop = interval.source, interval.clock.must_stop
     is_fleet, is_thorough = source.replicas > 1, len(source) <= THOROUGH_UP_TO

@@ -28,22 +28,22 @@ from instances.user_modules import attribute_of, described, import_source
 from instances.validation import as_exact
 
 BoundFunction: TypeAlias = Callable[[Instance], int | Fraction | Proof]
-"""A user-defined bound and its return types."""
+"""A user-defined lower bound: a function of an instance that returns a number or prices."""
 
 AnyBound: TypeAlias = str | BoundFunction
-"""A user-defined bound, given as a function or as ``FILE.py:NAME`` of one."""
+"""A user-defined lower bound: a function, or the text ``FILE.py:NAME`` that names one."""
 
 
 @dataclass(frozen=True)
 class OwnBound:
-    """A user-defined lower bound.
+    """A user-defined lower bound on the cost of every schedule of an instance.
 
     Attributes
     ----------
     name : str
-        Name of the function.
+        Name of the function, numbered if several bounds have the same name.
     function : Callable[[Instance], object]
-        Function that returns the bound of an instance.
+        Function that returns the bound of an instance: a number or prices.
     """
 
     name: str
@@ -51,7 +51,7 @@ class OwnBound:
 
     @classmethod
     def found(cls, given: Any) -> OwnBound:
-        """Return the bound given as a function, or as ``FILE.py:NAME`` of one.
+        """Return the bound for a given function, or for ``FILE.py:NAME`` that names a function.
 
         Raises
         ------
@@ -73,9 +73,9 @@ class OwnBound:
 
     @classmethod
     def all_of(cls, given: Any) -> tuple[OwnBound, ...]:
-        """Return the bounds given as one bound, several, or None for no bound.
+        """Return all bounds that the user gave: one bound, an iterable of bounds, or None.
 
-        Equal names are numbered, as results report bounds by name.
+        Bounds of equal name are numbered, because results report bounds by name.
         """
         if given is None:
             return ()
@@ -90,13 +90,14 @@ class OwnBound:
 
     @property
     def label(self) -> str:
-        """Return the name used in results and errors."""
+        """Return the name of the bound in results and in error messages."""
         return f"bound {self.name!r}"
 
     def of(self, problem: Problem) -> tuple[int, Proof | None]:
-        """Return a lower bound on the cost of a problem, and the prices that prove it.
+        """Return the lower bound on the cost of a problem, and the prices that prove it.
 
-        Without prices it is only a claim, rounded up.
+        If the function returns a number, the bound is this number rounded up, which is only
+        claimed. The second entry is then None.
 
         Raises
         ------

@@ -31,23 +31,24 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Most non-zeros in the memory rows of a program, per second left and in all. Larger programs are
-not built, because HiGHS gains nothing on them."""
+"""Most non-zeros in the memory rows of an integer program: per second of remaining time, and in any
+case. Larger programs are not built, because HiGHS gains nothing on them."""
 
 LONGEST_SEARCH = 900.0
-"""Most seconds of HiGHS next to a search for schedules. This also limits the memory it uses."""
+"""Most seconds that HiGHS runs next to a search for schedules. This also limits its memory use."""
 
 LARGEST_PROBE = 2_000_000
-"""Most starts of a program that decides whether a makespan is possible."""
+"""Most (request, start) pairs of an integer program that decides if a makespan is possible."""
 
 Take = Callable[[Program, FloatArray], object]
-"""Callback for a solution: it gets the program and the values of its variables."""
+"""Callback for each better solution: called with the program and the values of its variables."""
 
 
 def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | None:
-    """List the starts of all schedules that are at least as good as the best known one.
+    """List the starts that memory prices cannot exclude, for each request.
 
-    Memory prices exclude the others.
+    An excluded start occurs only in schedules worse than the best schedule found so far
+    (reduced-cost fixing).
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
     Returns
     -------
     list[int64 array] or None
-        The starts of each request; None if requests x rounds are too many to list.
+        The remaining starts of each request. None if (requests) x (rounds) is too large.
     """
     below = interval.problem.below
     latest = interval.horizon or int(below.arrival_times.max() + below.output_lengths.sum())
@@ -72,21 +73,25 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
 def starts_left_by_states(
     interval: Interval, prices: tuple[IntArray, IntArray], starts: list[IntArray]
 ) -> list[IntArray]:
-    """Exclude starts by state prices; schedules as good as the best known one keep theirs.
+    """Remove the starts that state prices exclude, and return the remaining starts.
+
+    An excluded start occurs only in schedules worse than the best schedule found so far
+    (reduced-cost fixing).
 
     Parameters
     ----------
     interval : Interval
         The bounds and the best schedule of the solve.
     prices : tuple[int64 array, int64 array]
-        State prices Q of a replica, in tokens, and capacities W.
+        State prices Q of one replica with its memory in tokens. Capacities W: in each round, the
+        highest total price of states that fit into the memory of one replica together.
     starts : list[int64 array]
-        Starts of each request, from which some are excluded.
+        Starts of each request, from which those that the prices exclude are removed.
     """
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # After the last price, later starts cost more latency and nothing else.
+    # A start after the last price costs one round of latency more than the start before it.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)
@@ -105,11 +110,11 @@ def search_program(
     take: Take | None = None,
     base: int = 0,
 ) -> None:
-    """Solve the program over ``starts`` by HiGHS, and improve both bounds of ``interval``.
+    """Solve the integer program over ``starts`` by HiGHS, and improve both bounds of ``interval``.
 
-    ``starts`` must contain the starts of every schedule better than the incumbent. So the lower
-    bound of the program, capped at the upper bound, is a lower bound on the optimum. A program that
-    is too large for the time left is not built.
+    ``starts`` must contain the starts of every schedule better than the best schedule found so far.
+    So the lower bound of the program, capped at the upper bound, is a lower bound on the optimum. A
+    program that is too large for the time left is not built.
 
     Parameters
     ----------
@@ -118,20 +123,21 @@ def search_program(
     search : Search
         Options of the solve.
     starts : StartSets
-        Allowed starts of each request.
+        Starts that the program allows for each request.
     must_stop : Callable[[], bool] or None, default None
-        Polled instead of the clock if a search for schedules runs too. HiGHS then has one thread,
-        and at most `LONGEST_SEARCH` seconds.
+        Stop callback, to be given if a search for schedules runs at the same time. It is polled
+        instead of the clock. HiGHS then has one thread, and at most `LONGEST_SEARCH` seconds.
     take : Take or None, default None
-        Called with each better solution of the program of another problem. With None, the program
-        starts from the best schedule, and its solutions are offered to ``interval``.
+        Called with each better solution, if the program belongs to a relaxation or has another cost
+        than the problem. None: HiGHS starts from the best schedule found so far, and each better
+        solution is offered to ``interval`` as a schedule.
     base : int, default 0
-        Constant to add to the cost of the program.
+        Constant to add to the objective value of the program to get the cost of the problem.
 
     Raises
     ------
     SolverError
-        HiGHS failed, or contradicts the best schedule.
+        HiGHS failed, or finds a program infeasible that contains the best schedule.
     """
     clock = interval.clock
     if _is_too_large(interval, starts) or interval.is_done():
@@ -145,12 +151,13 @@ def search_program(
         if found.values is not None:
             use(program, found.values)
         if found.bound is not None:
-            # The program may lack schedules that are not better than the best known one.
+            # The program may lack the best schedule found so far, and others of the same cost. So
+            # its bound may exceed the upper bound, and is capped there.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
     def kept(part: Callable[..., Any]) -> Callable[..., Any]:
-        # An exception must not pass through HiGHS, so it is stored and HiGHS is stopped.
+        # An exception in a callback must not pass through HiGHS: store it, and stop HiGHS.
         def run(*given: Any) -> Any:
             try:
                 return part(*given)
@@ -171,13 +178,13 @@ def search_program(
             should_stop=kept(must_stop or clock.must_stop),
         )
     if is_own and result.termination == "infeasible":
-        raise SolverError("HiGHS calls a program infeasible that contains the incumbent")
+        raise SolverError("HiGHS found a program infeasible that contains the best schedule")
     hear(result)
     least = None if result.objective is None else base + round(result.objective)
     if result.termination == "infeasible" or (
         result.termination == "optimal" and least is not None and least >= interval.upper_bound
     ):
-        # HiGHS stops at a gap below 1. Costs are integers, so the gap is closed.
+        # HiGHS ends with a gap below 1 between its bounds. Costs are integers: the gap is closed.
         interval.prove(interval.upper_bound, PROGRAM, certified=False)
     interval.note_stop()
 
@@ -185,11 +192,11 @@ def search_program(
 def close_makespan(interval: Interval, search: Search) -> None:
     """Find the least makespan by bisection, as far as time and size allow.
 
-    Some schedule completes by round T if and only if the integer program over the starts that
-    complete by T is feasible ([W25] Theorem EC.2). So each answer of HiGHS improves one of the two
-    bounds, and no objective is needed. The lower bound is tested first, because it is often the
-    optimum. A program whose objective is the makespan (``build_model(..., goal="makespan")``) would
-    have a very weak relaxation.
+    A schedule with makespan at most T exists if and only if the integer program over all starts
+    that complete by round T is feasible ([W25] Theorem EC.2). So each answer of HiGHS improves the
+    lower or the upper bound, and no objective is needed. The present lower bound is the first T
+    that is tested, because it is often the optimum. A program with the makespan as its objective
+    (``build_model(..., goal="makespan")``) would have a very weak linear relaxation.
 
     Raises
     ------
@@ -205,7 +212,7 @@ def close_makespan(interval: Interval, search: Search) -> None:
         if _is_too_large(interval, starts):
             return
         program = Program(starts)
-        # Any feasible point suffices.
+        # The program only decides whether a schedule exists, so its objective is set to 0.
         linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
         result = solve_linear(
             linear,
@@ -226,7 +233,10 @@ def close_makespan(interval: Interval, search: Search) -> None:
 
 
 def _is_too_large(interval: Interval, starts: StartSets) -> bool:
-    """Return whether a program is too large for the time left; if so, set the stop reason."""
+    """Return whether the program over ``starts`` is too large for HiGHS in the time left.
+
+    If it is, record size as the reason why the solve ends.
+    """
     most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
     is_too_large = max(starts.memory_entries, starts.optional * starts.horizon) > most
     if is_too_large:

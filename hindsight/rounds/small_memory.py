@@ -48,69 +48,72 @@ from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, to
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Annealing moves of the first phase, and annealing moves between two polls of the clock."""
+"""Number of annealing moves in the first phase, and between two polls of the clock."""
 
 SHARES = {True: (0.15, 1.0), False: (0.4, 0.0)}
-"""Share of the time for ruin and recreate if there is one thread, and the seconds before it begins.
-The first pair is for one machine in tokens, where orders are annealed too, and where the price
-ascent gains more in the first second. The second pair is for all other problems."""
+"""Ruin and recreate with one thread: its share of the time, and the seconds before it begins. True:
+for one machine in tokens, where orders are annealed too, and where the price ascent gains more in
+the first second. False: for memory in blocks, or replicas."""
 
 FEWEST_RUINED = 36
-"""Fewest requests for which ruin and recreate runs on one machine in tokens: with fewer, annealing
-finds equally good schedules."""
+"""Fewest requests for which ruin and recreate runs on one machine in tokens. For fewer requests,
+annealing of orders finds equally good schedules."""
 
 STATES, SEARCHED_STATES, MOST_STATES = 150_000, 150_000, 1_500_000
-"""Most states of the exact search: in its first phase, in any phase, and of one epoch. Path graphs
-gain more than further states. The last number is for up to 64 requests, about a gigabyte; for more
-requests it is smaller in proportion."""
+"""Exact search over partial schedules (states): most states in the first phase, most states in any
+phase, and most states stored for one epoch. The last number is for up to 64 requests, about a
+gigabyte, and is lower in proportion for more. Path graphs gain more than further states."""
 
 FEW_REQUESTS = 28
-"""Most requests for which the exact search is likely to close the gap."""
+"""Most requests for which the search over partial schedules is likely to close the gap."""
 
 WORTHWHILE_GAIN = 0.001
-"""Gain of the price bound in a phase, relative to the upper bound, from which the next phase has
-twice as many ascent steps."""
+"""Least gain of the price bound in a phase, relative to the upper bound, after which the next phase
+has twice as many ascent steps. After a smaller gain, it has as many as before."""
 
 FIRST_STEP = 0.002
-"""First budget of the exact search less the lower bound, relative to the upper bound."""
+"""Excess of the first budget of total latency over the lower bound, relative to the upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
-"""Ascent steps at each width in the first phase, and the first width. The width is the number of
-consecutive epochs that share prices. It is 1 for few requests, and at most the number of epochs
-divided by `LEAST_SHARES`. It is halved until each epoch has its own prices. This takes a third of
-the time of an ascent at width 1, for almost the same bound."""
+"""Price ascent: number of steps at each width in the first phase, and first width. The width is the
+number of consecutive epochs with equal prices. It is 1 for few requests, and at most (epochs) /
+`LEAST_SHARES`. It is halved until each epoch has its own prices. This takes a third of the time of
+an ascent at width 1, for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factors on the temperatures and step sizes of the ascent, by phase; the last one holds for all
-later phases."""
+"""Factor on the temperatures and step sizes of the price ascent in each phase. The last factor also
+holds for all later phases."""
 
 RESUMED = 2
-"""Number of first entries of `FADES` that are skipped if the user gave prices."""
+"""Number of entries of `FADES` to skip if the ascent starts from prices that the user gave."""
 
 LEAST_SHARES = 32
-"""Fewest groups of epochs that share prices: with fewer, most of the bound is lost on instances
-with few rounds."""
+"""Fewest groups of consecutive epochs with equal prices. With fewer groups, the bound of the prices
+would be much smaller for instances with few rounds."""
 
 MANY_ALIKE = 4
-"""Mean number of identical requests from which the exact search also runs before the price ascent:
-there are few different partial schedules then."""
+"""Mean number of identical requests from which the search over partial schedules also runs before
+the price ascent. With so many identical requests, there are few different partial schedules."""
 
 SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""Gain of the price bound in a phase, relative to the upper bound, above which no path graph is
-built: better prices make graphs several times smaller. The exception, in the first phase, is a
-graph that is expected to have at most the second number of nodes."""
+"""First: gain of the price bound in a phase, relative to the upper bound, above which path graphs
+wait for better prices, which make them several times smaller. Second: expected number of nodes up
+to which a path graph does not wait after the first phase."""
 
 CONVERGED = 0.002
-"""Gain of the price bound in a phase, relative to the upper bound, up to which the ascent ends:
-path graphs gain more in the same time."""
+"""Largest gain of the price bound in a phase, relative to the upper bound, after which the price
+ascent ends, because path graphs gain more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
-"""Share of the time left for the integer program, and the number of phases without gain that end a
-solve without a time limit."""
+"""Share of the remaining time that HiGHS gets for the integer program, and number of consecutive
+phases without gain after which a solve without a time limit ends."""
 
 
 def refusal(interval: Interval) -> str | None:
-    """Return the reason why state prices cannot be used, or None if they can."""
+    """Return the reason why state prices cannot be used for the problem, or None if they can.
+
+    The reason completes an error message about the method ``"paths"``.
+    """
     if interval.source.is_weighted:
         return "counts every request alike: it takes no weights"
     if fits(relaxed(interval.source), interval.schedule.makespan):
@@ -119,7 +122,9 @@ def refusal(interval: Interval) -> str | None:
 
 
 class SmallMemory:
-    """Solver that improves both bounds of an `Interval` in the phases of this module.
+    """Solver for total latency if the memory limit is small: state prices and exact searches.
+
+    It runs in phases. Each phase improves schedules, then state prices, and then searches exactly.
 
     Parameters
     ----------
@@ -128,7 +133,8 @@ class SmallMemory:
     search : Search
         Options of the solve.
     prices : StatePrices or None, default None
-        State prices given by the user, from which the ascent starts; None if there are none.
+        State prices given by the user, from which the price ascent starts. None: it starts from
+        the prices of a few state tables (`hindsight.prices.state_ascent`).
     """
 
     def __init__(
@@ -144,7 +150,8 @@ class SmallMemory:
         self._orders: OrderSearch | None = None
         self._states: StateSearch | None = None
         if self._is_plain:
-            # Each state stores the starts of all requests.
+            # Each state stores the starts of all requests, so more requests leave room for fewer
+            # states.
             most_states = max(1, min(SEARCHED_STATES, MOST_STATES * 64 // n))
             self._states = StateSearch(self.source.columns, most_states)
         share, after = SHARES[self._is_plain]
@@ -160,13 +167,14 @@ class SmallMemory:
         self._known_prices, self._priced_bound = prices, 0
         self._step = max(1, round(FIRST_STEP * interval.upper_bound))
         self._moves, self._is_programmed = MOVES, False
-        # Gain of the price bound in the last ascent; infinite before the first one.
+        # Gain of the price bound in the last price ascent; infinite before the first ascent.
         self._gain: float = math.inf
 
     def run(self) -> None:
-        """Run phases until the bounds meet, the solve must stop, or no phase gains anything.
+        """Run phases until the bounds meet, the solve must stop, or phases no longer gain anything.
 
-        With two threads and many requests, one thread improves schedules all the time.
+        With two threads and more than `FEW_REQUESTS` requests, the second thread improves schedules
+        during all phases.
         """
         try:
             with self._schedules.running(wanted=not self._has_few_requests):
@@ -195,7 +203,7 @@ class SmallMemory:
             if not interval.is_done():
                 self._exhaust(states)
             states *= 3 if self._has_few_requests else 2
-            # If prices hardly improve, only the exact search gets more work.
+            # If the bound of the prices hardly improves, only the exact search gets more work.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -205,7 +213,10 @@ class SmallMemory:
                 return
 
     def _anneal(self, interval: Interval) -> None:
-        """Anneal order and delays, with twice as many moves in each phase as in the one before."""
+        """Improve the schedule by simulated annealing of the order and the delays of the requests.
+
+        In the main thread, each call has twice as many moves as the one before.
+        """
         orders, done, interval.phase = self._orders, 0, "heuristics"
         assert orders is not None
         orders.best.offer(interval.schedule.start_times)
@@ -215,11 +226,16 @@ class SmallMemory:
             if orders.best_cost < interval.upper_bound:
                 interval.offer(Schedule(self.source, orders.best.starts))
         if interval is self.interval:
-            # In a second thread, equally long annealings take turns with ruin and recreate.
+            # Annealings get longer only in the main thread. In a second thread, annealings of equal
+            # length take turns with ruin and recreate.
             self._moves *= 2
 
     def _improve(self, interval: Interval) -> None:
-        """Search once without the linear relaxation, then once guided by it, then run a cycle."""
+        """Improve the schedule by beam searches or by local search.
+
+        The first call builds first schedules. Once the linear relaxation is solved, one call starts
+        to use it as a guide. Every other call makes one run of local search.
+        """
         improvement = self._improvements.get(interval)
         if improvement is None:
             improvement = Improvement(interval, self._options.seed)
@@ -231,7 +247,10 @@ class SmallMemory:
             improvement.run(1, patient=True)
 
     def _start_prices(self) -> None:
-        """Start from the user's prices, or from prices of a few state tables; prove their bound."""
+        """Start the ascent from the user's prices, or from prices of a few state tables.
+
+        The bound of these first prices is proved and recorded.
+        """
         self._ascent = StateAscent(
             self._in_tokens,
             self.interval.schedule.makespan,
@@ -240,17 +259,19 @@ class SmallMemory:
             must_stop=self._schedules.must_stop,
         )
         width = 1
-        # With few requests the exact search decides, and it needs the finest prices.
+        # With few requests the exact search is decisive, and it needs separate prices for each
+        # epoch, which is width 1.
         if self._known_prices is None and not self._has_few_requests:
             width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root(self._ascent)
         self._ascent.share(width)
 
     def _improve_prices(self, work: int) -> None:
-        """Run an ascent, prove the bound of its prices, and record the gain in this bound.
+        """Run a price ascent, prove the bound of its prices, and record the gain in this bound.
 
-        ``work`` multiplies the number of steps. The gain of the first ascent includes the bound of
-        the initial prices. After a gain below `CONVERGED`, no further ascent runs.
+        The number of steps is `ASCENT` times ``work`` at each width. The gain of the first ascent
+        includes the bound of the initial prices. After a gain of at most `CONVERGED`, relative to
+        the upper bound, no further ascent runs.
         """
         ascent, before = self._ascent, self._priced_bound
         if ascent is None or self._gain <= CONVERGED * self.interval.upper_bound:
@@ -275,23 +296,29 @@ class SmallMemory:
         is_better = interval.root_bound is None or bound > interval.root_bound
         if is_better:
             interval.root_bound = bound
-            # Keep the proof of path graphs if their bound is larger.
+            # Keep the proof by path graphs if they proved a larger bound than these prices.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
-        # An earlier method of this solve may have proved a larger root bound.
+        # Another method may have proved a larger bound before the search; the first state prices
+        # are kept nevertheless.
         if is_better or self._root is None:
             self._root = Q, W
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
 
     def _exhaust(self, states: int) -> None:
-        """Search partial schedules, then path graphs if prices converged, then the program."""
+        """Search exactly, by up to three methods one after another.
+
+        Search partial schedules, with at most ``states`` states. Then search path graphs if the
+        prices have nearly converged. Finally solve the integer program.
+        """
         interval = self.interval
         self._exhaust_states(min(states, SEARCHED_STATES))
         if self._root is None or self._gain == math.inf or interval.is_done():
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
-            # In the first phase the whole root bound counts as gain.
+            # In the first phase the whole bound of the prices counts as gain, so the gain does not
+            # show whether the prices have converged.
             is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
@@ -301,7 +328,11 @@ class SmallMemory:
         self._search_program()
 
     def _exhaust_states(self, states: int) -> None:
-        """Search for schedules within growing budgets, with at most ``states`` states in all."""
+        """Search all partial schedules for growing budgets of total latency.
+
+        An exhausted budget without a schedule proves a lower bound. The searches for all budgets
+        have at most ``states`` states together.
+        """
         interval, step, stop = self.interval, self._step, self._schedules.must_stop
         while self._states is not None and states > 0 and not interval.is_done():
             budget = min(interval.lower_bound + step - 1, interval.upper_bound - 1)
@@ -313,14 +344,18 @@ class SmallMemory:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # No schedule within the budget is left except, perhaps, the optimum just found.
+            # All schedules within the budget were covered. If one was found, it is optimal.
+            # Otherwise the optimum exceeds the budget.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step
             step *= 2
 
     def _search_program(self) -> None:
-        """Solve the integer program, at most once, over the starts that all prices leave."""
+        """Solve the integer program over the starts that neither memory nor state prices exclude.
+
+        It is solved at most once in a solve, and only for memory in blocks or for replicas.
+        """
         interval, relaxed = self.interval, self._relaxed
         if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():
             return

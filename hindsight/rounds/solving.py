@@ -36,11 +36,11 @@ from .small_memory import SmallMemory, refusal
 from .stops import close_preemptive
 
 METHODS = ("auto", "paths", "mip", "beams")
-"""Names of the methods that minimise total latency."""
+"""Names of the methods that minimise total latency (see `hindsight.solve`)."""
 
 
 def checked_method(method: Any, problem: Problem) -> str:
-    """Check the name of a method, and that the method minimises the goal.
+    """Return the name of a method after checking that it minimises the goal of the problem.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def solve_in_rounds(
     method : str
         Name of a method that minimises the goal.
     bounds : tuple[OwnBound, ...]
-        User-defined bounds, for one machine in tokens.
+        User-defined lower bounds. They require one machine with memory in tokens.
 
     Raises
     ------
     InvalidValueError
-        The method cannot be used here.
+        The method ``"paths"`` cannot solve this problem, or a user-defined bound is false.
     SolverError
         HiGHS failed.
     """
@@ -100,14 +100,17 @@ def solve_in_rounds(
     if interval.proof is not None and isinstance(moved, CompressedInstance):
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
-        # The user's prices prove a bound as large as any other: report them as the proof.
+        # No certified bound exceeds that of the user's prices: report these prices as the proof.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     interval.schedule = moved.restore(interval.schedule)
     return interval.result(given, horizon=interval.latest_completion + moved.latest)
 
 
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
-    """Choose the flow for the goal and the method, and run it until it ends."""
+    """Choose the solver for the goal and the method, and run it until it ends.
+
+    ``prices`` are state prices given by the user, or None.
+    """
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
     reason = refusal(interval) if is_latency and method in ("auto", "paths") else ""
@@ -128,7 +131,10 @@ def _close(interval: Interval, search: Search, method: str, prices: StatePrices 
 def _take_bounds(
     bounds: tuple[OwnBound, ...], instance: Instance, interval: Interval
 ) -> tuple[int, Proof] | None:
-    """Record the user-defined bounds; return the largest one with prices, and its prices."""
+    """Record the user-defined bounds; return the largest bound that prices prove, and the prices.
+
+    The result is None if no user-defined bound has prices for the kind of preemption of the solve.
+    """
     best: tuple[int, Proof] | None = None
     problem = interval.problem
     for bound in bounds:
@@ -144,7 +150,10 @@ def _take_bounds(
 
 
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
-    """Return the user's best prices, without idle gaps, if they are state prices; else None."""
+    """Return the user's best prices as prices for the instance without idle gaps.
+
+    None is returned if the best prices are not state prices, or if there are none.
+    """
     prices = None if proved is None else proved[1].steps[0]
     if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):
         return None

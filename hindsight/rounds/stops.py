@@ -34,40 +34,42 @@ from .background import Background
 from .openings import in_source
 
 LONGEST_OUTPUT = 30_000
-"""Largest output length for the state search, which stores emitted tokens in 16 bits."""
+"""Largest output length for the state search, which stores token counts of requests in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""Most rounds, and most output tokens, beyond which only the first bounds are computed."""
+"""If the rounds or the output tokens are more than this, only the first bounds are computed."""
 
 LARGEST_PRICE_WORK = 400_000_000
-"""Most (rounds) x (output tokens) for which prices per token are evaluated. The evaluation takes up
-to about a second and cannot be interrupted."""
+"""Largest product (rounds) x (output tokens) for which prices per token and round are evaluated.
+The evaluation takes up to about a second and cannot be interrupted."""
 
 LARGEST_TABLE_WORK = 100_000_000
-"""Most (rounds) x (memory limit) x (output tokens) for which a table of prices is used."""
+"""Largest product (rounds) x (memory limit) x (output tokens) for which prices may depend on the
+number of tokens that a request holds."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Output tokens that an annealing run places, which takes about a tenth of a second, and the most
-moves of a run."""
+"""Limits on one annealing run: output tokens that all its moves place, which takes about a tenth of
+a second, and number of moves."""
 
 ASCENT, HEAT = 200, 0.03
-"""Ascent steps of the first phase, and its first temperature and step size, both in rounds. Each
-later phase has twice as many steps, and half the temperature and step size."""
+"""Price ascent in the first phase: number of steps, and first temperature, which is also the first
+step size, in rounds. Each later phase doubles the number of steps and halves the other value."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
-"""Most states per round: in the beam of phase 0, in the exact search of phase 0, and in any search.
-Each phase has twice as wide a beam as the one before, and four times as many states."""
+"""Most states per round: in the beam search of phase 0, in the exact search of phase 0, and in any
+search. Each phase doubles the first number, and multiplies the second number by four."""
 
 STEPS = 6
-"""Annealing steps after which a solve without a time limit ends, if its lower bound cannot improve.
-Step k = 0, 1, ... has 2^k annealing runs."""
+"""Number of annealing steps after which a solve without a time limit ends, if no method can improve
+its lower bound. Step k = 0, 1, ... makes 2^k annealing runs."""
 
 
 def close_preemptive(interval: Interval, search: Search) -> None:
-    """Improve both bounds in phases until they meet or no phase improves them.
+    """Improve both bounds on preemptive total latency, until they meet or nothing improves them.
 
-    Each phase improves price tables, then searches states. Orders are annealed between the phases,
-    or in a second thread.
+    The function runs in phases. Each phase improves a table of memory prices, which proves a lower
+    bound, and then searches states. Orders of the requests are annealed between the phases, or in a
+    second thread.
 
     Parameters
     ----------
@@ -101,12 +103,15 @@ def close_preemptive(interval: Interval, search: Search) -> None:
 
 
 class _Bounds:
-    """Lower bounds by memory prices, by price tables, and by a state search that tables prune.
+    """Lower bounds on preemptive total latency: from prices, and from a search pruned by prices.
+
+    The first prices are per token and round. Later prices depend on the round and on the number of
+    tokens that a request holds.
 
     Attributes
     ----------
     are_final : bool
-        Whether no lower bound can improve any more.
+        Whether no method can improve the lower bound any more.
     """
 
     def __init__(self, interval: Interval, schedules: Background) -> None:
@@ -116,7 +121,8 @@ class _Bounds:
         self._above: PreemptiveSearch | None = None
         interval.phase = "relaxation"
         prices, last = filling_prices(fill_by_volume(self._below)), interval.schedule.makespan
-        # The price of a token in each round; later a table of prices by round and tokens held.
+        # Price per token in each round, shape (rounds + 1, 1). Later: a price for each round and
+        # number of tokens held, shape (rounds + 1, M + 1).
         self._prices = np.zeros((max(len(prices), last) + 1, 1))
         self._prices[1 : len(prices) + 1, 0] = prices
         self._linear: stop_prices.PreemptivePrices | None = None
@@ -125,14 +131,18 @@ class _Bounds:
             self._linear = self._proved()
 
     def _proved(self) -> stop_prices.PreemptivePrices:
-        """Round the present prices, prove their bound, and return them."""
+        """Round the present prices to integers, record the bound they prove, and return them."""
         prices = stop_prices.round_preemptive_prices(self._prices)
         bound = stop_prices.preemptive_price_bound(self._below, prices)
         self._interval.prove(bound, "preemptive prices", proof=prices)
         return prices
 
     def improve_prices(self, work: int) -> None:
-        """Improve the table of prices by `ASCENT` x ``work`` ascent steps, and prove its bound."""
+        """Improve the prices by round and tokens held, and record the bound they prove.
+
+        The ascent has `ASCENT` times ``work`` steps, and begins with temperature and step size
+        `HEAT` / ``work``.
+        """
         interval, below = self._interval, self._below
         interval.phase = "relaxation"
         if self._search is None:
@@ -148,7 +158,10 @@ class _Bounds:
             self._search = PreemptiveSearch(below, prices)
 
     def search_states(self, phase: int) -> bool:
-        """Run a beam, then exact searches within growing budgets; False if memory runs out."""
+        """Run a beam search, then exact searches for growing budgets of total latency.
+
+        Return False if `MOST_STATES` states per round do not suffice for an exact search.
+        """
         interval, source, stop = self._interval, self._interval.source, self._must_stop
         search, most = self._search, min(STATES << 2 * phase, MOST_STATES)
         if search is None or interval.is_done():
@@ -156,7 +169,8 @@ class _Bounds:
         interval.phase = "search"
         beam = search if interval.problem.is_plain else self._above
         if beam is None and self._linear is not None and source.replicas == 1:
-            # Schedules of the restricted instance, in tokens, also fit the blocks.
+            # The restricted instance counts memory in tokens, and its schedules also fit the memory
+            # in blocks.
             beam = self._above = PreemptiveSearch(restricted(source), self._linear)
         if beam is not None:
             width = min(BEAM << phase, MOST_STATES)
@@ -175,7 +189,7 @@ class _Bounds:
             if outcome.found is None:
                 interval.prove(budget + 1, "state search")
                 continue
-            # An optimal schedule of the relaxation may be feasible for the problem itself.
+            # An optimal schedule of the single-machine relaxation may be feasible for the problem.
             if source.replicas == 1:
                 here = in_source(outcome.found, source)
                 if here.is_feasible:
@@ -186,12 +200,14 @@ class _Bounds:
 
 
 class _Orders:
-    """Annealing of the order of the requests on each replica.
+    """Simulated annealing of the order in which requests are placed, on each replica separately.
+
+    Each replica keeps the requests that the best schedule without preemption assigns to it.
 
     Attributes
     ----------
     runs : int
-        Number of annealing runs of the next step.
+        Number of annealing runs that the next call of `step` makes.
     """
 
     def __init__(self, interval: Interval, seed: int) -> None:
@@ -205,7 +221,10 @@ class _Orders:
         self._turns = cycle(zip(busy, machines, orders, strict=True))
 
     def step(self, interval: Interval) -> None:
-        """Make `runs` annealing runs, on the replicas in turn, and offer their schedules."""
+        """Make `runs` annealing runs, on the replicas in turn, and offer the schedules found.
+
+        The next call makes twice as many runs.
+        """
         interval.phase = "heuristics"
         for _ in range(self.runs):
             if interval.is_done():
@@ -214,7 +233,10 @@ class _Orders:
         self.runs *= 2
 
     def _anneal(self) -> Any:
-        """Anneal the order on the next replica; return the schedule with the best orders so far."""
+        """Anneal the order of the requests on one replica, each replica in its turn.
+
+        Return the schedule that combines the best schedules of all replicas so far.
+        """
         k, machine, orders = next(self._turns)
         moves = max(1, min(MOST_MOVES, SLICE_TOKENS // int(machine.output_lengths.sum())))
         found = in_source(orders.anneal(moves), machine)

@@ -29,48 +29,50 @@ from instances import Instance
 from instances.arrays import FloatArray
 
 MOMENTARY = 2000
-"""Most requests for which a list schedule is completed even if the time is up."""
+"""Largest number of requests for which a list schedule is completed even if the time is up."""
 
 FIRST_HEAT = 0.13
-"""First temperature of the smoothed dual. Unit: mean output length times mean weight."""
+"""Temperature of the smoothed dual in the first stage. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Initial price if all rounds have the same price. Unit: the mean of weight / (s + o / 2)."""
+"""Initial price per token if all rounds have an equal price. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
-"""Factor on the temperature from one stage to the next."""
+"""Temperature of the smoothed dual in a stage, relative to that of the stage before."""
 
 STEPS = 200
-"""Most ascent steps of a stage; twice as many after each stage without enough gain (`GAIN`)."""
+"""Most steps of an ascent stage. Each consecutive idle stage (see `GAIN`) doubles this number."""
 
 GAIN = 0.05
-"""Gain of a stage up to which it counts as idle. Unit: tolerance times value of the bound."""
+"""Gain in the bound up to which an ascent stage counts as idle. Unit: tolerance x the bound."""
 
 PATIENCE = 4
-"""Consecutive idle stages after which the ascent ends."""
+"""Number of consecutive stages with almost no gain (see `GAIN`) after which the ascent ends."""
 
 CERTIFIED_EVERY = 10
-"""Ascent steps between two exact evaluations of the prices."""
+"""Number of ascent steps between two evaluations of the bound in exact arithmetic."""
 
 SETTLED = 1e-6
-"""Gain of a step below which a stage ends. Unit: tolerance times value of the bound."""
+"""Gain of an ascent step below which its stage ends. Unit: tolerance x value of the bound."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Largest denominator of the rounded prices. Prices are about 1 / M, so with it rounding costs less
-than the tolerance."""
+"""Largest denominator of prices rounded to fractions. Prices are about 1 / M, so with it rounding
+lowers the bound by less than the tolerance."""
 
 
 class TokenRelaxation:
-    """Dual ascent in memory prices that can be stopped and continued.
+    """Linear relaxation of one instance, solved by dual ascent in memory prices per round.
+
+    The ascent can be stopped by its clock and continued later.
 
     Parameters
     ----------
     instance : Instance
         An instance of one machine whose memory is counted in tokens.
     tolerance : float
-        Estimated relative accuracy at which the ascent ends.
+        Estimated relative accuracy of the bound at which the ascent ends.
     search : Search
-        Time limit and interruption, and the callback for every improvement.
+        Options of the ascent: its clock, and a callback that is called at every improvement.
     """
 
     def __init__(self, instance: Instance, tolerance: float, search: Search) -> None:
@@ -80,25 +82,30 @@ class TokenRelaxation:
         self._certified, self._value = 0, -math.inf
         self._bound: tokens.PriceBound | None = None
         self._ended: Literal["tolerance", "stalled"] | None = None
-        # Ascent steps in this stage and in all, and the last fractional solution.
+        # Number of ascent steps in this stage, and in all stages.
         self._steps = self._iterations = 0
         self._solution: tokens.FractionalStarts | None = None
         self._mean_starts: FloatArray | None = None
         self._parts = self._ascend()
 
     def go_on(self) -> None:
-        """Continue the relaxation until the clock stops it or the ascent ends."""
+        """Continue the dual ascent until the clock stops it or it ends by itself."""
         next(self._parts, None)
 
     def _first_prices(self) -> FloatArray:
-        """Compute the volume bound; return the best of its prices and of flat prices."""
+        """Compute the mean-busy-time bound, and return the best of several simple prices.
+
+        The candidates are the prices of the volume relaxation, these prices divided by powers of
+        two, and one equal price for all rounds.
+        """
         instance, filling = self.instance, volume.fill_by_volume(self.instance)
         busy = volume.mean_busy_time_bound(instance, filling)
         self._certified = max(busy, instance.total_output_length)
         prices = volume.filling_prices(filling)
         self._offer(prices)
-        # Volumes ignore that a request takes o rounds, so with arrivals their prices are too
-        # high. The bound is concave in a common factor on all prices.
+        # The volume relaxation ignores that a request takes o rounds, so with arrivals its prices
+        # are too high. The bound is concave in a common factor on all prices, so halve the prices
+        # as long as the bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -111,10 +118,14 @@ class TokenRelaxation:
         return prices
 
     def _ascend(self) -> Iterator[None]:
-        """Run stages at falling temperatures; yield whenever the clock stops the ascent."""
+        """Run the stages of the dual ascent at falling temperatures.
+
+        The generator yields whenever the clock stops the ascent, and continues it afterwards.
+        """
         instance, longest = self.instance, int(self.instance.output_lengths.max())
         prices = self._first_prices()
-        # Fractional solutions leave little memory unused, so hardly any more rounds are needed.
+        # Fractional solutions leave little memory unused, so they need hardly more rounds than the
+        # volume relaxation.
         latest = int(instance.arrival_times.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report("start")
@@ -137,7 +148,7 @@ class TokenRelaxation:
             assert self._solution is not None
             is_idle = self._value - before <= GAIN * self._tolerance * abs(self._value)
             idle, before = idle + 1 if is_idle else 0, self._value
-            # The duality gap: 0 for optimal prices and an optimal solution.
+            # The gap between the cost of the fractional solution and the bound of the prices.
             distance = abs(self._solution.cost - self._value)
             if distance <= least:
                 least, self._mean_starts = distance, self._solution.mean_starts
@@ -148,12 +159,19 @@ class TokenRelaxation:
         self._ended = "stalled"
 
     def _length(self, rounds: int) -> int:
-        """Return how many rounds hold all starts and completions, if ``rounds`` have prices."""
+        """Return the number of rounds in the arrays of the dual function.
+
+        The first ``rounds`` rounds have prices. All rounds together contain all starts that can be
+        cheapest, and their completions.
+        """
         last = max(rounds, int(self._classes.arrival_times.max()))
         return last + int(self._classes.output_lengths.max()) + 2
 
     def _new_dual(self, known: FloatArray) -> None:
-        """Restart the ascent from the prices of the first rounds and 0 for later rounds."""
+        """Set up the dual function for the present number of rounds, and its initial prices.
+
+        The first rounds have the prices ``known``. Later rounds have price 0.
+        """
         prices = np.zeros(self._rounds)
         prices[: len(known)] = known
         limit, stop = self.instance.memory_limit, self.clock.must_stop
@@ -161,7 +179,10 @@ class TokenRelaxation:
         self._x = self._dual.variables(prices)
 
     def _climb(self, most: int, heat: float) -> None:
-        """Take ``most`` steps at a temperature, or fewer if they gain almost nothing."""
+        """Take at most ``most`` ascent steps at temperature ``heat``.
+
+        The ascent ends earlier if a step gains almost nothing (see `SETTLED`).
+        """
         if most <= 0:
             return
         latest = -math.inf
@@ -171,7 +192,7 @@ class TokenRelaxation:
             self._x, self._solution, latest = x, found.solution, found.value
             self._steps += 1
             self._iterations += 1
-            # Report on the way, because a stage of a large instance takes minutes.
+            # Report bounds during a stage, because a stage of a large instance takes minutes.
             if self._steps % CERTIFIED_EVERY == 0:
                 self._offer_variables(latest)
 
@@ -181,7 +202,11 @@ class TokenRelaxation:
         self._offer_variables(latest)
 
     def _lengthen(self, heat: float) -> None:
-        """Add rounds if the fractional solution exceeds the memory limit after the last price."""
+        """Add rounds with prices while the fractional solution needs them.
+
+        It needs them if it exceeds the memory limit in a round after the last price. After each
+        addition, further ascent steps are made at temperature ``heat``.
+        """
         while not self.clock.must_stop() and self._solution:
             rounds = self._rounds + max(1, self._rounds // 10)
             most = self._solution.usage[self._rounds + 1 :].max(initial=0.0)
@@ -192,14 +217,15 @@ class TokenRelaxation:
             self._climb(STEPS, heat)
 
     def _offer_variables(self, value: float) -> None:
-        """Evaluate the present prices exactly if their value in floats is the best so far."""
+        """Evaluate the present prices exactly if ``value``, their bound in floats, is the best."""
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report("prices")
 
     def _offer(self, prices: FloatArray) -> bool:
-        """Evaluate prices of rounds 1, 2, ... exactly; return True if they are the best so far.
+        """Evaluate the bound of the prices of rounds 1, 2, ... in exact arithmetic.
 
-        The best prices are kept. If the clock stops the evaluation, return False.
+        The best prices so far are kept. Return True if these are the best prices, and False if they
+        are not or if the clock stops the evaluation.
         """
         exact = tokens.round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         options: Any = {"classes": self._classes, "should_stop": self.clock.must_stop}
@@ -221,22 +247,25 @@ class TokenRelaxation:
         self._search.report(Progress(*ends, self._iterations, text))
 
     def _expected_starts(self) -> FloatArray:
-        """Return the mean start of each request, from a list schedule if there was no ascent."""
+        """Return the mean start of each request in the best fractional solution, shape (n,).
+
+        If there was no ascent, the starts are those of a list schedule.
+        """
         means, classes = self._mean_starts, self._classes
         if means is None and self._solution is not None:
             means = self._solution.mean_starts
         if means is not None:
-            # Rounding may put a mean start slightly before the arrival.
+            # Rounding errors may put a mean start slightly before the arrival of the request.
             return np.maximum(means, classes.arrival_times)[classes.class_of]
         stop = self.clock.must_stop if len(self.instance) > MOMENTARY else never
         schedule = prefix_schedule(self.instance, list_orders(self.instance)["volume"], stop)
         starts = (schedule or one_after_another(self.instance)).start_times
-        # Identical requests have the same mean start.
+        # Identical requests share one mean start, as in a fractional solution.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
         return shared[classes.class_of]
 
     def result(self) -> Relaxation:
-        """Return the relaxation as solved so far."""
+        """Return the bound, the prices and the mean starts found so far."""
         assert self._bound is not None
         return Relaxation(
             instance=self.instance,

@@ -126,5 +126,5 @@ def test_the_reproduction_of_a_file_can_be_pasted(
 
 
 def test_without_an_instance_nothing_is_checked() -> None:
-    with pytest.raises(InvalidValueError, match="are none"):
+    with pytest.raises(InvalidValueError, match="at least one instance"):
         check_bound(outputs, [])
