@@ -199,8 +199,8 @@ def relax_until(
 def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
     """Solve the linear relaxation by dual ascent in memory prices.
 
-    If the latest arrival is after `LONGEST_AXIS`, idle gaps are removed first. The optimum stays
-    the same. The prices then belong to the rounds of ``compress(instance).instance``.
+    If the latest arrival is after `LONGEST_AXIS`, idle gaps are removed first and put back in the
+    result. The optimum stays the same.
     """
     moved = CompressedInstance(instance, instance, np.zeros(len(instance), np.int64))
     if int(instance.arrival_times.max()) > LONGEST_AXIS:
@@ -213,6 +213,7 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
         found,
         instance=instance,
         expected_start_times=found.expected_start_times + moved.shifts,
+        prices=found.prices.moved(moved.instance.arrival_times, moved.shifts),
         horizon=found.horizon + moved.latest,
     )
 

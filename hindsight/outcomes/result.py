@@ -360,8 +360,8 @@ class Relaxation:
         Exact dual prices, which prove ``certified_bound``: state prices for the method
         ``"states"``, else memory prices. They can be given to `hindsight.make_certificate`, or
         returned by a user-defined bound (``bounds`` of `hindsight.solve`). If the last arrival is
-        after round 2^20, memory prices belong to the instance without idle gaps (rounds in which no
-        optimal schedule runs a request). For ``instance`` they then prove a smaller bound.
+        after round 2^20, memory prices may prove less than ``certified_bound``: idle gaps (rounds
+        in which no optimal schedule runs a request) are put back, with prices of 0.
     horizon : int
         Last round of the relaxation.
     runtime : float
