@@ -50,7 +50,7 @@ from .program import search_program, starts_left, starts_left_by_states
 MOVES, MOVE_SLICE = 100_000, 10_000
 """Number of annealing moves in the first phase, and between two polls of the clock."""
 
-SHARES = {True: (0.15, 1.0), False: (0.4, 0.0)}
+SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
 """Ruin and recreate with one thread: its share of the time, and the seconds before it begins. True:
 for one machine in tokens, where orders are annealed too, and where the price ascent gains more in
 the first second. False: for memory in blocks, or replicas."""
