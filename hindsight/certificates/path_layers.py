@@ -1,5 +1,11 @@
 """Construction of a graph of paths that distinguishes more requests than an old one.
 
+A *base* of the graph is the start of an epoch tau, before any request starts, with what the graph
+records of requests then. A *node* goes from a base of epoch tau to a base of epoch tau + 1: it
+stands for the starts at tau and the completions in round tau + 1. The old graph is the one from
+which the new graph is built: each of its bases and nodes is split into those that the new graph
+distinguishes.
+
 The rules and their proofs are those of `hindsight.certificates.path_proof` (*telling apart*). A
 word in italics in a comment names the rule that the step applies.
 """
@@ -20,13 +26,13 @@ FAR = 2**61
 """Cost that marks an unreachable node, in units of 1 / scale. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
-"""Largest number of pairs (base of the new graph, node of the old one) examined in one batch."""
+"""Largest number of pairs (new graph's start of an epoch, old graph's node) examined at once."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """A stage of a proof: start prices, and requests that the graph distinguishes from then on.
+    """A stage of a proof: start prices, and requests that the graph records from then on.
 
     Attributes
     ----------
@@ -49,22 +55,22 @@ class Stage(NamedTuple):
 class Layer(NamedTuple):
     """The nodes of a graph of paths at one epoch tau.
 
-    A node leads from a base of epoch tau to a base of epoch tau + 1. A base stands for a point in
-    time: the start of its epoch, before any request starts.
+    A *base* is the start of an epoch, before any request starts, with what the graph records of
+    requests then. A node goes from a base of epoch tau to a base of epoch tau + 1.
 
     Attributes
     ----------
     before : int array, shape (nodes,)
-        Base of epoch tau from which each node leads.
+        Index of the base of epoch tau from which each node goes.
     after : int array, shape (nodes,)
-        Base of epoch tau + 1 to which each node leads.
+        Index of the base of epoch tau + 1 to which each node goes.
     ended : int array, shape (nodes,)
         Row of ``ends`` with the requests that complete in round tau + 1.
     slacks : int64 array, shape (nodes,)
         Lower bound on the slack of the epoch (its capacity less the price of all active requests)
-        for a schedule that passes the node.
+        for a schedule that passes the node, in units of 1 / scale.
     ends : bool array, shape (sets, n)
-        Sets of requests, as flags.
+        Sets of requests that complete together: whether each request is in each set.
     """
 
     before: Numbers
@@ -80,21 +86,23 @@ class Layer(NamedTuple):
 
 
 class _Bases(NamedTuple):
-    """Bases of one epoch in a graph under construction, in the order of their old bases.
+    """Bases of one epoch in a graph of paths under construction.
 
-    A base stands for a point in time: the start of its epoch, before any request starts.
+    A *base* is the start of the epoch, before any request starts, with what the graph records of
+    requests then. The new graph records more requests than the old one. So each base of the old
+    graph is split into one or more new bases, which are sorted by their old base.
 
     Attributes
     ----------
     old : int64 array, shape (bases,)
-        Base of the old graph from which each new base was split off.
+        Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Remaining rounds of the requests for which the construction stores them (`Building.known`);
-        0 for a request that is not active.
+        Remaining rounds of the requests for which the construction stores them (`Building.known`),
+        from this epoch on. It is 0 for a request that is not active.
     started : bool array, shape (tracked, bases)
-        Whether each tracked request has been started.
+        Whether each tracked request has been started before this epoch.
     cost : int64 array, shape (bases,)
-        Least cost of a path from the base to the end of the graph: G.
+        G, the least cost of a path from the base to the end of the graph, in units of 1 / scale.
     """
 
     old: Ints
@@ -104,20 +112,25 @@ class _Bases(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes of one epoch in a graph under construction.
+    """Nodes of one epoch tau in a graph of paths under construction.
+
+    A *base* is the start of an epoch, before any request starts, with what the graph records of
+    requests then. A node goes from a base of epoch tau to a base of epoch tau + 1.
 
     Attributes
     ----------
     base : int64 array, shape (nodes,)
-        Base of the next epoch, in the new graph, to which each node leads.
+        Index of the base of epoch tau + 1, in the new graph, to which each node goes.
     node : int64 array, shape (nodes,)
-        Node of the old graph from which each node was split off.
+        Index of the node of the old graph from which each node was split off.
     ended : int64 array, shape (nodes,)
-        Number of the set of requests that complete in the node's round; see `Layer.ended`.
+        Row number, in the table of `_Sets`, of the set of requests that complete in round tau + 1.
     cost : int64 array, shape (nodes,)
-        Least cost of a path from the node to the end of the graph, its own cost included: G.
+        G, the least cost of a path from the node to the end of the graph, including the cost of the
+        node, in units of 1 / scale.
     slack : int64 array, shape (nodes,)
-        Lower bound on the slack of the epoch; see `Layer.slacks`.
+        Lower bound on the slack of the epoch (its capacity less the price of all active requests)
+        for a schedule that passes the node, in units of 1 / scale.
     """
 
     base: Ints
@@ -133,14 +146,21 @@ class _Nodes(NamedTuple):
 
 
 class _Sets:
-    """Sets of requests that complete in one round. Each set is a row of flags."""
+    """Table of distinct sets of requests that complete in one round.
+
+    Each row is a set: it has a flag for each request of the instance.
+    """
 
     def __init__(self, rows: Flags) -> None:
         self.rows = rows
         self._numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Add request i to the sets with row numbers ``numbers``; return the new row numbers."""
+        """Return the row numbers of sets in the table, after adding request i to given sets.
+
+        ``numbers`` are the row numbers of the given sets. The new sets are appended to the table if
+        it lacks them.
+        """
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []
         for k in np.flatnonzero(np.bincount(numbers)).tolist():
@@ -159,6 +179,9 @@ class _Sets:
 class Building:
     """Construction, from the last epoch to the first, of a graph that distinguishes more requests.
 
+    A *base* of the graph is the start of an epoch, before any request starts, with what the graph
+    records of requests then. A node goes from a base of its epoch to a base of the next epoch.
+
     Parameters
     ----------
     proof : PathProof
@@ -169,7 +192,8 @@ class Building:
         B of the stage, in units of 1 / scale: the largest sum of regrets and slacks of a schedule
         within the limit of the proof, under the start prices of the stage.
     forth : list of int64 arrays
-        Least cost F of a path to each node of the old graph, one array per epoch.
+        Least cost F of a path from the beginning to each node of the old graph, one array per
+        epoch, in units of 1 / scale.
 
     Attributes
     ----------
@@ -185,8 +209,9 @@ class Building:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # `known` has the requests whose remaining rounds are stored for each base: all that the
-        # graph follows, or only the tracked ones if the stage follows no further request.
+        # `known` has the requests whose remaining rounds are stored for each base (start of an
+        # epoch): all that the new graph follows, or only those that this stage begins to track if
+        # it follows no further request.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -197,7 +222,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the new graph. Return False if it has no path from its start to its end."""
+        """Build the new graph of paths. Return False if it has no path from start to end."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -210,15 +235,17 @@ class Building:
         return True
 
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
-        """Build the nodes of epoch tau, which lead to the bases ``later`` of epoch tau + 1.
+        """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
-        A base is the start of an epoch, with what the graph tells of requests then. Return the
-        bases of epoch tau, or None if no node is left.
+        A base is the start of an epoch, before any request starts, with what the graph records of
+        requests then. Return the bases of epoch tau from which the nodes go, or None if no node is
+        left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
-        # Tokens that are free at each new base of epoch tau + 1. If the stage follows further
-        # requests, the tokens of the followed requests that run on are taken off.
+        # Tokens that are free in round tau + 1 for the requests that complete in it, for each new
+        # base of epoch tau + 1. If the stage follows further requests, the tokens of the followed
+        # requests that run on after this round are subtracted.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
             # Prices of the states (m, r) at epoch tau, which are 0 after the last priced epoch.
@@ -228,8 +255,8 @@ class Building:
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the old nodes by the base of epoch tau + 1 to which they lead, then by the tokens
-        # that their completing requests hold.
+        # Sort the old nodes by the base (start) of epoch tau + 1 to which they go, then by the
+        # tokens that their completing requests hold.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
@@ -240,9 +267,9 @@ class Building:
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
-        # Rule *memory*: for each new base, take the old nodes that lead to its old base and whose
-        # completing requests fit together with the requests that run on. If the stage follows no
-        # further request, all these nodes fit.
+        # Rule *memory*: for each new base of epoch tau + 1, take the old nodes that go to the old
+        # base from which it was split off, and whose completing requests fit into memory together
+        # with the requests that run on. If the stage follows no further request, all these fit.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -263,9 +290,18 @@ class Building:
         return self._join(nodes) if len(nodes.base) else None
 
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
-        """Build the new nodes of an epoch from pairs of a new base and an old node.
+        """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
 
-        The old node leads to the old base from which the new base was split off.
+        A base is the start of epoch tau + 1, with what a graph records of requests then. In each
+        pair, the old node goes to the old base from which the new base was split off. So a new node
+        that is split off from the old node may go to the new base.
+
+        Parameters
+        ----------
+        base : int64 array, shape (pairs,)
+            Index of the base of epoch tau + 1 in the new graph.
+        node : int64 array, shape (pairs,)
+            Index of the node of epoch tau in the old graph.
         """
         proof, later, sets = self.proof, self.later, self.sets
         cost = later.cost.take(base) + self.arcs.take(node)
@@ -296,7 +332,7 @@ class Building:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
         # Rule *followed*: the slack of a node is the capacity of its epoch less the largest total
-        # price of the active requests.
+        # price of the requests that can be active in it.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -304,10 +340,10 @@ class Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _in_order(self, nodes: _Nodes) -> Flags:
-        """Return the nodes, as flags, in which no request completes before an earlier twin.
+        """Return, for each node, whether no request completes in it before a twin of smaller index.
 
-        This is the rule *twins*. Twins are requests with equal arrival, prompt and output. The
-        earlier one has the smaller index.
+        This is the rule *twins*. Twins are requests with equal arrival, prompt and output. They
+        start, and so complete, in the order of their indices.
         """
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
@@ -319,10 +355,11 @@ class Building:
         return kept
 
     def _join(self, nodes: _Nodes) -> _Bases | None:
-        """Add the nodes of epoch tau to the new graph; return the bases from which they lead.
+        """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
-        A base is the start of epoch tau, with what the graph tells of requests then. Return None if
-        no node is left.
+        A base is the start of epoch tau, before any request starts, with what the graph records of
+        requests then: which followed requests are active and since when, and which tracked requests
+        have been started. Return None if no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
@@ -330,14 +367,16 @@ class Building:
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # No request can have been started before the first epoch. Drop nodes that require it.
+            # No request can have been started before epoch 0, the first. Drop its nodes that require
+            # a tracked request to have been started before.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Nodes lead from the same new base if they lead from the same old base, and agree in the
-        # remaining rounds of newly followed requests and in which tracked requests have been
-        # started.
+        # Create the bases of epoch tau in the new graph, each the start of the epoch with what the
+        # graph records of requests then. Two nodes go from the same new base if three things are
+        # equal: the base from which their nodes go in the old graph, the remaining rounds of each
+        # newly followed request at the start of tau, and the tracked requests started before tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -356,7 +395,7 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
-        """Return the rounds that request i still runs from epoch tau on, for each node.
+        """Return, for each node of epoch tau, the number of rounds that request i runs from tau on.
 
         It is 0 if the request is not active at epoch tau.
         """

@@ -78,7 +78,7 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 
 
 class PathProof(StateProof):
-    """Proof by graphs whose paths stand for schedules: none is left within a total latency."""
+    """Proof by graphs whose paths stand for schedules: no path is left within a total latency."""
 
     sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
@@ -109,7 +109,11 @@ class PathProof(StateProof):
         return limit + 1
 
     def _stages(self) -> list[Stage]:
-        """Read the stages: start prices, and the requests followed or tracked from then on."""
+        """Read the stages of the proof, in order.
+
+        A stage has start prices, and the requests that the graph follows (records while they run)
+        or tracks (records whether they have been started) from then on.
+        """
         listed = list_of(self.part["stages"], "stages")
         refuse_above(limits.MOST_STAGES, len(listed), "stages: too many")
         followed: set[int] = set()
@@ -130,7 +134,11 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Read indices of requests that are not yet in the set ``before``, and add them to it."""
+        """Return the requests that a stage names, sorted, and add them to the set ``before``.
+
+        ``part`` is the list of their indices in the proof. ``before`` has the requests named by
+        earlier stages, which must not be named again. ``where`` names the stage in error messages.
+        """
         new = wholes(part, where)
         for i in new:
             demand(i < len(self.rows), f"{where}: there is no request {shown(i)}")
@@ -140,11 +148,11 @@ class PathProof(StateProof):
         return sorted(new)
 
     def _begin(self, limit: int) -> None:
-        """Compute the costs of starts and the budget B, and make the first graph.
+        """Compute the costs of starts and the budget B, and make the first graph of paths.
 
         B is the largest sum of regrets and slacks (see the module docstring) of a schedule with a
-        total latency of at most ``limit`` rounds. The first graph is a chain with one node per
-        epoch.
+        total latency of at most ``limit`` rounds. The first graph records no request: it is a chain
+        with one node per epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
@@ -179,10 +187,10 @@ class PathProof(StateProof):
         self.layers, self.bases = [chain] * epochs, [1] * (epochs + 1)
 
     def _closes(self, stage: Stage) -> bool:
-        """Apply a stage to the graph, and return whether no path is left.
+        """Apply a stage of the proof to the graph, and return whether no path is left.
 
-        Drop nodes under the start prices of the stage. If the stage names requests, build the graph
-        that distinguishes them.
+        Drop nodes on no path that costs at most the budget under the start prices of the stage. If
+        the stage names requests, replace the graph by one whose nodes also record these requests.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -202,8 +210,10 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """Drop the nodes through which every path costs more than the budget B: F + G > B.
 
-        Return the least cost F of a path to each other node, one array per epoch, or None if no
-        path is left. ``above`` has u_i - min P_i of each request i.
+        F is the least cost of a path from the start of the graph to a node, and G that of a path
+        from the node to the end, the cost of the node included. Return F of the nodes that are
+        left, one array per epoch, or None if no path is left. ``above`` has, for each request i,
+        its start price u_i less the least cost P_i(t) of a start, in units of 1 / scale.
         """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
@@ -228,7 +238,8 @@ class PathProof(StateProof):
                 return None
             on = np.full(bases[tau + 1], FAR)
             np.minimum.at(on, layer.after[kept], (paid + arc)[kept])
-            # Copy a layer only if nodes are dropped: all layers of the first graph are one object.
+            # Replace a layer (the nodes of one epoch) only if some of them are dropped: all layers
+            # of the first graph are one object.
             layers[tau] = layer if len(kept) == len(paid) else layer.at(kept)
             forth.append(paid[kept])
         return forth
@@ -236,8 +247,9 @@ class PathProof(StateProof):
     def regrets(self, tau: int) -> tuple[Ints, Flags]:
         """Return the regret of each request that completes in round tau + 1.
 
-        It is the cost P_i(t) of the start t that this requires, less the least cost of a start, in
-        units of 1 / scale. Also return whether a schedule within the limit may have this start.
+        A request that completes in round tau + 1 starts at t = tau + 1 - o. Its regret is the cost
+        P_i(t) of this start less the least cost of any start, in units of 1 / scale. Also return
+        whether a schedule within the limit on total latency may have this start.
         """
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]

@@ -1,4 +1,4 @@
-"""Largest total price of requests in unknown states that run together with known ones.
+"""Largest total price of requests in unknown states that run with requests in known states.
 
 A graph of paths knows of some requests, the *followed* ones, which of them are active at an epoch
 and in which states (m, r). Each other active request may be in any state that it can have reached
@@ -32,7 +32,7 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Stands for minus infinity: the price of requests that do not fit. Costs are below 2^60."""
+"""Minus infinity: the price of requests that do not fit in memory. Costs are below 2^60."""
 
 CELLS = 1 << 21
 """Largest number of entries of all tables V(k, S) of largest prices computed in one batch."""
@@ -69,8 +69,9 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
 class OtherRequests:
     """Largest total price of the active requests, of which a graph of paths follows only some.
 
-    The states of the *followed* requests are known. Every other request may be in any state that it
-    can have reached by then.
+    A state is the tokens m and the remaining rounds r of a request. The states of the *followed*
+    requests at an epoch are known. Every other request may be in any state that it can have reached
+    by that epoch.
 
     Parameters
     ----------
@@ -98,7 +99,8 @@ class OtherRequests:
         # holds follows from them.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
-        # (k, S) of each entry of a table V: the number of requests so far, and the sum of their m.
+        # (k, S) of each entry of a table V of largest prices: the number of requests that are
+        # already chosen, and the sum of their tokens m.
         cells = np.divmod(np.arange((most + 1) * (M + 1)), M + 1)
         self.cells = np.array(cells, dtype=np.int32)
 
@@ -112,8 +114,9 @@ class OtherRequests:
         prices : int64 array, shape (M + 1, M + 1)
             Price Q(tau, m, r) of each state (m, r).
         left : int16 array, shape (followed, bases)
-            Rounds that each followed request still runs from epoch tau + 1 on; 0 if it is not
-            active. There is one column for each base (point in time) of epoch tau + 1.
+            Rounds that each followed request still runs from epoch tau + 1 on, or 0 if it is not
+            active then. Each column is one base of the graph of paths: the start of epoch tau + 1
+            with one combination of active followed requests and their remaining rounds.
         """
         self.prices, size = prices, np.int32(self.M + 1)
         self._count_states(tau)
@@ -129,12 +132,14 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # For each base, the followed requests that have more remaining rounds than any priced state
-        # of another request. Their number k and the sum S of their m are stored as the position
-        # k (M + 1) + S in a table V.
+        # For each base (column of ``left``), `later` describes the followed requests that have more
+        # remaining rounds than any priced state of a request not followed. With k the number of
+        # these followed requests and S the sum of their m, it is the position k (M + 1) + S of the
+        # entry (k, S) in a table V of largest prices.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Two bases are of one kind if all followed requests not in `later` are in the same states.
+        # Two bases (columns of ``left``) are of one kind if the other followed requests, those not
+        # counted in `later`, are in the same states.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -144,7 +149,11 @@ class OtherRequests:
         self.held, self.rounds = np.divmod(code[:, chosen].T, size)
 
     def _count_states(self, tau: int) -> None:
-        """List the priced states in which the requests not followed may be at epoch tau."""
+        """List the priced states (m, r) in which a request not followed may be at epoch tau.
+
+        The starts of followed requests are known. Each other request may have had any start that
+        its arrival allows.
+        """
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
         for a, s, o in self.others:
@@ -152,7 +161,8 @@ class OtherRequests:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        # For each r, triples: m, the largest number of other requests in state (m, r), its price.
+        # For each r, a list of triples: m, the largest number of requests not followed that can be
+        # in state (m, r), and the price of this state.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -162,17 +172,19 @@ class OtherRequests:
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Return the largest total price of all active requests in each of N cases, shape (N,).
 
-        It is the price of the followed requests that are active, plus the largest total price that
-        other requests can add. `NOTHING` is added if the followed requests do not fit into memory.
+        A case is a combination of followed requests that are active at the epoch, with their
+        states. The result is their price, plus the largest total price that requests not followed
+        can add. `NOTHING` is added instead if the followed requests do not fit into memory.
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Column of ``left`` of each case: it tells which followed requests run on.
+            Column of ``left`` in `set_epoch` with the followed requests of each case that still run
+            at the next epoch.
         ended : int64 array, shape (N,)
-            Row of ``ends`` of each case: it tells which requests run their last round.
+            Row of ``ends`` with the followed requests of each case that run their last round.
         ends : bool array, shape (sets, n)
-            Sets of requests, as flags.
+            Sets of requests: whether each request is in each set.
         """
         self.spend(CALL + 20 * len(base))
         mine = ends[:, self.followed]
@@ -191,7 +203,7 @@ class OtherRequests:
             self.spend(CALL + 10 * len(base))
             kind, ending = kinds[begin : begin + cases], sets[begin : begin + cases]
             # `number[r, c]` counts the followed requests with r remaining rounds in case c, and
-            # `held[r, c]` is the sum of their m.
+            # `held[r, c]` is the sum of their tokens m.
             number, held = np.zeros((2, self.longest + 1, len(kind)), dtype=np.int64)
             where = self.rounds[kind].T, np.arange(len(kind))
             np.add.at(number, where, 1)
@@ -207,19 +219,21 @@ class OtherRequests:
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
-        """Return the tables V(k, S), one row for each group of cases, and the group of each case.
+        """Return tables of largest prices, one row for each group of cases, and each case's group.
 
-        The cases of one group have equal tables.
+        A case is a combination of active followed requests with their states (m, r). V(k, S) is the
+        largest total price that requests not followed can add after k requests whose sum of m is S.
+        The cases of one group have equal tables V.
 
         Parameters
         ----------
         number : int64 array, shape (rounds, cases)
-            In row r, the number of followed requests with r remaining rounds.
+            In row r, the number of followed requests with r remaining rounds in each case.
         held : int64 array, shape (rounds, cases)
-            In row r, the sum of the m of these requests.
+            In row r, the sum of the m of these requests in each case.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # V_0, one table for all cases.
+        # V_0, the table before any state is taken: zeros, the same for all cases.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -237,11 +251,22 @@ class OtherRequests:
         return values, group
 
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
-        """Update the tables V for the followed requests that have r remaining rounds.
+        """Return the tables V(k, S) of largest prices after adding followed requests.
 
-        An entry (k, S) becomes minus infinity if these requests do not fit. Group g of the new
-        tables refines group ``before[g]`` of the old ones. ``number[g]`` counts these requests, and
-        ``held[g]`` is the sum of their m.
+        The followed requests with r remaining rounds are added. An entry (k, S) becomes minus
+        infinity if they do not fit after k requests whose sum of m is S.
+
+        Parameters
+        ----------
+        values : int array, shape (old groups, entries)
+            Tables for the followed requests with fewer remaining rounds, one for each group of
+            cases.
+        before : int64 array, shape (groups,)
+            Old group that each new group is a part of.
+        r : int
+            Remaining rounds of the requests that are added.
+        number, held : int64 array, shape (groups,)
+            Number of these requests in each new group, and sum of their m.
         """
         M, (k, S) = self.M, self.cells
         reason = "proof: too many requests may run with followed ones"

@@ -53,19 +53,20 @@ from .state_proofs import StateProof
 
 
 class _State(NamedTuple):
-    """A partial schedule of the search at an epoch.
+    """A partial schedule of the search at an epoch: the requests started before the epoch.
 
     Attributes
     ----------
     started : int
         Bit i is set if request i has been started.
     profile : int
-        Tokens that the running requests hold in each of the next rounds, one field of bits a round.
+        Tokens that the running requests hold in each later round, one group of bits per round. The
+        next round has the lowest bits.
     latency : int
         Total latency f of the started requests.
     bound : int
         Lower bound, by the rule *bound*, on the total latency of every schedule that completes this
-        one, in units of 1 / scale.
+        partial one, in units of 1 / scale.
     running : tuple[tuple[int, int], ...]
         Index and start of each request that still runs.
     """
@@ -117,7 +118,8 @@ class SearchProof(StateProof):
     def _prepare(self) -> None:
         """Compute costs of starts, bit masks for profiles, and the twin before each request.
 
-        Twins are requests with equal arrival, prompt and output.
+        A profile is the memory that running requests hold in later rounds, as one integer. Twins
+        are requests with equal arrival, prompt and output.
         """
         self.capacity, self.paid = self.capacities(), self.prices.tolist()
         self.T, self.most = len(self.capacity), self.scale * self.budget
@@ -139,11 +141,19 @@ class SearchProof(StateProof):
             latest[row] = i
 
     def _own(self, s: int, o: int) -> int:
-        """Return the profile of a request that starts now: s + 1 .. s + o tokens, as an integer."""
+        """Return the memory that a request holds in each round if it starts now, as one integer.
+
+        The request holds s + 1, s + 2, .., s + o tokens in the next o rounds. Each round has its
+        own group of bits.
+        """
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
     def _rounds(self, profile: int) -> int:
-        """Return the number of rounds until all requests of a profile complete."""
+        """Return the number of rounds until all requests of a profile complete.
+
+        A profile is the memory that running requests hold in later rounds: an integer with
+        ``self.field`` bits per round.
+        """
         return -(-profile.bit_length() // self.field)
 
     def _refuse_more_than_kept(self, further: int) -> None:
@@ -158,16 +168,19 @@ class SearchProof(StateProof):
             )
 
     def _at(self, costs: Ints, i: int, t: int) -> int:
-        """Return the entry of ``costs`` or ``least`` for request i and start t, which may exceed T.
+        """Return the entry of ``costs`` for request i and start t, which may exceed T.
 
-        From T on, the entries grow by ``scale`` per round: see `start_costs`.
+        ``costs`` is ``self.costs``, the cost of each start, or ``self.least``, the least cost of
+        this or a later start. It has entries for t = 0 .. T. From T on, both grow by ``scale`` per
+        round: see `start_costs`.
         """
         return int(costs[i, min(t, self.T)]) + self.scale * max(0, t - self.T)
 
     def _without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
         """Skip to the next arrival if no request runs or waits in any partial schedule.
 
-        Return the new epoch, and the partial schedules there.
+        No request can start in the skipped epochs. Return the new epoch, and the partial schedules
+        at that epoch whose lower bounds do not exceed the budget.
         """
         if any(state.profile for state in states):
             return epoch, states
@@ -187,9 +200,9 @@ class SearchProof(StateProof):
     def _following(self, epoch: int, states: list[_State]) -> _Layer:
         """Create the partial schedules of the next epoch from those of this one.
 
-        Of the partial schedules that have started the same requests, at least one is kept. So the
-        number of distinct sets of started requests is compared with ``kept`` of the certificate
-        at once.
+        Of the partial schedules that have started the same requests, at least one is stored. So the
+        number of distinct sets of started requests, which is known first, must not exceed the
+        number of partial schedules ``kept`` that the certificate claims.
 
         Raises
         ------
@@ -197,8 +210,8 @@ class SearchProof(StateProof):
             A schedule within the budget is found.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
-        # `regret` is the rise of the bound if the request starts now, `rise` if it does not. A
-        # request that has not arrived causes no rise.
+        # For each arrived request, `regret` is the rise of the lower bound if it starts now, and
+        # `rise` the rise if it does not. A request that has not arrived causes no rise.
         least = {i: self._at(self.least, i, epoch) for i in arrived}
         regret = {i: self._at(self.costs, i, epoch) - least[i] for i in arrived}
         rise = {i: self._at(self.least, i, epoch + 1) - least[i] for i in arrived}
@@ -227,7 +240,8 @@ class SearchProof(StateProof):
                 pending.append((position + 1, part, rises))
                 a, s, o = self.rows[i]
                 bound = part.bound + regret[i]
-                # Start request i now, unless the rule *bound* or *twins* forbids it.
+                # Start request i now, unless the rule *bound* or *twins* of the module docstring
+                # forbids it.
                 if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
                     continue
                 profile = part.profile + self._own(s, o)
@@ -247,9 +261,9 @@ class SearchProof(StateProof):
     def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
         """Advance a partial schedule to the next epoch, and add it to ``layer`` if needed.
 
-        It is not needed if its bound exceeds the budget, or if another one with equal started
-        requests and equal profile has no larger latency. ``rises`` is the amount by which the
-        requests that wait raise its bound, in units of 1 / scale.
+        It is not needed if its lower bound exceeds the budget, or if another one with equal started
+        requests and equal profile (memory held in later rounds) has no larger latency. ``rises`` is
+        the amount by which the waiting requests raise its lower bound, in units of 1 / scale.
         """
         bound = state.bound + rises
         if bound > self.most:
@@ -275,13 +289,17 @@ class SearchProof(StateProof):
         refuse_above(limits.LARGEST_LAYER, self.held, reason)
 
     def undominated(self, layer: _Layer) -> list[_State]:
-        """Return the partial schedules of one epoch that no other partial schedule dominates."""
+        """Return the partial schedules of one epoch that no other partial schedule dominates.
+
+        One dominates another one that has started the same requests if its latency is no larger and
+        it holds no more memory in any later round.
+        """
         result = []
         highest = self.highest
         for group in layer.values():
             kept: list[_State] = []
-            # In this order, a partial schedule comes after all that dominate it: a profile that is
-            # nowhere larger is not larger as an integer either.
+            # Sorted by latency, then by profile, a partial schedule comes after all that dominate
+            # it: a profile that is larger in no round is not larger as an integer either.
             for state in sorted(group.values(), key=lambda state: (state.latency, state.profile)):
                 self.spend(PLAIN * (self._rounds(state.profile) + 4 * len(kept)))
                 above = state.profile | highest

@@ -66,7 +66,7 @@ class StateProof(Proof):
     """Whether the bound uses the memory limit of each replica, not only the sum of all limits."""
 
     def bound(self) -> int:
-        """See `Proof.bound`."""
+        """Return the lower bound on total latency, in rounds, that the prices prove."""
         self.read_prices()
         total = -sum(self.capacities())
         T = len(self.prices)
@@ -87,14 +87,15 @@ class StateProof(Proof):
         If ``of_each_start`` is true, refuse prices for which the costs P_i(t) of all requests i and
         starts t would take too much memory.
         """
-        # Memory limit in tokens, and number of machines with this limit: the replicas, and one
-        # machine with the memory of all of them.
+        # Memory limit in tokens: number of machines with this limit. The two entries stand for the
+        # replicas, and for one machine with the memory of all replicas.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         reason = f"states: memory_limit {min(memories)} is too large for state prices"
         refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
-        # For each sum of prompt and output, the sorted prompts of the requests with this sum.
+        # For each sum of prompt and output length, the sorted prompt lengths of the requests with
+        # this sum. All states (m, r) of a request have m + r equal to the sum.
         prompts: dict[int, list[int]] = {}
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
@@ -117,9 +118,10 @@ class StateProof(Proof):
         self.prices = np.array(rows, dtype=np.int64).reshape(len(rows), len(states))
 
     def table(self, rows: Ints) -> Ints:
-        """Return prices as arrays with indices m and r, shape (rows, M + 1, M + 1).
+        """Return the prices of states (m, r) as arrays indexed by m and r.
 
-        ``rows`` are rows of ``prices``. States that are not priced get 0.
+        ``rows`` are rows of ``prices``: one epoch each, with the prices of the priced states. The
+        result has shape (rows, M + 1, M + 1). States that are not priced get 0.
         """
         prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
         m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
@@ -143,8 +145,8 @@ class StateProof(Proof):
     def start_costs(self) -> Ints:
         """Return the cost P_i(t) of each request i and start t = 0 .. T, shape (n, T + 1).
 
-        P_i(t) is latency plus prices, in units of 1 / scale. From t = T on, it grows by
-        ``self.scale`` per round.
+        P_i(t) is the latency of request i if it starts at t plus the prices of its states, in units
+        of 1 / scale. From t = T on, it grows by ``self.scale`` per round.
         """
         paid = np.array([np.append(self.payments(s, o), 0) for _, s, o in self.rows])
         a, _, o = np.array(self.rows, dtype=np.int64).T
@@ -167,9 +169,10 @@ class StateProof(Proof):
         return [heaviest[k] for k in (np.cumsum(differs) - 1).tolist()]
 
     def _heaviest(self, limit: int, prices: Ints) -> list[int]:
-        """Return the largest total price of states that fit a memory limit, for each row of prices.
+        """Return, for each epoch, the largest total price of states of requests that run together.
 
-        It is V(0, 0) of the module docstring. ``prices`` has shape (epochs, states).
+        The states must fit into a memory of ``limit`` tokens. The result is V(0, 0) of the module
+        docstring. ``prices`` has the price of each state at each epoch, shape (epochs, states).
         """
         # Largest number of requests that can run together: each holds at least its prompt and one
         # more token.
@@ -184,7 +187,8 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # The table V_0 of each of these epochs: zeros.
+            # For each of these epochs, the table V_0 of largest prices before any state is taken:
+            # zeros.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():
@@ -195,16 +199,18 @@ class StateProof(Proof):
     def take_state(
         self, values: Numbers, state: tuple[int, int], copies: int, price: Numbers | int
     ) -> None:
-        """Update the tables V so that up to ``copies`` requests may be in the state (m, r).
+        """Update tables of largest total prices so that requests may be in one more state (m, r).
 
-        Groups of 1, 2, 4, ... requests are added in turn, so that every number is possible.
+        V(k, S) is the largest total price of the states taken so far that can be added after k
+        requests whose sum of m is S. Groups of 1, 2, 4, ... requests in state (m, r) are added in
+        turn, so that every number of requests up to ``copies`` is possible.
 
         Parameters
         ----------
         values : int array, shape (tables, members + 1, M + 1)
-            Tables V(k, S), changed in place. Before, they are those of the states taken so far.
+            Tables V(k, S), changed in place. Before the call, they do not allow for this state.
         state : tuple[int, int]
-            m and r.
+            Tokens m that a request holds, and rounds r that it still runs.
         copies : int
             Largest number of requests in this state. More than M // (m + r) do not fit.
         price : int array, shape (tables, 1), or int

@@ -111,22 +111,26 @@ class Prices(NamedTuple):
 
 
 class Child(NamedTuple):
-    """Workspace: a child of a state, while sets of requests that start at epoch tau are enumerated.
+    """Workspace: the child of a state that is being built in the forward search.
+
+    A state is a partial schedule with all starts before tau. Its child also has the requests that
+    start at tau. While sets of these requests are enumerated, the child is changed in place.
 
     Attributes
     ----------
     starts, memory : int64 array
-        Starts, and tokens held per round, as in a row of a `Layer` at tau. ``memory`` has one more
-        round.
+        Start of each request in the child, and tokens that its started requests hold per round, as
+        in a row of a `Layer` at tau. ``memory`` has one more round.
     drifts, regrets, weights : int64 array, shape (n,)
         For each request, in units of 1 / SCALE: the rise of the lower bound if it does not start at
         tau, the rise if it starts at tau, and its price at tau if it starts.
     candidates : int64 array, shape (n + 1,)
-        Requests that may start at tau.
+        Indices of the requests that may start at tau.
     chosen : int64 array, shape (n + 1,)
-        Places in ``candidates`` of the requests that start at tau.
+        Positions in ``candidates`` of the requests that start at tau in the child.
     depth : int64 array, shape (1,)
-        Number of requests that started in the child at which the last expansion stopped early.
+        Number of requests that start at tau in the child at which the last call of `expand` stopped
+        early, or 0.
     """
 
     starts: IntArray
@@ -142,12 +146,15 @@ class Child(NamedTuple):
 class Expansion(NamedTuple):
     """Inputs, outputs and workspace of an expansion of the states of one epoch tau.
 
+    A state is a partial schedule. Its children at tau + 1 also have requests that start at tau.
+
     Attributes
     ----------
     layer, following : Layer
         States at tau, and arrays for their children at tau + 1.
     table : int64 array
-        Hash table of 2^k slots: the number of a child plus 1, or 0 if the slot is free.
+        Hash table of 2^k slots that finds a child in ``following``. A slot has the index of a child
+        plus 1, or 0 if it is free.
     slots : int64 array, shape (capacity,)
         Slot of each child in the table.
     requests : RequestColumns
@@ -157,7 +164,7 @@ class Expansion(NamedTuple):
     marks : uint64 array, shape (n + largest o,)
         Random factors for hashes: one per request, and one per later round in which memory is held.
     past : int
-        Number of rounds up to tau for which the memory held is stored.
+        Number of rounds, the last of them round tau, for which states store the memory held.
     prices : Prices
         Prices from which the bounds of states are computed.
     child : Child
@@ -177,18 +184,21 @@ class Expansion(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over the requests of a child. All but ``cost`` are in units of 1 / SCALE.
+    """Sums over the requests of the child that is being built: a partial schedule up to epoch tau.
+
+    All but ``cost`` are in units of 1 / SCALE.
 
     Attributes
     ----------
     cost : int
-        Cost of the started requests, as in `Layer`.
+        Cost of the started requests, as in `Layer.costs`.
     bound : int
-        Lower bound of the child without ``drift`` and ``slack``.
+        Lower bound on total latency of the child, without ``drift`` and ``slack``.
     drift : int
-        Rise of the bound up to tau + 1 by the requests that have not started.
+        Rise of the lower bound from tau to tau + 1 because some requests have not started.
     slack : int
-        Capacity of epoch tau less the prices of the requests that are active then.
+        Capacity of epoch tau less the prices of the requests that are active then. The lower bound
+        rises by it from tau to tau + 1.
     """
 
     cost: int
@@ -199,9 +209,10 @@ class _Sums(NamedTuple):
 
 @step
 def _fits(i: int, search: Expansion) -> bool:
-    """Return whether request i, started at tau, fits in memory in each of its rounds.
+    """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
-    The other requests are those that the child has started.
+    It must fit together with the started requests of ``search.child``, the partial schedule that is
+    being extended.
     """
     s, o, _, M = search.requests
     memory, past = search.child.memory, search.past
@@ -213,9 +224,9 @@ def _fits(i: int, search: Expansion) -> bool:
 
 @step
 def _key(search: Expansion) -> Any:
-    """Return the hash of the child as a state at tau + 1.
+    """Return the hash of ``search.child``, a partial schedule, as a state at tau + 1.
 
-    It depends on the set of started requests and on the memory that they hold in later rounds.
+    It depends on the set of started requests and on the memory that they hold after round tau + 1.
     """
     child, marks, n = search.child, search.marks, len(search.child.starts)
     key = np.uint64(0)
@@ -229,10 +240,12 @@ def _key(search: Expansion) -> Any:
 
 @step
 def _find(key: Any, search: Expansion) -> tuple[int, int]:
-    """Return the slot of the child in the hash table, and the number of the state equal to it.
+    """Return the hash table's slot for ``search.child``, and the index of the state equal to it.
 
-    States are equal if they have the same started requests and the same memory in later rounds. The
-    number is -1 if there is no equal state. Then the slot is free.
+    The child is a partial schedule. The states at tau + 1 found so far are in ``search.following``.
+    One of them is equal to the child if it has the same started requests and they hold the same
+    memory in later rounds. The index is -1 if there is no equal state. Then the slot is free.
+    ``key`` is the hash of the child.
     """
     child, table, past = search.child, search.table, search.past
     keys, _, _, memory, starts = search.following
@@ -241,7 +254,7 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     while table[slot] > 0:
         v = table[slot] - 1
         if keys[v] == key:
-            # Compare in a loop: to create a view of a row takes longer than the comparison.
+            # Compare rows entry by entry: to create a view of a row takes longer than this.
             i, k = 0, past
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
@@ -255,9 +268,10 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
 
 @step
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
-    """Copy state q to the child, and list the requests that may start at tau, the candidates.
+    """Copy state q of epoch tau to ``search.child``, and list the requests that may start at tau.
 
-    Return the number of candidates, and the sums of the child before any of them starts.
+    These requests, the candidates, have arrived and fit in memory with the started ones. Return the
+    number of candidates, and the cost and bound sums of the child before any of them starts.
     """
     _, costs, bounds, memory, starts = search.layer
     s, o, a, _ = search.requests
@@ -282,9 +296,10 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 
 @step
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
-    """Start at tau the request at place k of ``candidates``, or undo its start if ``sign`` is -1.
+    """Start request candidates[k] at epoch tau, or undo this start if ``sign`` is -1.
 
-    The request is started in the child of the workspace. Return the new sums of the child.
+    ``search.child`` is the partial schedule that is being extended. Its starts and its memory per
+    round are changed in place. ``sums`` are its cost and bound sums before. Return the sums after.
     """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
@@ -301,11 +316,13 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 
 @step
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
-    """Return the first place, from k on, of a candidate that may start at tau as well.
+    """Return the next candidate that may also start at tau in the partial schedule being extended.
 
-    There are ``count`` candidates, and this is returned if none may start. The request of equal
-    lengths that the candidate waits for must have started. The bound ``least`` plus the rise by the
-    candidate's start must not exceed the budget. The candidate must fit in memory.
+    The candidates are the first ``count`` entries of ``search.child.candidates``. Return the first
+    position >= k of one that may start, or ``count`` if there is none. The request of equal lengths
+    that the candidate must wait for has to have started. The lower bound ``least`` plus the rise by
+    the candidate's start must not exceed ``budget``, both in units of 1 / SCALE. The candidate must
+    fit in memory.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -320,10 +337,12 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 
 @step
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
-    """Append the child to the following layer, or merge it with its equal state there.
+    """Append ``search.child`` to the states of epoch tau + 1, or merge it with an equal state.
 
-    The child is left out if every schedule that extends it has a cheaper variant (`improvable`).
-    Return the number of children, or -1 if the arrays are full.
+    The child is a partial schedule, with its ``cost`` and lower ``bound``. Of equal states, the
+    cheaper one is kept. The child is left out if every schedule that extends it has a cheaper
+    variant (`improvable`). ``count`` is the number of states in ``search.following`` before. Return
+    their number after, or -1 if the arrays are full.
     """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
@@ -350,10 +369,11 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 
 @step
 def _price_epoch(tau: int, search: Expansion) -> None:
-    """Write the drift, regret and weight of each request at tau.
+    """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    They are the rise of the lower bound if the request does not start at tau, the rise if it
-    starts, and its price at tau if it starts.
+    The drift is the rise of the lower bound if the request does not start at tau. The regret is the
+    rise if it starts at tau. The weight is the price of its state at tau if it starts at tau. All
+    are in units of 1 / SCALE.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
@@ -368,10 +388,12 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 
 @step
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
-    """Start the requests of the child at which the last call of `expand` stopped early, if it did.
+    """Start again the requests of the child at which the last call of `expand` stopped early.
 
-    Return their number, the place in ``candidates`` after the last of them, and the sums of the
-    child.
+    The child is a partial schedule in which a set of candidates starts at tau. ``sums`` are its
+    cost and bound sums before any of them starts. If the last call did not stop early, nothing is
+    started. Return the number of requests started, the position in ``candidates`` after the last of
+    them, and the sums with them.
     """
     child, k = search.child, 0
     depth = child.depth[0]
@@ -386,15 +408,32 @@ def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
 def _next_set(
     tau: int, k: int, some: int, depth: int, sums: _Sums, budget: int, search: Expansion
 ) -> tuple[int, int, _Sums]:
-    """Go to the next set of requests that start at tau, depth first.
+    """Go to the next set of requests that start at tau in the child of a state, depth first.
 
     A candidate is added to the set, or replaces the one added last.
+
+    Parameters
+    ----------
+    tau : int
+        The epoch.
+    k : int
+        First position in ``candidates`` of a request that may be added.
+    some : int
+        Number of candidates.
+    depth : int
+        Number of requests in the set before.
+    sums : _Sums
+        Cost and bound sums of the child before.
+    budget : int
+        Largest lower bound of a child that is kept, in units of 1 / SCALE.
+    search : Expansion
+        The search. Its child is changed in place.
 
     Returns
     -------
     tuple[int, int, _Sums]
-        The place in ``candidates`` after the request added last, or -1 after the last set; the
-        number of requests in the set; and the sums of the child.
+        The position in ``candidates`` after the request added last, or -1 if all sets have been
+        tried; the number of requests in the new set; and the sums of the child after.
     """
     chosen = search.child.chosen
     k = _next_candidate(k, some, sums.bound, budget, search)
@@ -413,14 +452,14 @@ def _next_set(
 def expand(
     tau: int, first: int, count: int, budget: int, search: Expansion, patience: int
 ) -> tuple[int, int]:
-    """Append the children (at tau + 1) of the states from ``first`` on to the following layer.
+    """Append the children, at epoch tau + 1, of the states of epoch tau from index ``first`` on.
 
-    Each child of a state is a set of unstarted requests that start at tau. The sets are enumerated
-    depth first, in index order, among the candidates: requests that have arrived and fit with the
-    active ones. No request is added to a set if it would not fit, or if the bound would then exceed
-    the budget (*fixing*). Children are left out if their bound exceeds the budget or if they are
-    `improvable`. Equal children are merged through the hash table, which already has ``count``
-    states.
+    A state is a partial schedule with all starts before its epoch. For each set of requests that
+    can start at tau, it has one child. The sets are enumerated depth first, in index order, among
+    the candidates: requests that have arrived and fit with the active ones. No request is added to
+    a set if it would not fit, or if the lower bound would then exceed the budget (*fixing*).
+    Children are left out if their lower bound exceeds the budget or if they are `improvable`. Equal
+    children are merged through the hash table, which already has ``count`` children.
 
     The call stops early, before the next child, after ``patience`` children. The next call resumes
     there.
@@ -428,8 +467,8 @@ def expand(
     Returns
     -------
     tuple[int, int]
-        The number of children in the following layer, and the state at which to resume, or -1 if
-        the layer's arrays are full.
+        The number of children in ``search.following``, and the index of the state at which to
+        resume (the number of states if none is left), or -1 if these arrays are full.
     """
     _price_epoch(tau, search)
     visits = 0
@@ -440,8 +479,8 @@ def expand(
             if visits >= patience:
                 search.child.depth[0] = depth
                 return count, q
-            # Append the child in which the chosen requests start, unless its bound exceeds the
-            # budget.
+            # Append the child in which the chosen requests start at tau, unless its lower bound
+            # exceeds the budget.
             bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
                 found = _emit(tau, count, sums.cost, bound, search)

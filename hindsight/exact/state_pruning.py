@@ -103,7 +103,7 @@ from instances.arrays import IntArray, RequestColumns
 
 
 class _Partial(NamedTuple):
-    """Partial schedule of a state of the forward search.
+    """Partial schedule of a state of the forward search: the requests started before some epoch.
 
     Attributes
     ----------
@@ -124,7 +124,8 @@ class _Partial(NamedTuple):
 def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether request i, started at t, fits in memory in all its rounds without request j.
 
-    j may be i itself, which is then moved. If j is -1, no request is removed.
+    The other requests are those started in the partial schedule ``state``. If j is i, request i is
+    moved to t. If j is -1, no request is removed.
     """
     s, o, _, M = requests
     last = t + o[i]
@@ -142,7 +143,7 @@ def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) 
 
 @step
 def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumns) -> bool:
-    """Return whether unstarted request i would have fitted at t in place of a started one.
+    """Return whether unstarted request i would have fitted at t in place of a started request.
 
     This is rule 3 of *improvable* states in the module docstring: the started request has no larger
     lengths and started at t or later. Every schedule that extends the state then has a cheaper
@@ -164,13 +165,14 @@ def improvable(
 ) -> bool:
     """Return whether every schedule that extends a state at ``epoch`` has a cheaper variant.
 
-    This is so if a request that ends at ``epoch`` would have fitted earlier (rule 1 of the module
-    docstring), or if an unstarted request could have run up to ``epoch``, either with the others
-    (rule 2) or in place of a started one (rule 3).
+    A state is a partial schedule: the requests started before ``epoch``, with their ``starts``.
+    There is a cheaper variant if a request that ends at ``epoch`` would have fitted earlier (rule
+    1 of the module docstring), or if an unstarted request could have run up to ``epoch``, either
+    together with the started ones (rule 2) or in place of one of them (rule 3).
 
     ``memory[k]`` is the memory held in round epoch - past + k, for 0 < k <= past, with ``past``
-    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds. With
-    fewer rounds it would prune less and still be valid.
+    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds. With a
+    smaller ``past`` it would prune less and still be valid.
     """
     _, o, a, _ = requests
     state = _Partial(starts, memory, epoch - past)
@@ -195,7 +197,8 @@ def dominated(
 ) -> None:
     """Set ``gone`` for each state that an earlier state, itself not gone, dominates.
 
-    A state dominates another one if it costs no more and no column of its row has a larger amount.
+    States are partial schedules, in order of cost. A state dominates another one if it costs no
+    more and no column of its row has a larger amount.
 
     Parameters
     ----------

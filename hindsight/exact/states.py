@@ -40,13 +40,13 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of cheaper states of the same started requests that are tested to dominate a state."""
+"""Each state is tested for dominance by at most this many states of the same started requests."""
 
 PATIENCE = 5_000
 """Largest number of child states visited between two polls of ``should_stop``."""
 
 ANY = 1 << 40
-"""Default limit on total latency and on numbers of states, which none of them reaches."""
+"""Default limit on total latency and on numbers of states, too large to matter."""
 
 
 class SearchOutcome(NamedTuple, Generic[Found]):
@@ -78,8 +78,9 @@ class SearchOutcome(NamedTuple, Generic[Found]):
 class StateSearch:
     """Exact forward search over partial schedules of one instance, epoch by epoch.
 
-    Prices for lower bounds of states are 0 until `set_prices` is called. It may be called again for
-    better prices. The search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of
+    A *state* at an epoch is a partial schedule whose starts are all before this epoch. Prices for
+    lower bounds of states are 0 until `set_prices` is called. It may be called again for better
+    prices. The search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of
     memory, where H is a power of two, at least 64 and at least the largest o + 24.
 
     Parameters
@@ -94,14 +95,14 @@ class StateSearch:
         s, o, _, limit = self.requests = requests
         self._max_states, n, rounds = max_states, len(s), int(o.max())
         self._past = max(64, 1 << (rounds + 23).bit_length())
-        # Last epoch for which starts fit into int16, and the second part of a cost into COST_SHIFT
-        # bits. The second part is the sum of (s + o) t.
+        # Last epoch t for which starts fit into int16, and the second part of a cost, the sum of
+        # (s + o) t over all requests, fits into COST_SHIFT bits.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
         self._given = requests, _twins(requests), marks.astype(np.uint64), self._past
-        # Memory of an uninitialised array is used only where it is written, so these arrays have
-        # the largest size.
+        # An uninitialised array takes memory only where it is written, so these arrays have the
+        # largest size that they may need.
         self._following = Layer(
             np.empty(max_states, np.uint64),
             np.empty(max_states, np.int64),
@@ -124,12 +125,12 @@ class StateSearch:
             Price Q >= 0 of each state (tokens held, rounds to go) of a request at each epoch, shape
             (T, M + 1, M + 1), in units of 1 / SCALE.
         capacities : int64 array
-            W, shape (T,): at least the largest total price of requests that run together at each
-            epoch, as computed by `hindsight.prices.states.integer_capacities`. They are not
-            checked.
+            Capacity W of each epoch, shape (T,), in units of 1 / SCALE: at least the largest total
+            price of requests that run together, as computed by
+            `hindsight.prices.states.integer_capacities`. It is not checked.
         """
-        # Append epochs of price 0 up to the last arrival. Bounds require that all requests have
-        # arrived by the end of the priced epochs.
+        # Append epochs of price 0 up to the last arrival. The lower bounds from prices require that
+        # all requests have arrived by the end of the priced epochs.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
@@ -147,7 +148,8 @@ class StateSearch:
         should_stop : Callable[[], bool], default never
             Polled many times per second.
         state_limit : int, default 2^40
-            Largest number of states over all epochs, including the children of the last one.
+            Largest number of states over all epochs, including the children of the last epoch. The
+            search ends with status ``"states"`` if there are more.
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
@@ -176,7 +178,7 @@ class StateSearch:
         return SearchOutcome(status, best, states, peak)
 
     def root(self) -> Layer:
-        """Return the layer of epoch 0. In its only state, no request has started."""
+        """Return the states of epoch 0: one state, in which no request has started."""
         layer = Layer._make(
             np.zeros((1, *column.shape[1:]), column.dtype) for column in self._following
         )
@@ -191,14 +193,15 @@ class StateSearch:
         should_stop: Callable[[], bool] = never,
         most: int = ANY,
     ) -> Layer | SearchStatus:
-        """Return the children of the states of a layer, or the status with which the search ends.
+        """Return the children of the states of an epoch, or the status with which the search ends.
 
-        A child starts a set of requests at epoch ``tau`` and is a state at epoch tau + 1.
+        A state is a partial schedule with all starts before its epoch. Its children are states at
+        epoch tau + 1, each with a different set of requests that start at epoch ``tau``.
 
         Parameters
         ----------
         tau : int
-            Epoch of the layer.
+            Epoch of the states in ``layer``.
         layer : Layer
             The states at epoch ``tau``.
         budget : int
@@ -206,7 +209,7 @@ class StateSearch:
         should_stop : Callable[[], bool], default never
             Polled every `PATIENCE` children.
         most : int, default 2^40
-            Largest number of children.
+            Largest number of children. If there are more, the status ``"states"`` is returned.
         """
         # Clear the hash table: set the slots of the children of the previous epoch to 0.
         self._table[self._slots[: self._used]] = 0
@@ -225,11 +228,11 @@ class StateSearch:
     def undominated(self, found: Layer, alive: IntArray) -> Layer:
         """Return a copy of the states ``alive``, without those that another one of them dominates.
 
-        The other state has the same started requests, costs no more, and holds no more memory in
-        any later round.
+        ``alive`` are indices of states in ``found``. A state dominates another one that has the
+        same started requests if it costs no more, and holds no more memory in any later round.
         """
-        # Sort by started requests, then by cost. States with the same started requests form a
-        # group.
+        # Sort the states by started requests, then by cost. States with the same started requests
+        # form a group.
         flags = np.packbits(found.starts[alive] >= 0, axis=1)
         words = np.pad(flags, ((0, 0), (0, -flags.shape[1] % 8))).view(np.uint64)
         order = np.lexsort((found.costs[alive], *words.T))
@@ -244,10 +247,11 @@ class StateSearch:
 
 
 def _twins(requests: RequestColumns) -> IntArray:
-    """Return the request that each request waits for, shape (n,), or -1 if there is none.
+    """Return, for each request, the request that must start before it or with it, shape (n,).
 
-    Requests with equal lengths are *twins* and start in order of arrival. Each waits for the last
-    to arrive of its twins that have a smaller index and arrive no later.
+    Requests with equal prompt and output lengths are *twins* and start in order of arrival. Each
+    waits for one twin: of those that have a smaller index and arrive no later, the last to arrive.
+    The entry is -1 if there is none.
     """
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}

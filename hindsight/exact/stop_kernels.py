@@ -16,13 +16,16 @@ Progress = npt.NDArray[np.int16]
 class Choice(NamedTuple):
     """Workspace: the requests that may run next in a state (candidates), and the set chosen to run.
 
+    A state is the number of tokens that each request has produced after some round. Its child is
+    the state after the next round, in which the chosen requests run.
+
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
-        Candidates by decreasing gain, the tokens that each holds if it runs, and its gain: the
-        decrease of the state's lower bound if it runs, in units of prices.
+        Indices of the candidates by decreasing gain, the tokens that each holds if it runs, and its
+        gain: the decrease of the state's lower bound if it runs, in units of prices.
     rest : int64 array, shape (n + 1,)
-        For each candidate, the sum of its gain and of all later gains, without negative ones.
+        For each candidate, the sum of the positive gains of this and all later candidates.
     chosen : bool array, shape (n,)
         Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
@@ -54,7 +57,7 @@ class Task(NamedTuple):
     requests : RequestColumns
         The problem.
     twin : int64 array, shape (n,)
-        Previous request by index with equal arrival and lengths, or -1.
+        For each request, the last one of smaller index with equal arrival and lengths, or -1.
     offset : int64 array, shape (n,)
         First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
         request, one for each number of produced tokens.
@@ -65,7 +68,7 @@ class Task(NamedTuple):
     choice : Choice
         Workspace.
     round : int
-        The round r, counted from 1.
+        The round r in which requests are chosen to run, counted from 1.
     to_go : int64 array
         At entry offset[i] + p, for request i with p tokens produced after round r: its least
         latency plus prices of its remaining rounds, in units of prices. It is 0 for completed
@@ -97,8 +100,9 @@ class States(NamedTuple):
     progress : int16 array, shape (room, n)
         Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        Total latency of completed requests in rounds, lower bound on total latency in units of
-        prices, and index of the state after the previous round from which the state was reached.
+        For each state: total latency of its completed requests in rounds, lower bound on total
+        latency in units of prices, and index of the state after the previous round from which it
+        was reached.
     keys : uint64 array, shape (room,)
         Hash of each state.
     """
@@ -122,10 +126,11 @@ class States(NamedTuple):
 
 @step
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
-    """Return the slot of a state with these produced tokens in the hash table, or its free slot.
+    """Return the hash table's slot of the state with the produced tokens ``row``, or a free slot.
 
-    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. ``key`` is
-    the hash of ``row``, the tokens that each request has produced.
+    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. ``row`` has
+    the number of tokens that each request has produced, and ``key`` is its hash. If the table lacks
+    the state, return the free slot in which it belongs.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -143,10 +148,11 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 
 @step
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
-    """List the requests that may run in the next round, by decreasing gain.
+    """List the requests that may run next in a state, the candidates, by decreasing gain.
 
-    The gain of a request is the decrease of the state's lower bound if it runs. Return the number
-    of these candidates, or -1 if every request is complete, and the bound if no request runs.
+    The gain of a request is the decrease of the state's lower bound if it runs in the next round.
+    The list is written to ``task.choice``. Return the number of candidates, or -1 if every request
+    is complete, and the state's lower bound if no request runs, in units of prices.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -166,8 +172,8 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
             continue
         later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
         own_gain = to_go[at] - to_go[at + 1] - later
-        # Insert the candidate by gain. Of equal gains, the smaller index comes first, so identical
-        # requests with equally many tokens stay in order.
+        # Insert request i into the list of candidates by decreasing gain. Of equal gains, the
+        # smaller index comes first, so identical requests with equally many tokens stay in order.
         y = total
         while y > 0 and own_gain > gain[y - 1]:
             gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
@@ -182,9 +188,11 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 
 @step
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
-    """Return whether candidate x fits in ``room`` tokens and keeps the order of identical requests.
+    """Return whether candidate x may be added to the set of requests that run in the next round.
 
-    If an identical request with a smaller index has produced equally many tokens, it must run too.
+    It must fit in ``room`` tokens of free memory. If an identical request with a smaller index has
+    produced equally many tokens, that request must run too. ``progress`` has the tokens produced in
+    each state.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
@@ -196,7 +204,10 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
 @step
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
-    """Return whether no candidate that is not chosen fits in the ``room`` tokens left."""
+    """Return whether no further candidate could run in the next round with the chosen ones.
+
+    ``total`` is the number of candidates, and ``room`` the free memory in tokens.
+    """
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
         x += 1
@@ -209,8 +220,11 @@ def _add_child(
 ) -> int:
     """Add the state that is reached if the chosen requests run, or merge it with an equal state.
 
-    Of equal states, the cheaper one is kept. ``count`` is the number of states in ``found``. Return
-    the new number, or -1 if the arrays are full.
+    The new state, with lower bound ``bound``, is written to ``found``. It is reached from the state
+    with index ``state`` in ``states``. States are equal if all requests have produced equally many
+    tokens. Of equal states, the cheaper one is kept. ``slots`` is the hash table of ``found``.
+    ``count`` is the number of states in ``found`` before. Return their number after, or -1 if the
+    arrays are full.
     """
     requests, choice, row = task.requests, task.choice, task.choice.row
     key, cost = np.uint64(0), states.costs[state]
@@ -241,12 +255,13 @@ def _add_child(
 def expand_states(
     begin: int, end: int, count: int, task: Task, states: States, found: States, slots: IntArray
 ) -> int:
-    """Add the children of states begin .. end - 1 to ``found``, which has ``count`` children.
+    """Add the children of the states begin .. end - 1 to ``found``, which has ``count`` children.
 
-    A child is the state after the next round, for one set of requests that run in it. The sets are
-    enumerated depth first: each candidate in turn is included if it fits, then excluded. A branch
-    ends if the remaining gains cannot bring the lower bound down to the budget. Return the number
-    of children, or -1 if the arrays are full.
+    A state is the number of tokens that each request has produced after a round. A child is a state
+    after the next round, for one set of requests that run in it. The sets are enumerated depth
+    first: each request that may run (candidate) is included if it fits, then excluded. A branch
+    ends if the gains of the remaining candidates, by which the lower bound decreases if they run,
+    cannot bring it down to the budget. Return the number of children, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
@@ -256,7 +271,8 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Include each next candidate that fits, while the gains can still add up to ``need``.
+            # Include each next candidate that fits, while gains can still add up to ``need``, the
+            # decrease of the lower bound from ``base`` to the budget.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:
@@ -269,7 +285,7 @@ def expand_states(
                 count = _add_child(count, bound, state, states, task, found, slots)
                 if count < 0:
                     return -1
-            # Return to the candidate included last, and exclude it.
+            # Return to the candidate that was included last, and exclude it from the set.
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1

@@ -49,7 +49,7 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Number of the next cheaper states that are tested to dominate a state."""
+"""Each state is tested for dominance by this many states: those before it in order of cost."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""
@@ -75,8 +75,8 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = len(prices.numerators) - 1
-        # Costs to go after each round: least latency plus prices of remaining rounds of a request,
-        # by its number of produced tokens. They are 0 for a completed request.
+        # Cost to go after each round, for each request and its number of produced tokens: the least
+        # latency plus prices of its remaining rounds. It is 0 for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
@@ -84,8 +84,8 @@ class PreemptiveSearch:
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
             # `costs_to_go` returns costs for o - 1, o - 2, ..., 0 produced tokens in this order.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
-                # Costs before the arrival are those at the arrival, because the request can only
-                # wait.
+                # Costs to go after rounds before the arrival are those at the arrival, because the
+                # request can only wait until then.
                 self._to_go[:, end - back] = costs[0]
                 self._to_go[request[2] :, end - back] = costs
             twin.append(seen.get(request, -1))
@@ -141,7 +141,8 @@ class PreemptiveSearch:
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # There is only one such state: states with the same produced tokens were merged.
+                # Only one state has all requests complete: states with the same produced tokens
+                # were merged.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -181,8 +182,9 @@ class PreemptiveSearch:
     def _costs_after(self, t: int) -> IntArray:
         """Return the least cost after round t of each request, for each number of produced tokens.
 
-        It is the latency of the request plus the prices of its remaining rounds. Costs are in units
-        of prices. After the last priced round, each round adds one round of latency.
+        It is the latency of the request plus the prices of its remaining rounds, in units of
+        prices. If round t is after the last priced round, each round since then adds one round of
+        latency.
         """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
@@ -191,10 +193,11 @@ class PreemptiveSearch:
         return column
 
     def _not_dominated(self, found: States, r: int) -> IntArray:
-        """Return the indices of the children, after round r, that no other child dominates.
+        """Return the indices of the states after round r that no other of these states dominates.
 
-        A child dominates another one if each request has produced at least as many tokens and the
-        cost so far, including that of waiting requests, is no larger.
+        A state dominates another one if each request has produced at least as many tokens and the
+        cost so far is no larger. The cost so far is the latency of completed requests, plus the
+        time that the other arrived requests have spent since their arrival.
         """
         _, output, arrival, _ = self._task.requests
         progress = found.progress
@@ -209,7 +212,8 @@ class PreemptiveSearch:
     def _read_back(self, layers: list[States], last: int, at: int) -> PreemptiveSchedule:
         """Return the schedule that leads to state ``at`` after round ``last``.
 
-        It follows from the parents of states. ``layers`` has the states after each round.
+        The states on the way to it are the parents of states. ``layers`` has the states after each
+        round.
         """
         rounds: list[list[int]] = [[] for _ in self._instance]
         for r in range(last, 0, -1):

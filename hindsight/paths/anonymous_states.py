@@ -85,12 +85,14 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate the arrays for the states of requests whose starts a path graph does not record.
+    """Allocate the arrays of `AnonymousStates`.
+
+    Anonymous states are those of requests whose starts a path graph does not record.
 
     Parameters
     ----------
     longest : int
-        Largest number of rounds to go of such a state.
+        Largest number of rounds to go of an anonymous state.
     most : int
         Largest number of requests that run at once.
     memory_limit : int
@@ -120,10 +122,11 @@ def set_epoch(
     followed: npt.NDArray[np.bool_],
     states: AnonymousStates,
 ) -> None:
-    """List the states, with a price at epoch ``tau``, of requests that are not ``followed``.
+    """List the states with a price at epoch ``tau`` of the requests that are not ``followed``.
 
-    In state (m, r) a request holds m tokens and has r rounds to go. The tables of the previous
-    epoch are discarded: the new tree of tables has only its root.
+    In state (m, r) a request holds m tokens and has r rounds to go. Each state is listed with its
+    price and the number of requests that can be in it. The tables of largest total prices of the
+    previous epoch are discarded. The new tree of tables has only its root.
     """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
@@ -187,10 +190,11 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 
 @step
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
-    """Return the tree node with the followed requests of ``parent`` and one more, in state (m, r).
+    """Return the tree node for the followed requests of ``parent`` and one more, in state (m, r).
 
-    The node is found in the hash table, or added with its table of largest prices. Return -1 if
-    there is no room for it.
+    Each node of the tree has the table of largest total prices V for one set of followed requests
+    (`AnonymousStates`). The node is found in the hash table, or added with its table. Return -1 if
+    there is no room for another node.
     """
     tables, rows, used = states.tables, states.rows, states.used
     keys, nodes, M = states.keys, states.nodes, tables.shape[2] - 1
@@ -235,7 +239,8 @@ def heaviest_beside(
     held, rounds : int64 array
         Tokens m and rounds to go r of the followed requests that run, in any order.
     size : int
-        Number of these requests: the first entries of ``held`` and ``rounds``.
+        Number of followed requests that run. They are the first ``size`` entries of ``held`` and
+        ``rounds``.
     scratch : int64 array
         Workspace of at least ``size`` entries.
     """
@@ -264,10 +269,12 @@ def heaviest_beside(
 def _behind(
     states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
 ) -> int:
-    """Return the tree node whose followed requests are the first ``left`` entries of ``order``.
+    """Return the tree node for the followed requests in the first ``left`` entries of ``order``.
 
-    Entries of ``order`` are positions in ``held`` and ``rounds``, by increasing rounds to go. Nodes
-    that the tree lacks are added. Return -1 if there is no room for them.
+    Each node of the tree has the table of largest total prices V for one set of followed requests
+    (`AnonymousStates`). Entries of ``order`` are positions in ``held`` and ``rounds``, the tokens
+    and rounds to go of followed requests, by increasing rounds to go. Nodes that the tree lacks are
+    added. Return -1 if there is no room for them.
     """
     node = 0
     for p in range(left):

@@ -85,20 +85,20 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Largest number of nodes whose predecessors are found between two polls of ``should_stop``."""
+"""Largest number of graph nodes whose predecessors are found between two polls to stop."""
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of the tables of `AnonymousStates` that are computed between two polls
 of ``should_stop``, if each node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes of a path graph: positions in its array ``ended`` must fit into int32."""
+"""Largest number of nodes of a path graph: its completions, 2 per node, have int32 positions."""
 
 MOST_THREADS = 4
 """Largest number of threads that build a path graph. Each thread reserves memory of its own."""
 
 NEVER = 1 << 50
-"""Cost of starts that no schedule within the limit on total latency has, above all other costs."""
+"""Cost above all real costs. It marks starts in no schedule within the limit on total latency."""
 
 
 class Room(NamedTuple):
@@ -150,8 +150,8 @@ class PricedInstance:
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
-        First start prices u_i: the least priced cost P_i(t) of any start t of request i, in units
-        of 1 / SCALE.
+        Initial start price u_i of each request i: the least priced cost P_i(t) (latency plus prices
+        of states) of any start t, in units of 1 / SCALE.
     starts : int64 array, shape (n, epochs + 1)
         Priced cost P_i(t) of each start: the latency of request i if it starts at t plus the prices
         of its states, in units of 1 / SCALE. It is `NEVER` if no schedule within the limit starts
@@ -193,18 +193,18 @@ class PricedInstance:
         self.random_keys = rng.integers(1, 2**63, self.starts.shape).astype(np.uint64)
 
     def constant(self, u: IntArray) -> int:
-        """Return L = sum of start prices u - sum of capacities W, in units of 1 / SCALE.
+        """Return L = sum of start prices u - sum of epoch capacities W, in units of 1 / SCALE.
 
-        For every schedule that is a path of a graph, SCALE * (total latency) is at least L plus the
-        cost of the path.
+        W is the largest total price of requests that run together at an epoch. For every schedule
+        that is a path of a path graph, SCALE * (total latency) >= L + (cost of the path).
         """
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
         """Return the largest cost of a path within a limit on total latency, for start prices u.
 
-        This is the budget B = SCALE * limit - L, where L is `constant` of u. If ``limit`` is None,
-        it is the limit of this object.
+        This is the budget B = SCALE * limit - L in units of 1 / SCALE, where L is the result of
+        `constant` for u. If ``limit`` is None, the limit of this object is used.
         """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
@@ -212,7 +212,7 @@ class PricedInstance:
 def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
     """Return the path graph whose nodes record the start of no request.
 
-    It is a chain with one node per epoch, and its arcs cost 0.
+    It is a chain with one node per epoch. Its arcs, from each epoch to the next, cost 0.
     """
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
@@ -232,8 +232,8 @@ def finer_graph(
 ) -> layers.PathGraph | None:
     """Build a path graph that follows more requests than a coarser one.
 
-    A graph *follows* a request if its nodes record its start while it runs. Least costs of paths in
-    the coarser graph show which nodes of the finer graph need not be built.
+    A graph *follows* a request if its nodes record the start of the request while it runs. Least
+    costs of paths in the coarser graph show which nodes of the finer graph need not be built.
 
     Parameters
     ----------
@@ -244,11 +244,11 @@ def finer_graph(
     followed : bool array, shape (n,)
         Requests that the coarser graph follows.
     added : int64 array
-        Further requests that the finer graph follows, in increasing order. It has all or none of a
-        class of identical requests.
+        Indices of the further requests that the finer graph follows, in increasing order. They
+        contain all or none of each class of identical requests.
     u : int64 array, shape (n,)
-        Start prices, in units of 1 / SCALE. For requests that the coarser graph does not follow
-        they are those of `PricedInstance.first_prices`.
+        Start prices u_i, the multipliers of "request i starts once", in units of 1 / SCALE. For
+        requests that the coarser graph does not follow they are `PricedInstance.first_prices`.
     room : Room
         Limits on the size of the finer graph.
     should_stop : Callable[[], bool]
@@ -299,8 +299,8 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # After the last epoch no request runs. So the first set of running requests, in ``above``,
-        # is empty.
+        # ``above`` has the sets of requests that run in the nodes of the next epoch. After the last
+        # epoch no request runs, so at first its only set is empty.
         self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
@@ -341,7 +341,7 @@ class _Builder:
         self.size, self.count, self.ended = 1, 1, 0
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
-        """Add the nodes at epoch ``tau`` to the graph, which has the nodes of all later epochs.
+        """Add the nodes at epoch ``tau`` to the graph, which already has those of all later epochs.
 
         Raises
         ------
@@ -353,8 +353,9 @@ class _Builder:
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room = min(self.room, self.most_nodes - self.size)
         given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        # Thread k handles the nodes borders[k] .. borders[k + 1] - 1 of the next epoch. Results are
-        # joined in the order of threads, so the graph does not depend on their number.
+        # Thread k finds the predecessors of the nodes borders[k] .. borders[k + 1] - 1 of epoch
+        # tau + 1. Results are joined in the order of threads, so the graph does not depend on the
+        # number of threads.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)
@@ -391,10 +392,9 @@ class _Builder:
         part : Found
             Arrays of the other thread.
         nodes, more : int
-            Number of nodes that the first thread has, and that the other thread adds.
+            Number of nodes in the arrays of the first thread, and number of nodes in ``part``.
         taken : int
-            Number of entries of ``ended``, the lists of completing requests, that the other thread
-            adds.
+            Number of indices of completing requests that the other thread wrote to ``part.ended``.
         room : int
             Largest number of nodes of the epoch.
         """

@@ -16,10 +16,10 @@ SECONDS_A_NODE = 2.5e-6
 """First estimate of seconds per node: time of one `refine` call / nodes of its largest graph."""
 
 LARGE = 1_000_000
-"""Number of nodes of a graph above which its time replaces the estimate of seconds per node."""
+"""The time of a path graph with more nodes than this replaces the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""Assumed number of nodes of a graph that exceeded its limit on nodes, divided by this limit."""
+"""A path graph that exceeded its limit on nodes is assumed to have this many times the limit."""
 
 
 class GraphGrowth:
@@ -61,8 +61,8 @@ class GraphGrowth:
         """Return the largest reach at which a path graph should keep to limits on nodes and time.
 
         The reach is the limit on total latency less the proved lower bound, in rounds. ``room`` is
-        the largest number of nodes, and ``seconds`` the time for all graphs of one limit on total
-        latency.
+        the largest allowed number of nodes. ``seconds`` is the time allowed for all graphs that are
+        built for one limit on total latency.
         """
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
@@ -73,11 +73,11 @@ class GraphGrowth:
         Parameters
         ----------
         reach : float
-            The limit less the proved lower bound, in rounds.
+            The limit on total latency less the lower bound that prices prove, in rounds.
         nodes : float
             Number of nodes of the largest of these graphs.
         seconds : float
-            Time of all of them.
+            Time in which all of these graphs were built and searched.
         """
         before, self._measured = self._measured, (reach, nodes)
         self._reach, self._nodes = self._measured
@@ -99,15 +99,17 @@ class GraphGrowth:
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # The new growth still predicts fewer nodes than this graph had. So extrapolate from
-            # this graph, with BEYOND * room nodes, from now on.
+            # The new growth still predicts fewer nodes than the graph that was too large. So
+            # extrapolate from that graph from now on, as if it had BEYOND * room nodes.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
-        """Set the growth of log(nodes) from pairs (reach, nodes) measured on path graphs.
+        """Set the growth of log(number of nodes) per round of reach, from measured path graphs.
 
-        It is the steepest slope from the point of the current estimate to one of these pairs, if
-        this slope is positive. Slopes may be negative because prices improve between graphs.
+        ``known`` are pairs (reach, number of nodes) of graphs, or None. The reach is the limit on
+        total latency less the proved lower bound. The growth is the steepest slope of log(nodes)
+        between the latest graph and one of these pairs, if this slope is positive. Slopes may be
+        negative because prices improve between graphs.
         """
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)

@@ -1,17 +1,20 @@
 """Compiled kernels that add one epoch to a path graph, from the last epoch backwards.
 
-`hindsight.paths.graph` defines the graph and proves which nodes may be left out. Let y be a node at
-tau + 1 before any start at tau + 1. The nodes at tau that lead to y are y plus any followed
-requests that complete in round tau + 1. `extend_sets` enumerates them. Removing the requests that
-start at tau, the last one first, gives the nodes before these starts, which `join_parents` adds.
+`hindsight.paths.graph` defines the graph and proves which nodes may be left out. The graph
+*follows* some requests: a node is an epoch tau and the set of followed requests that run then, with
+their starts. Let y be a node at tau + 1 in which no request starts at tau + 1. In a node at tau
+from which an arc goes to y, the requests of y run, and any followed requests that complete in round
+tau + 1. `extend_sets` enumerates these nodes. Removing the requests that start at tau, the last one
+first, gives the nodes before these starts, which `join_parents` adds.
 
-*Memory.* Every active set fits in memory. Until the next start requests only complete, so the
-memory is largest in rounds in which a request completes. The memory of such a round is tested when
-the request is added.
+*Memory.* Every set of running requests fits in memory. Until the next start requests only complete,
+so the memory is largest in rounds in which a request completes. The memory of such a round is
+tested when the request is added.
 
-*Coarser graph.* Let y correspond to node y' of the coarser graph. Of the requests that the coarser
-graph follows, only sets that complete on an arc of that graph to y' need be tried. For each such
-arc, all sets of the requests followed newly are tried.
+*Coarser graph.* The coarser graph follows fewer requests. Let y' be its node for y without the
+requests that it does not follow. Of the requests that the coarser graph follows, only sets that
+complete on an arc of that graph to y' need be tried. For each such arc, all sets of the requests
+that only the finer graph follows are tried.
 """
 
 from __future__ import annotations
@@ -30,17 +33,17 @@ STARTS = (1 << START_BITS) - 1
 
 
 class _Sums(NamedTuple):
-    """Sums over the requests that run at epoch tau in the node being built.
+    """Sums over the requests that run at epoch tau in the path graph's node being built.
 
     Attributes
     ----------
     cost : int
-        Least cost of a path from the node to the end, without the slack of the node, in units of
-        1 / SCALE.
+        Least cost of a path from the node to the end of the graph, without the slack of the node
+        (capacity of epoch tau less the total price of running requests), in units of 1 / SCALE.
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int
-        Total price of their states at tau.
+        Total price of the states of the requests at tau, in units of 1 / SCALE.
     """
 
     cost: int
@@ -52,8 +55,9 @@ class _Sums(NamedTuple):
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
     """Return the slot of a set of running requests in the hash table, and the index of its node.
 
-    ``key`` is the hash of the set, and members[:size] are its codes. The index is -1 if the table
-    does not have the set, and the slot is then free.
+    ``key`` is the hash of the set. members[:size] are its requests i with their starts t, as codes
+    (i << START_BITS) + t. The index is -1 if the table does not have the set, and the slot is then
+    free.
     """
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
@@ -72,9 +76,11 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 
 @step
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
-    """Write the states at epoch tau of the requests in set q, which run in a node at epoch tau + 1.
+    """Write the states at epoch tau of the requests that run in node q of epoch tau + 1.
 
-    They become the first entries of ``members``. Return their sums.
+    A state is the tokens held and the rounds to go of a request. The states become the first
+    entries of ``members.held`` and ``members.rounds``. Node q is entry q of ``given.above``. Return
+    the cost, memory and price of these requests.
     """
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
@@ -92,9 +98,9 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Return the sums with request i added, which completes in round tau + 1.
+    """Return the sums over the running requests of a node at tau, with request i added.
 
-    If ``sign`` is -1, the request is removed from the sums instead.
+    Request i completes in round tau + 1. If ``sign`` is -1, it is removed from the sums instead.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -106,9 +112,10 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 
 @step
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
-    """Write request i, which completes in round tau + 1, as entry ``at`` of ``members``.
+    """Add request i, which completes in round tau + 1, to the node being built at epoch tau.
 
-    Return the sums with this request.
+    Its index and its state at tau become entry ``at`` of the arrays ``members``. ``sums`` are sums
+    over the other running requests of the node. Return the sums with this request.
     """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
@@ -119,10 +126,12 @@ def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) ->
 def _complete_coarser(
     given: Extension, c: int, size: int, members: Members, sums: _Sums
 ) -> tuple[int, _Sums]:
-    """Write the requests that complete in round tau + 1 on the arc of node c of the coarser graph.
+    """Write the requests that complete on the arc from node c of the coarser graph to tau + 1.
 
-    They become entries ``size`` and following of ``members``. Return the number of entries, or -1
-    if the requests do not fit in memory, and the sums with these requests.
+    The coarser graph records the starts of fewer requests than the graph being built. The requests
+    that complete in round tau + 1 become the entries from ``size`` on of the arrays ``members``.
+    ``sums`` are sums over the requests of the entries before. Return the total number of entries,
+    or -1 if the requests do not fit in memory, and the sums with these requests.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -136,12 +145,13 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Return the first place, from ``begin`` on, of a request that may complete in round tau + 1.
+    """Return the next request in ``given.added`` that may also complete in round tau + 1.
 
-    Places are in ``added``, the requests that this graph follows and the coarser one does not.
-    Return -1 if there is no such request. The request must have arrived by its start and fit in
-    memory, and must not be in set q, the requests that run in a node at tau + 1. The cost with it
-    must not exceed ``most``.
+    ``given.added`` has the requests whose starts this graph records and the coarser graph does not.
+    Return the first position >= ``begin`` of such a request in this array, or -1 if there is none.
+    The request must have arrived by its start, fit in memory, and not run in node q of epoch
+    tau + 1 (entry q of ``given.above``). ``sums`` are sums over the requests chosen so far. Their
+    cost with this request must be at most ``most``, in units of 1 / SCALE.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -154,8 +164,9 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         fits = True
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
-            # Request i cannot run twice at once. It starts before j: of identical requests, the one
-            # of smaller index starts first.
+            # Request j runs at tau + 1, so it is not request i, which completes in round tau + 1.
+            # If i and j are identical, i starts before j, so i must have the smaller index: of
+            # identical requests, the one of smaller index starts first.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break
@@ -166,11 +177,14 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write the node at tau in which the requests of set q and the chosen requests run.
+    """Write the node at tau from which an arc goes to node q of tau + 1 if given requests complete.
 
-    Set q has the requests that still run in a node at tau + 1. The chosen requests complete in
-    round tau + 1. They are the entries of ``found.members`` from the size of set q to ``end`` - 1.
-    ``counts`` are the index of the node and the number of entries of ``found.ended`` in use.
+    Node q is entry q of ``given.above``: the set of followed requests that run at tau + 1. In the
+    new node these requests run, and so do the requests that complete in round tau + 1. The latter
+    are found.members.chosen[k] for k = (number of requests of node q) .. end - 1.
+
+    ``counts`` has the index of the new node in the arrays of ``found``, and the number of indices
+    of completing requests written to ``found.ended`` so far.
     """
     above, here, scratch = given.above, found.here, found.scratch
     node, taken = counts
@@ -181,7 +195,7 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
     for size in range(first, end):
         i = found.members.chosen[size]
         found.ended[taken + size - first] = i
-        # Insert request i at its place: the requests of a node are sorted by start, then by index.
+        # Insert request i so that the requests of the node are sorted by start, then by index.
         t = given.tau + 1 - given.requests.output_lengths[i]
         position = size
         while position > 0:
@@ -202,22 +216,25 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
 def _add_choices(
     given: Extension, q: int, c: int, of_set: _Sums, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Add the nodes at tau that lead to set q at tau + 1 and correspond to coarser node c.
+    """Add the nodes at tau with an arc to node q of tau + 1 that are refinements of coarser node c.
 
-    A set has the followed requests that run in a node at tau + 1.
+    A node is a set of running requests with their starts. The coarser graph records fewer requests.
+    A node refines c if it is c once the requests that the coarser graph does not record are
+    removed.
 
     Parameters
     ----------
     given : Extension
         Data from which the nodes are built.
     q, c : int
-        Index of the set in ``given.above``, and node of the coarser graph at tau.
+        Index in ``given.above`` of the node at tau + 1, and node of the coarser graph at tau.
     of_set : _Sums
-        Sums over the requests of set q.
+        Sums, at tau, over the requests that run in node q.
     counts : tuple[int, int]
-        Numbers of nodes found so far, and of entries of ``found.ended`` in use.
+        Number of nodes written to ``found`` so far, and number of indices of completing requests
+        written to ``found.ended`` so far.
     found : Found
-        Output arrays.
+        Arrays to which the nodes at tau are written.
 
     Returns
     -------
@@ -230,9 +247,9 @@ def _add_choices(
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate depth first which requests of ``given.added`` complete in this round as well. The
-    # slack of a node is at least ``least``, that of its coarser node c. So sets of requests that
-    # cost more than left - least exceed the budget, and are skipped.
+    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. The
+    # slack of a new node is at least ``least``, the slack of its coarser node c. So sets of
+    # requests with a cost above left - least lead to paths above the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -262,28 +279,34 @@ def extend_sets(
 ) -> tuple[int, int]:
     """Find the nodes at epoch tau from which paths within the budget go on to nodes at tau + 1.
 
-    These nodes at tau + 1 are sets of running requests, in which no request starts at tau + 1.
-    Return the number of nodes found so far, or -1 if the arrays are full, and the number of entries
-    of ``found.ended`` in use. When this is done for all sets, `join_parents` adds the nodes from
-    which starts at tau lead to the nodes found.
+    A node is a set of running requests with their starts. ``given.above`` has the nodes at tau + 1
+    in which no request starts at tau + 1. After calls for all of these nodes, `join_parents` adds
+    the nodes at tau from which further starts at tau reach the nodes found here.
 
     Parameters
     ----------
     given : Extension
         Data from which the nodes are built.
     begin, end : int
-        Range of the sets in ``given.above`` that are handled: begin .. end - 1.
+        Range of nodes at tau + 1: this call finds the predecessors of the nodes begin .. end - 1 in
+        ``given.above``.
     counts : tuple[int, int]
-        Number of nodes found before, and number of entries of ``found.ended`` in use.
+        Number of nodes written to ``found`` by earlier calls, and number of indices of completing
+        requests written to ``found.ended`` so far.
     found : Found
-        Output arrays.
+        Arrays to which the nodes at tau are written.
+
+    Returns
+    -------
+    tuple[int, int]
+        The new ``counts``. The number of nodes is -1 if the arrays are full.
     """
     coarser = given.coarser
     for q in range(begin, end):
         of_set = _place_set(given, q, found.members)
         beside = given.above.coarser[q]
-        # Try each node c of the coarser graph with an arc to ``beside``, the node of the coarser
-        # graph that corresponds to set q.
+        # Node ``beside`` of the coarser graph is node q without the requests that the coarser graph
+        # does not record. Try each node c of the coarser graph with an arc to ``beside``.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:
@@ -295,9 +318,11 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the node from which the last start at tau leads to node v, and link v to it.
+    """Find or add the node that is node v without its last start at tau, and link v to it.
 
-    Return the number of nodes, or -1 if the arrays are full.
+    That node is the parent of v: a path goes from it to v by starting the last request of v.
+    ``nodes`` is the number of nodes in ``found`` before. Return their number after, or -1 if the
+    arrays are full.
     """
     here, scratch, coarser = found.here, found.scratch, given.coarser
     size = here.sizes[v] - 1
@@ -323,11 +348,14 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes from which starts at tau lead to the nodes found, and number all nodes at tau.
+    """Add the nodes from which starts at tau reach the nodes in ``found``; number all nodes at tau.
 
-    In a set, the requests that start at tau come last, in the order of indices. A path starts them
-    in this order, so removing the last one gives the node before. Nodes with more starts at tau get
-    smaller numbers. Return the number of nodes, or -1 if the arrays are full.
+    A node is a set of running requests. Those that start at tau come last in it, in the order of
+    indices. A path starts them in this order, so a node without its last request is the node before
+    it on the path. Nodes with more starts at tau get smaller numbers.
+
+    ``nodes`` is the number of nodes in ``found`` before. Return their number after, or -1 if the
+    arrays are full.
     """
     here, scratch = found.here, found.scratch
     for v in range(nodes):
@@ -361,10 +389,11 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 
 @njit
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
-    """Write the nodes at epoch tau into the graph, with numbers from ``first`` on.
+    """Write the nodes at epoch tau from ``found`` into the graph, with numbers from ``first`` on.
 
-    Nodes in which no request starts at tau are also copied to ``given.above``, from which the epoch
-    before tau is built. Return the number of these nodes.
+    ``nodes`` is the number of nodes in ``found``. Nodes in which no request starts at tau are also
+    copied to ``given.above``, from which the nodes of epoch tau - 1 are built next. Return the
+    number of nodes copied there.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

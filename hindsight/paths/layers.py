@@ -1,7 +1,8 @@
 """Arrays of a path graph, and of the epoch that is being added to it (`hindsight.paths.graph`).
 
-A node at an epoch is a set of active followed requests i with their starts t. Each member is stored
-as the code (i << START_BITS) + t, sorted by start, then by index.
+A path graph *follows* some requests. A node at an epoch is the set of followed requests i that run
+then, with their starts t. Each request of a node is stored as the code (i << START_BITS) + t. The
+codes of a node are sorted by start, then by index.
 """
 
 from __future__ import annotations
@@ -38,22 +39,24 @@ class PathGraph(NamedTuple):
     Attributes
     ----------
     later : int32 array, shape (N,)
-        Node at the next epoch that is reached if no further request starts at tau, or -1 if none.
+        Node at the next epoch that is reached if no further request starts at tau, or -1 if there
+        is no such arc.
     parents : int32 array, shape (N,)
-        Node from which the last start at tau leads to this node, or -1 if no request of the node
-        starts at tau.
+        Parent of the node: the same set of requests without the last one that starts at tau. It is
+        -1 if no request of the node starts at tau.
     requests : int16 array, shape (N,)
-        Request that starts on the arc from the parent, or -1 if there is no parent.
+        Request of the node that its parent lacks, so it starts on the arc from the parent. It is -1
+        if there is no parent.
     epochs : int16 array, shape (N,)
         Epoch tau of the node.
     slacks : int64 array, shape (N,)
         Slack of the node, in units of 1 / SCALE: the capacity of epoch tau less the largest total
-        price of requests that can run in this node. Used only if there is a ``later`` node.
+        price of requests that can run in this node. Used only if ``later`` is not -1.
     ended_first, ended_counts : int32, int16 array, shape (N,)
         Followed requests of the node that complete in round tau + 1: the position of the first of
         them in ``ended``, and their number.
     ended : int16 array
-        Indices of the requests that complete, node by node.
+        Indices of the followed requests that complete in the round after each node, node by node.
     """
 
     later: Codes
@@ -83,7 +86,8 @@ class CoarserGraph(NamedTuple):
     followed : bool array, shape (n,)
         Whether the coarser graph follows each request.
     first, earlier : int64, int32 array
-        Nodes by their ``later`` node: it is g for the nodes earlier[first[g]:first[g + 1]].
+        Nodes grouped by their successor at the next epoch (``graph.later``). Node g is the
+        successor of the nodes earlier[first[g]:first[g + 1]].
     paid : int64 array, shape (N,)
         Least cost of a path from the beginning of the coarser graph to each of its nodes, in units
         of 1 / SCALE.
@@ -111,9 +115,11 @@ class Sets(NamedTuple):
     costs : int64 array, shape (capacity,)
         Least cost of a path from the node to the end of the graph, in units of 1 / SCALE.
     coarser : int32 array, shape (capacity,)
-        Node of the coarser graph for the set without the requests that this graph does not follow.
+        Node of the coarser graph, which follows fewer requests: this set without the requests that
+        the coarser graph does not follow.
     nodes : int64 array, shape (capacity,)
-        Number of the node: within its epoch until the epoch is stored, then in the whole graph.
+        Number of the node: within its epoch until the epoch is stored in the graph, and in the
+        whole graph afterwards.
     """
 
     members: Codes
@@ -132,7 +138,7 @@ class Sets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work arrays for the nodes of one epoch, in the order in which they are found.
+    """Work arrays for the nodes of one epoch of a path graph, in the order in which they are found.
 
     Attributes
     ----------
@@ -140,10 +146,10 @@ class Scratch(NamedTuple):
         Hash table of 2^k slots that finds a node by its set of running requests. A slot has the
         index of a node plus 1, or 0 if it is free. The table is cleared after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
-        As in `PathGraph`.
+        The arrays of these names of a `PathGraph`, for the nodes of this epoch.
     parents : int64 array, shape (capacity,)
-        Index in these arrays of the node before the last start at this epoch, or -1 if there is no
-        such start.
+        Index in these arrays of the node's parent: the node without its last request that starts at
+        this epoch. It is -1 if no request starts at this epoch.
     slots : int64 array, shape (capacity,)
         Slot of each node in ``table``.
     fresh : int64 array, shape (capacity,)
@@ -161,15 +167,15 @@ class Scratch(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """KV cache memory of requests, in tokens, rounded up to whole blocks of ``size`` tokens.
+    """KV cache memory of each request, which is allocated in whole blocks of ``size`` tokens.
 
     Attributes
     ----------
     size : int
         Tokens per block. It is 1 if memory is not allocated in blocks.
     stored, peaks : int64 array, shape (n,)
-        Tokens that each request stores before its first output token, and tokens that it occupies
-        in its last round, rounded up to whole blocks.
+        ``stored`` are the tokens that each request stores before its first output token. ``peaks``
+        are the tokens that it occupies in its last round, rounded up to whole blocks.
     """
 
     size: int
@@ -192,11 +198,12 @@ class Extension(NamedTuple):
         W_tau, which is at least the largest total price of requests that can run together at tau,
         in units of 1 / SCALE.
     prices : int64 array, shape (M + 1, M + 1)
-        Price at tau of each state: tokens held and rounds to go of a request.
+        Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE.
     budget : int
         Largest cost of a path within the limit on total latency, in units of 1 / SCALE.
     regrets : int64 array, shape (n, epochs + 1)
-        Regret (reduced cost) of starting request i at t: its priced cost less its start price u_i.
+        Regret (reduced cost) of starting request i at t: the priced cost of this start (latency
+        plus prices of states) less the start price u_i of the request, in units of 1 / SCALE.
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     blocks : Blocks
@@ -209,9 +216,10 @@ class Extension(NamedTuple):
         Random number for each request i and start t, from which sets of running requests are
         hashed.
     above : Sets
-        Nodes at tau + 1 in which no request starts at tau + 1.
+        Nodes at tau + 1 in which no request starts at tau + 1. The nodes at tau are built from
+        them.
     coarser : CoarserGraph
-        The graph that follows fewer requests.
+        Graph that follows fewer requests. The costs of its paths show which nodes to leave out.
     """
 
     tau: int
@@ -230,18 +238,19 @@ class Extension(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Workspace: the followed requests that run at epoch tau in the node being built.
+    """Workspace: the requests that run at epoch tau in the path graph's node being built.
 
-    The requests that also run at tau + 1 come first. The requests that complete in round tau + 1
-    follow them.
+    Only followed requests are listed: those whose starts the graph records. In each array, the
+    requests that also run at tau + 1 come first, and those that complete in round tau + 1 come
+    after them.
 
     Attributes
     ----------
     held, rounds : int64 array
         Tokens held and rounds to go of each of these requests at tau.
     chosen, places : int64 array
-        For each request that completes in round tau + 1: its index, and its position in the
-        ``added`` of `Extension` if it is one of these.
+        For each request that completes in round tau + 1: its index, and its position in
+        `Extension.added` if it is in that array. Entries of other requests are not used.
     order : int64 array
         Workspace of `heaviest_beside`.
     """
@@ -261,7 +270,7 @@ class Found(NamedTuple):
     here, scratch : Sets, Scratch
         Sets of running requests of the nodes found, and further data of these nodes.
     ended : int16 array
-        Indices of the requests that complete, node by node, as in `PathGraph`.
+        Indices of the requests that complete in round tau + 1, node by node, as in `PathGraph`.
     states : AnonymousStates
         States at this epoch of the requests whose starts the graph does not record.
     members : Members

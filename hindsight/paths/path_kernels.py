@@ -1,8 +1,9 @@
 """Compiled kernels on a path graph: least costs from both ends, Gibbs weights, node splitting.
 
-Node numbers decrease along arcs, from the beginning N - 1 to the end 0 (`hindsight.paths.graph`).
-The arc from a node to the next epoch costs ``arcs[g]`` (`costs_of_arcs`); arcs to nodes with one
-more start cost 0.
+A node of a path graph is an epoch with a set of running requests and their starts
+(`hindsight.paths.graph`). Node numbers decrease along arcs, from N - 1, the beginning of all paths,
+to 0, their end. The arc from node g to the next epoch costs ``arcs[g]`` (`costs_of_arcs`). An arc
+to a node at the same epoch, in which one more request starts, costs 0.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from .layers import FAR, Codes, Flags, Masks, PathGraph
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
     """Return the cost of each node's arc to the next epoch, in units of 1 / SCALE.
 
-    It is the slack of the node, plus the regret P_i(t) - u_i of each request i that completes on
-    the arc. ``starts`` are the priced costs P of starts, ``u`` the start prices and ``o`` the
-    output lengths.
+    It is the slack of the node (capacity of its epoch less the largest total price of requests that
+    can run in it), plus the regret P_i(t) - u_i of each request i that completes on the arc.
+    ``starts`` has the priced cost P_i(t) of each request i and start t, ``u`` the start prices and
+    ``o`` the output lengths.
     """
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
@@ -38,7 +40,10 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 
 @partial(njit, makes_arrays=True)
 def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
-    """Return the least cost of a path from each node to the end, or `FAR` if there is no path."""
+    """Return the least cost of a path from each node to the end, or `FAR` if there is no path.
+
+    arcs[g] is the cost of the arc from node g to the next epoch.
+    """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
     value[0] = 0
@@ -56,7 +61,8 @@ def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
 def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
     """Return the least cost of a path from the beginning of the graph to each node.
 
-    The cost is `FAR` if there is no path.
+    The cost is `FAR` if there is no path. arcs[g] is the cost of the arc from node g to the next
+    epoch.
     """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
@@ -77,8 +83,9 @@ def gibbs_paths(
 ) -> FloatArray:
     """Return the mean number of completions of each request over paths with Gibbs weights.
 
-    A path has weight exp(-cost / heat). Let ``value`` be the least costs from nodes to the end
-    (`costs_to_the_end`). To avoid overflow, the weights of paths from a node are divided by
+    A path has weight exp(-cost / heat). ``arcs`` has the cost of each node's arc to the next epoch,
+    ``value`` the least cost from each node to the end (`costs_to_the_end`), and ``requests`` is the
+    number of requests. To avoid overflow, the weights of paths from a node are divided by
     exp(-value / heat), so their sum is at most the number of these paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
@@ -110,10 +117,10 @@ def gibbs_paths(
 
 
 def grouped(targets: Codes) -> tuple[IntArray, Codes]:
-    """Group nodes by the node to which an arc leads from them.
+    """Group the nodes v of a graph by targets[v], the node at the other end of an arc of v.
 
-    targets[v] is the node to which the arc from v leads, or -1 if there is no arc. Return ``first``
-    and ``members``: arcs lead to g from the nodes members[first[g]:first[g + 1]].
+    targets[v] is -1 if v has no such arc. Return two arrays, ``first`` and ``members``: g is the
+    target of the nodes members[first[g]:first[g + 1]].
     """
     nodes = np.flatnonzero(targets >= 0)
     pairs = np.ones(len(nodes), np.bool_), (targets[nodes], nodes)
@@ -127,7 +134,8 @@ def best_path(
 ) -> tuple[IntArray, IntArray]:
     """Return, for a cheapest path, the last start of each request and its number of starts.
 
-    ``value`` is the least cost from each node to the end (`costs_to_the_end`). Node numbers
+    ``arcs`` has the cost of each node's arc to the next epoch, ``value`` the least cost from each
+    node to the end (`costs_to_the_end`), and ``requests`` is the number of requests. Node numbers
     decrease along a path, so one pass through the nodes finds all starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
@@ -149,12 +157,13 @@ def best_path(
 
 
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
-    """Return the subgraph of the chosen nodes, numbered in the order of ``chosen``.
+    """Return the subgraph of the nodes ``chosen``, which get the numbers 0, 1, ... in this order.
 
-    Arcs to other nodes are removed. The array ``ended`` is shared with ``graph``.
+    Arcs to other nodes are removed. The array ``ended`` (requests that complete, node by node) is
+    shared with ``graph``.
     """
-    # New number of each old node, or -1. An arc to no node has index -1, which reads the extra last
-    # entry: it stays -1.
+    # new[g] is the number of node g in the subgraph, or -1 if it is not chosen. A node without an
+    # arc has -1 as its target. Index -1 reads the extra last entry of ``new``, which stays -1.
     new = np.full(len(graph.later) + 1, -1, np.int32)
     new[chosen] = np.arange(len(chosen), dtype=np.int32)
     columns: Any = [column[chosen] for column in graph[2:-1]]
@@ -163,11 +172,12 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
 
 
 class Split(NamedTuple):
-    """Copies of the nodes of a path graph, one for each set of tracked requests started before.
+    """Copies of the nodes of a path graph that also record which requests have been started.
 
-    A path graph records which requests run, but not which have completed. For *tracked* requests,
-    node copies also record whether they have been started. Below, an *old* node is one of the N
-    nodes of the graph, and a *new* node is one of its copies.
+    A node of a path graph records which requests run, but not which have completed. For *tracked*
+    requests, its copies also record whether they have been started: there is one copy for each set
+    of tracked requests that paths to the node have started. Below, an *old* node is one of the N
+    nodes of the graph, and a *new* node is one of the copies.
 
     Attributes
     ----------
@@ -178,13 +188,14 @@ class Split(NamedTuple):
     old : int32 array, shape (capacity,)
         Old node of each new node.
     masks : uint64 array, shape (capacity,)
-        Tracked requests that have been started before each new node, as bits.
+        Tracked requests that paths to each new node have started, one bit per request.
     costs : int64 array, shape (capacity,)
         Least cost of a path from the beginning to the new node, in units of 1 / SCALE.
     later, parents : int32 array, shape (capacity,)
-        Arcs between new nodes, as in `PathGraph`.
+        Arcs between new nodes, as in `PathGraph`: the node reached at the next epoch, and the node
+        with one start less at the same epoch, or -1.
     alive : bool array, shape (capacity,)
-        Whether a path through the new node may be within the limit on costs.
+        Whether a path through the new node may cost no more than the budget.
     """
 
     heads: Codes
@@ -202,9 +213,9 @@ SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np
 
 
 class Tracking(NamedTuple):
-    """Inputs of `split_nodes`: costs in a path graph, tracked requests, and a limit on costs.
+    """Inputs of `split_nodes`: costs in a path graph, requests to track, and a limit on costs.
 
-    For *tracked* requests, nodes record whether they have been started.
+    To *track* a request is to record in the nodes of the graph whether it has been started.
 
     Attributes
     ----------
@@ -212,13 +223,13 @@ class Tracking(NamedTuple):
         Cost of the arc from each node to the next epoch, and least cost from each node to the end,
         in units of 1 / SCALE.
     first, children : int64, int32 array
-        Nodes with one more start: one start leads from g to each of
-        children[first[g]:first[g + 1]].
+        Nodes grouped by their parent, the node with one start less at the same epoch. The nodes
+        children[first[g]:first[g + 1]] are reached from node g by one more start.
     bits : uint64 array, shape (n,)
-        Bit of each tracked request; 0 for all others.
+        Bit that stands for each tracked request in sets of requests, 0 for all other requests.
     required : uint64 array, shape (epochs,)
-        For each epoch, the tracked requests that must have been started before it, as bits, because
-        no arc starts them at this epoch or later.
+        For each epoch, the tracked requests that must have been started before it, because no arc
+        starts them at this epoch or later. Each is one bit of the number.
     budget : int
         Largest cost of a path, in units of 1 / SCALE.
     """
@@ -234,10 +245,11 @@ class Tracking(NamedTuple):
 
 @step
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
-    """Write copy number ``count`` of node h, for paths that have started the requests in ``mask``.
+    """Write a copy of graph node h, as entry ``count`` of the arrays ``split``.
 
-    ``cost`` is the least cost of a path to the copy, and ``parent`` the copy from which a start
-    leads to it, or -1.
+    The copy is for paths that have started exactly the tracked requests with a bit in ``mask``.
+    ``cost`` is the least cost of a path from the beginning to it. ``parent`` is the copy from which
+    a start at the same epoch reaches it, or -1.
     """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
@@ -249,13 +261,16 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Add the node copies that one more start at the same epoch reaches from node copy x.
 
-    Return the number of copies, or -1 if the arrays are full.
+    A copy belongs to a node of the path graph and a set of tracked requests that have been started.
+    ``count`` is the number of copies in ``split`` before. Return their number after, or -1 if the
+    arrays are full.
     """
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # Skip a second start of a tracked request, and starts that exceed the budget.
+        # Skip a second start of a tracked request, and starts on no path that costs at most the
+        # budget.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -269,15 +284,17 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Link node copy x to the copy that it reaches at the next epoch, which is added if missing.
 
-    Return the number of copies, or -1 if the arrays are full.
+    A copy belongs to a node of the path graph and a set of tracked requests that have been started.
+    ``count`` is the number of copies in ``split`` before. Return their number after, or -1 if the
+    arrays are full.
     """
     g = split.old[x]
     h = graph.later[g]
     cost = split.costs[x] + track.arcs[g]
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
-    # Look for the copy of h with the same started requests. The list of copies of a node is short:
-    # it has one entry for each set of started tracked requests.
+    # Look for the copy of node h with the same started requests as copy x. The list of copies of a
+    # node is short: it has one entry for each set of tracked requests that paths to it started.
     y = split.heads[h]
     while y >= 0 and split.masks[y] != split.masks[x]:
         y = split.linked[y]
@@ -295,11 +312,12 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 
 @njit
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
-    """Copy each node for each set of tracked requests that paths to it have started.
+    """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
-    Only copies on paths within the budget are made. On these paths, a tracked request starts at
-    most once, and by the last epoch at which an arc starts it. Return the number of copies, or -1
-    if the arrays are full.
+    Tracked requests are those with a bit in ``track.bits``. Copies are made only on paths that cost
+    at most the budget. On these paths, a tracked request starts at most once, and by the last epoch
+    at which an arc starts it. The copies are written to ``split``. Return their number, or -1 if
+    the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1
@@ -308,8 +326,8 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # Tracked requests that must have been started before this epoch, but are not in the
-            # mask of copy x.
+            # Tracked requests that must have been started before this epoch, but have not been
+            # started on the paths to copy x.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

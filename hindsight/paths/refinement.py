@@ -42,7 +42,8 @@ class PathOutcome(NamedTuple):
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
-        Lower bound proved before nodes recorded which requests have been started
+        Lower bound on total latency, in rounds, proved by graphs whose paths may start a request
+        several times or never: before nodes record which requests have been started
         (`PathRelaxation.sublimate`).
     nodes : int
         Total number of nodes of all graphs, each counted before nodes are dropped.
@@ -51,7 +52,8 @@ class PathOutcome(NamedTuple):
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
-        Stages of the proof of ``lower_bound``.
+        Stages of the proof of ``lower_bound``: start prices at which nodes were dropped, and
+        requests that nodes record from then on.
     """
 
     lower_bound: int
@@ -129,9 +131,9 @@ def refine(
 def _next_ones(
     order: IntArray, kinds: IntArray, followed: Flags, size: int, gained: float
 ) -> IntArray:
-    """Return the requests whose starts the next path graph records in addition to those so far.
+    """Return the requests whose starts the next path graph records and the last one does not.
 
-    They are many for the first graph, and few after large graphs. Identical requests are taken
+    They are many for the first graph, and few after a large graph. Identical requests are taken
     together.
 
     Parameters
@@ -139,11 +141,11 @@ def _next_ones(
     order, kinds : int64 array, shape (n,)
         Requests in the order in which graphs begin to record them, and the class of each request.
     followed : bool array, shape (n,)
-        Requests whose starts the last graph records.
+        Whether the last graph records the start of each request.
     size : int
         Number of nodes of the last graph.
     gained : float
-        Share of the gap between lower bound and limit that the last graph closed.
+        Share of the gap between lower bound and limit on total latency that the last graph closed.
     """
     n, done = len(order), int(followed.sum())
     step = math.ceil(FOLLOWED_FIRST * n)

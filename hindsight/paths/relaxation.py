@@ -54,14 +54,14 @@ FARTHEST = float(1 << 17)
 epochs, and at most 2^8 requests complete in each, so its cost stays below 2^60."""
 
 STEPS_AT_ONCE = 25
-"""Number of price steps on one core: the nodes on paths that cost little more than the cheapest."""
+"""Number of price steps that use the same core: the graph's nodes on paths of nearly least cost."""
 
 
 CORE_MARGIN = 7.0
-"""First margin: steps use nodes on paths that cost at most this many rounds above the cheapest."""
+"""Price steps first use only nodes on paths at most this many rounds costlier than the cheapest."""
 
 CORE_SHARE = 0.5
-"""Largest share of nodes near the cheapest paths (the core). Above it, steps use all nodes."""
+"""If more than this share of nodes is near the cheapest paths, price steps use all nodes."""
 
 SETTLED = 0.02
 """Prices count as converged if all mean numbers of starts of requests are this close to 1."""
@@ -97,11 +97,11 @@ class PathRelaxation:
     priced : PricedInstance
         The problem with its prices and the first limit on total latency.
     graph : PathGraph
-        Graph of which every schedule within the limit is a path.
+        Path graph: every schedule within the limit is one of its paths.
     followed : bool array, shape (n,)
-        Requests that the graph follows (`hindsight.paths.graph`).
+        Whether the graph follows each request (`hindsight.paths.graph`).
     u : int64 array, shape (n,)
-        First start prices, in units of 1 / SCALE.
+        Initial start prices, in units of 1 / SCALE.
     most_nodes : int
         Largest number of nodes of the graph once it tracks requests.
     should_stop : Callable[[], bool]
@@ -154,11 +154,12 @@ class PathRelaxation:
         return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
 
     def stages(self) -> list[PathStage]:
-        """Return the stages of the proof of the bound: start prices, and newly tracked requests.
+        """Return the stages of the proof of the lower bound: start prices, newly tracked requests.
 
-        To track a request is to record in the nodes whether it has been started. Nodes were dropped
-        at the prices of each stage. The last stage has the best prices: at these, all remaining
-        nodes are dropped for any limit below the bound.
+        To track a request is to record in the nodes whether it has been started. At the start
+        prices of each stage, nodes were dropped that are on no path within the limit on total
+        latency. The last stage has the best prices: at these, all remaining nodes are dropped for
+        any limit below the lower bound.
         """
         # If tracking left no node, `drop` added no stage for the requests tracked last. This stage
         # then records them.
@@ -210,7 +211,9 @@ class PathRelaxation:
         self.drop()
 
     def drop(self) -> IntArray:
-        """Drop the nodes that are on no path within the limit on total latency, at the best prices.
+        """Drop the nodes that are on no path within the limit on total latency.
+
+        The costs of paths are those at the best start prices found so far.
 
         Returns
         -------
@@ -248,7 +251,8 @@ class PathRelaxation:
         """Save the cheapest path if it is a schedule within the limit, and lower the limit.
 
         A path is a schedule if it starts each request exactly once. The new limit is one less than
-        its total latency. ``to_end`` are the least costs from nodes to the end.
+        its total latency. ``arcs`` has the cost of each node's arc to the next epoch, and
+        ``to_end`` the least cost from each node to the end.
         """
         if to_end[-1] >= FAR:
             return
@@ -274,8 +278,9 @@ class PathRelaxation:
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the Lagrangian value at start prices u and its gradient smoothed by Gibbs weights.
 
-        If ``graph`` is only a core of the graph, its value is no proved bound. ``heat`` is the
-        temperature of the weights, in rounds.
+        The value is a lower bound on total latency only if ``graph`` is the whole graph, not if it
+        has only the nodes near the cheapest paths. ``heat`` is the temperature of the weights
+        exp(-cost / heat) of paths, in rounds.
         """
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
@@ -313,9 +318,9 @@ class PathRelaxation:
         return arcs, kernels.costs_to_the_end(graph, arcs)
 
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the results of `_costs` for the whole graph, and keep u if its bound is the best.
+        """Return the costs of arcs and the least costs to the end in the whole graph (`_costs`).
 
-        ``u`` are start prices.
+        ``u`` are start prices. They are kept if they prove the best lower bound so far.
         """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
@@ -335,10 +340,10 @@ class PathRelaxation:
         return rest[: 1 if len(self) > 300_000 else 2 if len(self) > 30_000 else 4]
 
     def track(self, new: list[int]) -> None:
-        """Record in the nodes which of the requests ``new`` have been started.
+        """Record in the nodes of the graph which of the requests ``new`` have been started.
 
-        Each node is replaced by one copy for each set of these requests that paths to it have
-        started.
+        Each node is replaced by copies: one for each subset of ``new`` such that some path to the
+        node has started exactly these requests of ``new``.
 
         Raises
         ------
@@ -359,7 +364,8 @@ class PathRelaxation:
         budget = self._priced.budget(self.start_prices, self.limit)
         first, children = kernels.grouped(self.graph.parents)
         tracking = kernels.Tracking(arcs, to_end, first, children, bits, required, budget)
-        # An array of zeros takes memory only where it is written, so these have the largest size.
+        # An array of zeros takes memory only where it is written, so the arrays of node copies have
+        # the largest size that they may need.
         empty: Any = (np.zeros(self._most_nodes, kind) for kind in kernels.SPLIT_COLUMNS)
         split = kernels.Split(np.full(len(self), -1, np.int32), *empty)
         count = kernels.split_nodes(self.graph, tracking, split)
@@ -368,13 +374,14 @@ class PathRelaxation:
         self.tracked += new
         self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]
-        # Remove the arcs to copies of nodes that are on no path within the limit.
+        # Remove the arcs to those node copies that are on no path within the limit.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
         columns: Any = [column[old] for column in graph[2:-1]]
         split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
-        # Node numbers must decrease along arcs, so sort the copies by the old node of each.
+        # Node numbers must decrease along arcs, so sort the copies by the number of the node that
+        # each is a copy of.
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kernels.keep_nodes(split_graph, order[alive[order] & reaches_the_end])

@@ -26,22 +26,22 @@ BYTES_A_NODE = 80
 """Memory of a path graph per node, in bytes, as measured on large graphs."""
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
-"""Largest number of nodes of a path graph, and share of the available memory that they may use."""
+"""Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
 
 TABLE_BYTES = 400_000_000
-"""Largest size, in bytes, of the tables with the highest total prices of requests whose starts the
-nodes of a path graph do not record."""
+"""Largest size in bytes of the tables used to build a path graph, which have the largest total
+prices of requests whose starts its nodes do not record."""
 
 EXPECTED = 300_000.0, 0.05
-"""First estimates: nodes of a path graph whose limit on total latency is the bound that prices
-prove, and growth of log(nodes) for each round by which the limit of a graph exceeds this bound."""
+"""First estimates: number of nodes of a path graph for total latencies up to the bound that prices
+prove, and growth of log(number of nodes) for each further round of total latency."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 FIRST_PART = 0.03
-"""Share of the usual limits on memory and time that the first path graph may take, as predicted.
-Predictions are unsure before any graph is built."""
+"""The predicted nodes and time of the first path graph may be this share of those allowed for later
+graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
 """The first path graph contains all schedules better than the best one found if upper bound less
@@ -97,9 +97,14 @@ class GraphSearch:
         Parameters
         ----------
         prices : tuple[int64 array, int64 array]
-            State prices Q and capacities W of the single-machine relaxation in tokens.
+            State prices Q and capacities W of the single-machine relaxation in tokens, both in
+            units of 1 / SCALE. Q is the price of each state (tokens held, rounds to go) of a
+            request at each epoch, shape (T, M + 1, M + 1). W is, for each epoch, the largest total
+            price of a set of states that fits into the memory, shape (T,).
         must_stop : Callable[[], bool]
-            Polled throughout. It may also offer schedules of a second thread to the solve.
+            Called many times per second during the search. It returns True once the solve is done:
+            the graph under construction is then abandoned. The caller may use these calls to
+            improve the best schedule of the solve meanwhile.
         """
         interval = self._interval
         room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
@@ -116,9 +121,9 @@ class GraphSearch:
         """Return the limit on total latency of the next graph, or None to build no further graph.
 
         It is the largest useful limit whose graph is likely to fit into memory and into the time
-        left. It is below ``too_large``: the least limit whose graph did not fit, or the upper
-        bound. None is returned if the limit would exceed the lower bound by too little
-        (`LEAST_STEPS`).
+        left. It is below ``too_large``, the least limit whose graph did not fit into memory or
+        time, or the upper bound if all graphs did. None is returned if the limit would exceed the
+        lower bound by too little (`LEAST_STEPS`).
         """
         interval, growth = self._interval, self.growth
         root, last = interval.root_bound or 0, interval.upper_bound - 1
@@ -137,9 +142,11 @@ class GraphSearch:
     def _refine(
         self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
     ) -> bool:
-        """Build finer and finer graphs for one limit on total latency, and record their bounds.
+        """Build finer and finer path graphs for one limit, and record the bounds that they prove.
 
-        Return False if memory or time did not suffice.
+        A finer graph records the starts of more requests. ``prices`` are the state prices Q and
+        epoch capacities W, as for `run`. ``limit`` is the limit on total latency, in rounds. Return
+        False if memory or time did not suffice.
         """
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0
