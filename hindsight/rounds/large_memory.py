@@ -37,14 +37,15 @@ LARGE, LARGE_TOLERANCE = 500, 1e-3
 this accuracy. It also suffices if the relaxation only guides heuristics."""
 
 LARGEST_BESIDE = 500_000
-"""Most non-zeros in the memory rows of an integer program that HiGHS solves next to heuristics."""
+"""Largest number of non-zeros in the memory constraints of an integer program over starts for which
+HiGHS runs next to heuristics. HiGHS does not solve larger programs then."""
 
 MOST_PAIRS = 20_000
-"""Most (request, start, replica) triples for which the integer program of a fleet is solved."""
+"""Largest number of (request, start, replica) triples in the integer program of a fleet."""
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
 """If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and seconds
-in which it first runs alone. HiGHS solves most programs quickly or not at all."""
+at first in which HiGHS runs alone. HiGHS solves most programs quickly or not at all."""
 
 BELOW_SHARE = 0.15
 """Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
@@ -55,8 +56,8 @@ POOLED_SHARE, OWN_SHARE = 0.1, 0.3
 program of the single-machine relaxation, then for the program of the problem itself."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""For memory in blocks or replicas: runs of local search before the linear relaxation, and largest
-share of the remaining time that they get. Last: local-search runs of each step next to HiGHS."""
+"""For memory in blocks or replicas: number of local-search runs before the linear relaxation, and
+largest share of the remaining time for them. Last: number of runs in each step next to HiGHS."""
 
 
 def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
@@ -96,12 +97,13 @@ def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
 def _solve_programs(
     interval: Interval, search: Search, relaxed: Relaxation, improvement: Improvement | None
 ) -> None:
-    """Solve integer programs in HiGHS over the starts that reduced-cost fixing by prices leaves.
+    """Solve integer programs in HiGHS over the starts that better schedules may use.
 
-    In blocks or on replicas, the program of the single-machine relaxation comes first. Then comes
-    the program of the problem itself. Heuristics improve schedules at the same time. If
-    ``improvement`` is None, there are no heuristics: HiGHS solves only the program of the problem
-    itself, with all threads.
+    Reduced-cost fixing by the memory prices of the relaxation ``relaxed`` excludes the other
+    starts. For memory in blocks or for replicas, HiGHS first solves the program of the
+    single-machine relaxation, and then that of the problem itself. Heuristics improve schedules at
+    the same time. If ``improvement`` is None, there are no heuristics: HiGHS solves only the
+    program of the problem itself, with all threads.
     """
     problem, source, clock = interval.problem, interval.source, interval.clock
     useful = starts_left(interval, relaxed.prices)
@@ -142,8 +144,8 @@ def _solve_programs(
 def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
     """Return the linear relaxation for one machine in tokens, not yet solved.
 
-    When it is solved, it reports its lower bounds to ``interval``. If ``guides`` is True, it will
-    only guide heuristics, so a coarser accuracy suffices.
+    While it is solved, it reports its lower bounds to ``interval``. If ``guides`` is True, only
+    heuristics use its result, so the coarser accuracy `LARGE_TOLERANCE` suffices.
     """
     is_large = guides or len(interval.source) > LARGE
     tolerance = LARGE_TOLERANCE if is_large else RELAXATION_TOLERANCE
@@ -153,9 +155,10 @@ def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxa
 
 
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
-    """Continue to solve a relaxation for a share of the time left, and return its result so far.
+    """Continue to solve a linear relaxation, and return its result so far.
 
-    The lower bound of its memory prices is recorded in ``interval``.
+    It gets the ``share`` of the time left, from 0 to 1. The lower bound that its memory prices
+    prove is recorded in ``interval``.
     """
     interval.phase = "relaxation"
     left = interval.clock.limit_left()
@@ -182,9 +185,10 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
     """Guide the search for schedules by a solved linear relaxation, and run beam searches.
 
-    If memory is in blocks or there are replicas, the beam searches build schedules of the
-    single-machine relaxation. The requests of the problem itself are then placed in the order of
-    their starts in the best of these schedules.
+    The beam searches place the requests in order of their expected starts in the relaxation. If
+    memory is in blocks or there are replicas, they build schedules of one machine with memory in
+    tokens (the single-machine relaxation of the problem). The requests of the problem itself are
+    then placed in the order of their starts in the best of these schedules.
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:

@@ -58,22 +58,23 @@ from instances.problem.memory_translation import pooled, restricted
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperature of each stage of the dual ascent in memory prices. Unit: cost of a late request."""
+"""Temperatures of the smoothed dual function in the stages of the ascent in memory prices. Unit:
+the cost of a late request."""
 
 STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""Non-zeros in the memory rows of the integer program over all starts on time, above which HiGHS is
-not tried without state prices, because memory prices alone exclude too few starts."""
+"""Largest number of non-zeros in the memory constraints of the integer program over all starts on
+time for which HiGHS is tried without state prices. Memory prices alone exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of two lower bounds on late requests: those late even if served alone, and those left over
-if the total memory of all rounds is filled with the requests of smallest volume."""
+"""Names of two lower bounds on the number of late requests: number of requests late even if served
+alone, and number left over if the memory of all rounds is filled with the smallest volumes."""
 
 ROOM = 2
-"""Rounds kept after the last arrival before an idle gap, per output token of the requests that came
-since the previous gap. The other rounds of the gap are removed."""
+"""Number of rounds kept after the last arrival before an idle gap, per output token of the requests
+that arrive between the previous gap and this one. The other rounds of the gap are removed."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 """Shares of the remaining time: for the search for schedules before the price ascents, for the
@@ -106,10 +107,11 @@ def close_on_time(interval: Interval, search: Search) -> None:
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return a schedule of all requests: the best schedule, with the late requests added.
 
-    Late requests are placed in ascending order of volume, each at the first start that fits. This
-    is done in the problem without idle gaps. If this problem has too many rounds, or the result is
-    infeasible, late requests are assigned to the replicas in turn. Each replica then runs them one
-    after another, after its requests on time.
+    Late requests are placed in ascending order of volume, each at the first start that fits. For
+    short memory profiles, this is done in the problem without idle gaps (rounds without work). If
+    that problem still has too many rounds, or if the result is infeasible, late requests are
+    assigned to the replicas in turn. Each replica then runs its late requests one after another,
+    after its requests on time.
     """
     problem: Instance = interval.source
     moved, replicas = compress(problem, ROOM), problem.replicas
@@ -171,13 +173,16 @@ class _OnTime:
     def run(self) -> None:
         """Find first schedules, improve prices, find more schedules, solve the integer program."""
         interval, below = self._interval, self._below
-        # The volume bound takes little time, so there is a bound even without time for prices.
+        # Lower bound from volumes: the requests on time hold at most M tokens in each round, so
+        # their volumes sum up to at most M times the number of rounds. ``fitting`` is the largest
+        # number of requests whose volumes do. This bound takes little time, unlike one from prices.
         rounds = self._rounds - int(below.arrival_times.min())
         held = list(accumulate(sorted(below.volumes.tolist())))
         fitting = bisect_right(held, below.memory_limit * rounds)
         interval.prove(len(interval.source) - fitting, VOLUMES)
         self._place_first()
-        # For small instances the schedules of this short search are mostly optimal.
+        # A short search comes before the prices, because its schedules are mostly optimal for small
+        # instances.
         self._place(FIRST_SHARE, patient=False)
         if interval.is_done():
             return
@@ -200,10 +205,11 @@ class _OnTime:
             self._place(1.0)
 
     def _place(self, share: float, *, patient: bool = True) -> None:
-        """Search for schedules by ruin and recreate, for at most a share of the time left.
+        """Search for schedules by ruin and recreate, for at most a ``share`` of the time left.
 
-        The search also ends after some passes without a better schedule. If ``patient`` is True and
-        the solve has a time limit, it continues for the whole share instead.
+        The search also ends after `hindsight.schedules.cycles.ROUNDS_WITHOUT_GAIN` passes without a
+        better schedule. If ``patient`` is True and the solve has a time limit, it continues until
+        its share of the time has passed instead.
         """
         interval, clock = self._interval, self._interval.clock
         limited = patient and clock.limit_left() is not None
@@ -214,7 +220,8 @@ class _OnTime:
     def _place_first(self) -> None:
         """Build and offer five schedules, each by placing requests in ascending order of a key.
 
-        One of the keys is the volume, another the last start on time.
+        The keys are the volume, the last start on time, the arrival, the volume divided by the
+        rounds from arrival to last completion on time, and the last start minus the output length.
         """
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
@@ -223,7 +230,12 @@ class _OnTime:
                 self._offer(self._placing.starts, self._placing.machines)
 
     def _offer(self, starts: IntArray, replicas: IntArray) -> None:
-        """Offer a schedule to the solve; requests with start -1 are not part of the schedule."""
+        """Offer a schedule of the requests on time to the solve.
+
+        ``starts`` and ``replicas``, shape (k,), belong to the requests that would be on time if
+        served alone. Starts are those in the problem without idle gaps. Requests with start -1 are
+        late and not part of the schedule.
+        """
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
             served = self._able[placed]
@@ -233,9 +245,10 @@ class _OnTime:
             self._interval.offer(part, served)
 
     def _ascend(self) -> MemoryPrices | None:
-        """Improve memory prices by dual ascent, and return the best prices.
+        """Improve memory prices by dual ascent, and return those that prove the largest bound.
 
-        None is returned if there are more than `LONGEST_PRICES` rounds.
+        The bounds on the number of late requests are recorded in the solve. If there are more than
+        `LONGEST_PRICES` rounds, return None.
         """
         interval, instance = self._interval, self._below
         if self._rounds > LONGEST_PRICES:
@@ -249,7 +262,8 @@ class _OnTime:
         def stepped(x: FloatArray, found: Evaluation) -> None:
             nonlocal best
             least = self._hopeless + math.ceil(found.value - 1e-9)
-            # Compute the exact bound only if the value in floats, rounded up, may improve it.
+            # ``least`` is the bound on late requests in floats, rounded up. Compute the bound in
+            # exact integers only if ``least`` exceeds the best one, or for the first prices.
             if best is None or least > interval.lower_bound:
                 late, prices = self._late(dual.prices(x))
                 if best is None or self._hopeless + late > interval.lower_bound:
@@ -262,9 +276,10 @@ class _OnTime:
         return best
 
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
-        """Round memory prices to integers; return their bound on late requests, and the prices.
+        """Round memory prices to integers; return the bound that they prove, and these prices.
 
-        The bound does not count requests that are late even if served alone.
+        It is a lower bound on the number of late requests, without those that would be late even if
+        served alone.
         """
         exact = round_prices(prices, self._below)
         costs = PricedCosts(self._below, exact, self._classes)
@@ -276,7 +291,8 @@ class _OnTime:
     def _ascend_on_states(self) -> _Late | None:
         """Improve state prices by dual ascent, and return the best bound on late requests.
 
-        None is returned if M or the number of rounds is too large for state prices.
+        A state price is the price of a request by round, tokens held and rounds to go. If M or the
+        number of rounds is too large for these prices, return None.
         """
         interval, instance = self._interval, self._below
         if not fits(instance, self._rounds):
@@ -298,7 +314,11 @@ class _OnTime:
         return best
 
     def _solve_program(self, late: _Late) -> None:
-        """Solve the integer program over the starts that reduced-cost fixing by ``late`` leaves."""
+        """Solve the integer program over the starts that may lead to fewer late requests.
+
+        The reduced costs of the bound ``late`` exclude the starts that no schedule with fewer late
+        requests than the best one can use. Bounds and schedules found are offered to the solve.
+        """
         interval = self._interval
         fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
@@ -308,7 +328,8 @@ class _OnTime:
         starts = start_sets(self._instance, allowed, optional=True)
 
         def take(program: Program, values: FloatArray) -> None:
-            # Start k * rounds + t means round t of replica k; start -1 means a late request.
+            # In ``found``, k * rounds + t is the start of a request in round t on replica k, and -1
+            # stands for a late request, which is left out.
             found = program.starts(values)
             replicas, within = np.divmod(found, starts.rounds)
             self._offer(np.where(found < 0, -1, within), replicas)
@@ -340,7 +361,8 @@ class _Late:
 
     def __init__(self, unit: int, paid: int, costs: list[IntArray]) -> None:
         self._unit, self._costs = unit, costs
-        # What each request contributes to the bound: min(cost if late, least cost if on time).
+        # Contribution of each request to the lower bound: the smaller of the cost of being late and
+        # of its least priced cost at a start on time.
         self._least = [min(unit, int(own.min())) for own in costs]
         self.value = sum(self._least) - paid
         self.bound = max(0, -(-self.value // unit))
@@ -373,7 +395,8 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
     priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
     for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
         _, own = priced.of(i)
-        # All starts after the last round with a price have the same priced cost.
+        # At the last start of ``own`` and after it, a request runs in rounds without a price only,
+        # so all these starts have the same priced cost.
         costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return _Late(prices.denominator, paid, costs)

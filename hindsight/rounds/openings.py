@@ -23,13 +23,14 @@ from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
 FIRST_LIST_SECONDS = 5.0
-"""Seconds that the first list schedule of many requests may take even beyond the time limit."""
+"""Number of seconds for which the first list schedule may be built even after the time limit."""
 
 
 def in_source(schedule: Any, source: Instance) -> Any:
     """Return a schedule of a related instance as a schedule of ``source``, with the same starts.
 
-    The related instance has the same requests, but prompt lengths and memory limit may differ.
+    The related instance has the same requests in the same order, but their prompt lengths and the
+    memory limit may differ.
     """
     if schedule.problem is source:
         return schedule
@@ -68,7 +69,7 @@ def open_latency(interval: Interval, start: Any) -> None:
                 interval.offer(schedule)
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # If the time is up, an instance with many requests gets no further list schedule.
+    # Build further list schedules, except for an instance with many requests if the time is up.
     if not (is_large and stop()) and not interval.is_proved:
         if is_fleet:
             for schedule in placed:
@@ -98,9 +99,10 @@ def _quick_schedule(interval: Interval) -> Any:
 
 
 def _patient(interval: Interval) -> Callable[[], bool]:
-    """Return a stop callback for which the time limit and `FIRST_LIST_SECONDS` must both pass.
+    """Return a stop callback that gives the first list schedule a minimum of time.
 
-    An interruption by the user has effect at once.
+    It returns True once the time limit has passed and `FIRST_LIST_SECONDS` have passed since this
+    call, or at once if the user interrupts the solve.
     """
     clock = interval.clock
     last = clock.seconds() + FIRST_LIST_SECONDS
@@ -124,10 +126,11 @@ def _offer_lists(interval: Interval) -> None:
 
 
 def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield schedules of a fleet: round robin, then one for each order.
+    """Yield schedules of a fleet: first one with requests assigned round robin, then others.
 
-    An order is the sequence in which requests are placed, each at the first start that fits. If
-    the time is up, only the first order is tried, for at most `FIRST_LIST_SECONDS`.
+    For each of ``orders``, place the requests in this order, each at the first start, on any
+    machine, that fits. If the time is up, only the first order is tried, for at most
+    `FIRST_LIST_SECONDS`.
     """
     source, until = interval.source, _patient(interval)
     yield lists.one_after_another(source)
@@ -162,7 +165,10 @@ class LastBlock:
 
     @classmethod
     def of(cls, original: Instance) -> LastBlock:
-        """Find the last block of an instance: the requests after the last idle gap."""
+        """Find the last block of an instance: the requests that arrive after the last idle gap.
+
+        An idle gap is a sequence of rounds in which no optimal schedule runs a request.
+        """
         shifts = compress(original).shifts
         last = np.flatnonzero(shifts == shifts.max())
         return cls(original, compress(original.of(last)), last)
@@ -194,7 +200,10 @@ class LastBlock:
 
     @property
     def latest(self) -> int:
-        """Return the number of rounds by which the last block was moved towards round 0."""
+        """Return the number of rounds by which the last block was moved to begin in round 0.
+
+        The last block has the requests that arrive after the last idle gap.
+        """
         return self.part.latest
 
 

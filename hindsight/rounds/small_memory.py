@@ -48,61 +48,61 @@ from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, to
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Number of annealing moves in the first phase, and between two polls of the clock."""
+"""Number of moves of the first annealing of orders, and number of moves between clock polls."""
 
 SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
-"""Ruin and recreate with one thread: its share of the time, and the seconds before it begins. True:
-for one machine in tokens, where orders are annealed too, and where the price ascent gains more in
-the first second. False: for memory in blocks, or replicas."""
+"""Share of the time that ruin and recreate gets if there is one thread, and seconds before it
+begins. Key True: one machine with memory in tokens, where annealed orders give schedules too and
+the price ascent gains more in the first second. Key False: memory in blocks, or replicas."""
 
 FEWEST_RUINED = 36
-"""Fewest requests for which ruin and recreate runs on one machine in tokens. For fewer requests,
-annealing of orders finds equally good schedules."""
+"""Least number of requests for which ruin and recreate runs if there is one machine with memory in
+tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
 
 STATES, SEARCHED_STATES, MOST_STATES = 150_000, 150_000, 1_500_000
-"""Exact search over partial schedules (states): most states in the first phase, most states in any
-phase, and most states stored for one epoch. The last number is for up to 64 requests, about a
-gigabyte, and is lower in proportion for more. Path graphs gain more than further states."""
+"""Largest numbers of partial schedules in the exact search over them: in the first phase, in any
+phase (path graphs gain more than further ones), and at any one epoch (time between two rounds). The
+last number is for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
 
 FEW_REQUESTS = 28
-"""Most requests for which the search over partial schedules is likely to close the gap."""
+"""Largest number of requests for which the exact search is likely to close the gap of bounds."""
 
 WORTHWHILE_GAIN = 0.001
-"""Least gain of the price bound in a phase, relative to the upper bound, after which the next phase
-has twice as many ascent steps. After a smaller gain, it has as many as before."""
+"""Least gain, in a phase, of the lower bound from state prices, relative to the upper bound, after
+which the next phase has twice as many ascent steps. After a smaller gain, it has equally many."""
 
 FIRST_STEP = 0.002
-"""Excess of the first budget of total latency over the lower bound, relative to the upper bound."""
+"""First budget of total latency of the exact search minus lower bound, divided by upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
-"""Price ascent: number of steps at each width in the first phase, and first width. The width is the
-number of consecutive epochs with equal prices. It is 1 for few requests, and at most (epochs) /
-`LEAST_SHARES`. It is halved until each epoch has its own prices. This takes a third of the time of
-an ascent at width 1, for almost the same bound."""
+"""Ascent in state prices: number of steps at each width in the first phase, and first width. The
+width is the number of consecutive epochs (times between two rounds) with equal prices. It is 1 for
+few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until each epoch has its
+own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factor on the temperatures and step sizes of the price ascent in each phase. The last factor also
-holds for all later phases."""
+"""Factor on the temperatures and step sizes of the ascent in state prices, for each phase of the
+solve. The last factor also holds for all later phases."""
 
 RESUMED = 2
-"""Number of entries of `FADES` to skip if the ascent starts from prices that the user gave."""
+"""Number of first entries of `FADES` that are skipped if the user gave state prices."""
 
 LEAST_SHARES = 32
-"""Fewest groups of consecutive epochs with equal prices. With fewer groups, the bound of the prices
-would be much smaller for instances with few rounds."""
+"""Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
+lower bound that the prices prove would be much smaller for instances with few rounds."""
 
 MANY_ALIKE = 4
-"""Mean number of identical requests from which the search over partial schedules also runs before
-the price ascent. With so many identical requests, there are few different partial schedules."""
+"""Least mean number of identical requests for which the exact search over partial schedules also
+runs before the price ascent. With many identical requests, few partial schedules differ."""
 
 SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""First: gain of the price bound in a phase, relative to the upper bound, above which path graphs
-wait for better prices, which make them several times smaller. Second: expected number of nodes up
-to which a path graph does not wait after the first phase."""
+"""`SETTLED`: gain, in a phase, of the lower bound from state prices, relative to the upper bound,
+above which path graphs wait for better prices, which make them several times smaller. `FEW_NODES`:
+expected number of nodes up to which a path graph does not wait after the first phase."""
 
 CONVERGED = 0.002
-"""Largest gain of the price bound in a phase, relative to the upper bound, after which the price
-ascent ends, because path graphs gain more in the same time."""
+"""Largest gain, in a phase, of the lower bound from state prices, relative to the upper bound,
+after which the price ascent ends, because path graphs raise the bound more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
 """Share of the remaining time that HiGHS gets for the integer program, and number of consecutive
@@ -150,8 +150,8 @@ class SmallMemory:
         self._orders: OrderSearch | None = None
         self._states: StateSearch | None = None
         if self._is_plain:
-            # Each state stores the starts of all requests, so more requests leave room for fewer
-            # states.
+            # A state of the exact search is a partial schedule, and stores the starts of all
+            # requests. So with more requests, fewer states fit into memory.
             most_states = max(1, min(SEARCHED_STATES, MOST_STATES * 64 // n))
             self._states = StateSearch(self.source.columns, most_states)
         share, after = SHARES[self._is_plain]
@@ -167,7 +167,8 @@ class SmallMemory:
         self._known_prices, self._priced_bound = prices, 0
         self._step = max(1, round(FIRST_STEP * interval.upper_bound))
         self._moves, self._is_programmed = MOVES, False
-        # Gain of the price bound in the last price ascent; infinite before the first ascent.
+        # Gain of the lower bound from state prices in the last price ascent, in rounds. It is
+        # infinite before the first ascent.
         self._gain: float = math.inf
 
     def run(self) -> None:
@@ -203,7 +204,8 @@ class SmallMemory:
             if not interval.is_done():
                 self._exhaust(states)
             states *= 3 if self._has_few_requests else 2
-            # If the bound of the prices hardly improves, only the exact search gets more work.
+            # If the price ascent hardly raises the lower bound, only the exact search gets more
+            # work in the next phase.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -215,7 +217,8 @@ class SmallMemory:
     def _anneal(self, interval: Interval) -> None:
         """Improve the schedule by simulated annealing of the order and the delays of the requests.
 
-        In the main thread, each call has twice as many moves as the one before.
+        In the main thread, each call makes twice as many moves as the one before. The schedule is
+        offered to ``interval``.
         """
         orders, done, interval.phase = self._orders, 0, "heuristics"
         assert orders is not None
@@ -247,9 +250,10 @@ class SmallMemory:
             improvement.run(1, patient=True)
 
     def _start_prices(self) -> None:
-        """Start the ascent from the user's prices, or from prices of a few state tables.
+        """Start the ascent in state prices from the user's prices, or from a few state tables.
 
-        The bound of these first prices is proved and recorded.
+        A state table gives the price of a request by tokens held and rounds to go. The lower bound
+        that the first prices prove is computed and recorded.
         """
         self._ascent = StateAscent(
             self._in_tokens,
@@ -267,11 +271,11 @@ class SmallMemory:
         self._ascent.share(width)
 
     def _improve_prices(self, work: int) -> None:
-        """Run a price ascent, prove the bound of its prices, and record the gain in this bound.
+        """Run an ascent in state prices, and record the lower bound that they prove and its gain.
 
-        The number of steps is `ASCENT` times ``work`` at each width. The gain of the first ascent
-        includes the bound of the initial prices. After a gain of at most `CONVERGED`, relative to
-        the upper bound, no further ascent runs.
+        The number of steps is `ASCENT` times ``work`` at each width, the number of consecutive
+        epochs with equal prices. The gain of the first ascent is the whole bound. Once an ascent
+        gained at most `CONVERGED`, relative to the upper bound, no further ascent runs.
         """
         ascent, before = self._ascent, self._priced_bound
         if ascent is None or self._gain <= CONVERGED * self.interval.upper_bound:
@@ -296,11 +300,12 @@ class SmallMemory:
         is_better = interval.root_bound is None or bound > interval.root_bound
         if is_better:
             interval.root_bound = bound
-            # Keep the proof by path graphs if they proved a larger bound than these prices.
+            # Replace the proof of the solve by these prices, unless path graphs have proved a bound
+            # that is at least as large.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
-        # Another method may have proved a larger bound before the search; the first state prices
-        # are kept nevertheless.
+        # ``_root`` has the state prices that path graphs and reduced-cost fixing use. The first
+        # prices are kept even if another method has proved a larger bound before.
         if is_better or self._root is None:
             self._root = Q, W
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
@@ -308,8 +313,9 @@ class SmallMemory:
     def _exhaust(self, states: int) -> None:
         """Search exactly, by up to three methods one after another.
 
-        Search partial schedules, with at most ``states`` states. Then search path graphs if the
-        prices have nearly converged. Finally solve the integer program.
+        First search at most ``states`` partial schedules. Then search path graphs, which contain
+        all schedules up to a total latency as paths, if the state prices have nearly converged.
+        Finally solve the integer program.
         """
         interval = self.interval
         self._exhaust_states(min(states, SEARCHED_STATES))
@@ -317,8 +323,8 @@ class SmallMemory:
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
-            # In the first phase the whole bound of the prices counts as gain, so the gain does not
-            # show whether the prices have converged.
+            # ``_gain``: by how much the last ascent raised the lower bound from state prices. In
+            # the first phase it is the whole bound, and does not show whether they have converged.
             is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
@@ -330,8 +336,9 @@ class SmallMemory:
     def _exhaust_states(self, states: int) -> None:
         """Search all partial schedules for growing budgets of total latency.
 
-        An exhausted budget without a schedule proves a lower bound. The searches for all budgets
-        have at most ``states`` states together.
+        If a budget is exhausted without finding a schedule, the total latency of every schedule
+        exceeds it. The searches for all budgets have at most ``states`` states (partial schedules)
+        together.
         """
         interval, step, stop = self.interval, self._step, self._schedules.must_stop
         while self._states is not None and states > 0 and not interval.is_done():
@@ -344,17 +351,18 @@ class SmallMemory:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # All schedules within the budget were covered. If one was found, it is optimal.
-            # Otherwise the optimum exceeds the budget.
+            # The search has covered all schedules with a total latency within the budget. If it
+            # found one, this is optimal. Otherwise the optimum exceeds the budget.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step
             step *= 2
 
     def _search_program(self) -> None:
-        """Solve the integer program over the starts that neither memory nor state prices exclude.
+        """Solve the integer program over the starts that better schedules may use, given prices.
 
-        It is solved at most once in a solve, and only for memory in blocks or for replicas.
+        Reduced costs by memory prices and by state prices exclude the other starts. The program is
+        solved at most once in a solve, and only for memory in blocks or for replicas.
         """
         interval, relaxed = self.interval, self._relaxed
         if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():

@@ -34,10 +34,11 @@ from .background import Background
 from .openings import in_source
 
 LONGEST_OUTPUT = 30_000
-"""Largest output length for the state search, which stores token counts of requests in 16 bits."""
+"""Largest output length for the exact search over states, which stores each request's number of
+produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""If the rounds or the output tokens are more than this, only the first bounds are computed."""
+"""Largest number of rounds, and of output tokens, for which orders are annealed and prices used."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens) for which prices per token and round are evaluated.
@@ -48,16 +49,16 @@ LARGEST_TABLE_WORK = 100_000_000
 number of tokens that a request holds."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Limits on one annealing run: output tokens that all its moves place, which takes about a tenth of
-a second, and number of moves."""
+"""Limits on one annealing run: number of output tokens that all its moves place together (this
+takes about a tenth of a second), and number of moves."""
 
 ASCENT, HEAT = 200, 0.03
-"""Price ascent in the first phase: number of steps, and first temperature, which is also the first
-step size, in rounds. Each later phase doubles the number of steps and halves the other value."""
+"""Number of steps of the price ascent in the first phase, and its first temperature and step size,
+in rounds. Each later phase doubles the number of steps and halves the other value."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
-"""Most states per round: in the beam search of phase 0, in the exact search of phase 0, and in any
-search. Each phase doubles the first number, and multiplies the second number by four."""
+"""Largest number of states per round in the beam search of phase 0, in the exact search of phase 0,
+and in any search. Each phase doubles the first number and multiplies the second one by four."""
 
 STEPS = 6
 """Number of annealing steps after which a solve without a time limit ends, if no method can improve
@@ -67,9 +68,10 @@ its lower bound. Step k = 0, 1, ... makes 2^k annealing runs."""
 def close_preemptive(interval: Interval, search: Search) -> None:
     """Improve both bounds on preemptive total latency, until they meet or nothing improves them.
 
-    The function runs in phases. Each phase improves a table of memory prices, which proves a lower
-    bound, and then searches states. Orders of the requests are annealed between the phases, or in a
-    second thread.
+    The function runs in phases. Each phase improves a table of prices, by round and by the tokens
+    that a request holds, which proves a lower bound. Then it searches exactly over states (tokens
+    produced by each request). Between the phases, or in a second thread, the order in which
+    requests are placed is annealed, which gives schedules.
 
     Parameters
     ----------
@@ -121,8 +123,9 @@ class _Bounds:
         self._above: PreemptiveSearch | None = None
         interval.phase = "relaxation"
         prices, last = filling_prices(fill_by_volume(self._below)), interval.schedule.makespan
-        # Price per token in each round, shape (rounds + 1, 1). Later: a price for each round and
-        # number of tokens held, shape (rounds + 1, M + 1).
+        # At first, entry (r, 0) is the price of a token of memory in round r, and the shape is
+        # (rounds + 1, 1). Later, entry (r, m) is the price that a request pays for holding m tokens
+        # in round r, and the shape is (rounds + 1, M + 1).
         self._prices = np.zeros((max(len(prices), last) + 1, 1))
         self._prices[1 : len(prices) + 1, 0] = prices
         self._linear: stop_prices.PreemptivePrices | None = None
@@ -131,14 +134,17 @@ class _Bounds:
             self._linear = self._proved()
 
     def _proved(self) -> stop_prices.PreemptivePrices:
-        """Round the present prices to integers, record the bound they prove, and return them."""
+        """Round the present prices to integers, and return these prices.
+
+        The lower bound that they prove is recorded in the solve.
+        """
         prices = stop_prices.round_preemptive_prices(self._prices)
         bound = stop_prices.preemptive_price_bound(self._below, prices)
         self._interval.prove(bound, "preemptive prices", proof=prices)
         return prices
 
     def improve_prices(self, work: int) -> None:
-        """Improve the prices by round and tokens held, and record the bound they prove.
+        """Improve the prices by round and tokens held; record the lower bound that they prove.
 
         The ascent has `ASCENT` times ``work`` steps, and begins with temperature and step size
         `HEAT` / ``work``.
@@ -160,7 +166,9 @@ class _Bounds:
     def search_states(self, phase: int) -> bool:
         """Run a beam search, then exact searches for growing budgets of total latency.
 
-        Return False if `MOST_STATES` states per round do not suffice for an exact search.
+        The beam search looks for a better schedule. An exact search without a schedule within its
+        budget proves a lower bound. Return False if `MOST_STATES` states per round do not suffice
+        for an exact search.
         """
         interval, source, stop = self._interval, self._interval.source, self._must_stop
         search, most = self._search, min(STATES << 2 * phase, MOST_STATES)
@@ -169,8 +177,8 @@ class _Bounds:
         interval.phase = "search"
         beam = search if interval.problem.is_plain else self._above
         if beam is None and self._linear is not None and source.replicas == 1:
-            # The restricted instance counts memory in tokens, and its schedules also fit the memory
-            # in blocks.
+            # The restricted instance counts memory in tokens, with limits so strict that all its
+            # schedules also fit the memory of the problem, which is in blocks.
             beam = self._above = PreemptiveSearch(restricted(source), self._linear)
         if beam is not None:
             width = min(BEAM << phase, MOST_STATES)
@@ -189,7 +197,8 @@ class _Bounds:
             if outcome.found is None:
                 interval.prove(budget + 1, "state search")
                 continue
-            # An optimal schedule of the single-machine relaxation may be feasible for the problem.
+            # The search has found an optimal schedule of the single-machine relaxation. Offer it to
+            # the solve if it is feasible for the problem itself.
             if source.replicas == 1:
                 here = in_source(outcome.found, source)
                 if here.is_feasible:

@@ -1,1 +1,1 @@
-"""Support for long computations: time limits, memory use, Ctrl-C, threads, compiled loops."""
+"""Support for long computations: time limits, memory use, Ctrl-C, threads and compiled loops."""

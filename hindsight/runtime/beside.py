@@ -49,7 +49,8 @@ class Beside(Generic[Found]):
     def running(self) -> Iterator[None]:
         """Run the background search until the ``with`` block ends or raises an error.
 
-        At the end of the block, its last result is used (see `take`).
+        When the block ends, the search is told to stop. The block waits for it, and uses its last
+        result unless it has been used already (see `take`).
         """
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
@@ -70,9 +71,10 @@ class Beside(Generic[Found]):
         return self._ended is not None and not wait([self._ended], seconds).not_done
 
     def take(self) -> None:
-        """Use the latest result of the background search if it has not been used yet.
+        """Pass the latest result of the background search to the function ``take`` of this object.
 
-        If the background search ended with an error, raise the error here.
+        Do nothing if there is no result that has not been used yet. If the background search ended
+        with an error, raise the error here.
         """
         if self._found:
             self._use(self._found.popleft())

@@ -13,10 +13,11 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""If at most this many seconds are left when a solve ends, its time limit counts as the reason."""
+"""Number of seconds. If at most so many are left when a solve ends, it counts as ended by its time
+limit."""
 
 SLICE_SECONDS = 0.05
-"""Running time, in seconds, that a long loop aims at between two calls of its stop callback."""
+"""Time in seconds that a long loop tries to run between two calls of its stop callback."""
 
 
 POLL_SECONDS = 0.002
@@ -24,16 +25,16 @@ POLL_SECONDS = 0.002
 
 
 def never() -> bool:
-    """Return False, as the stop callback of a computation that must not be stopped."""
+    """Return False. Used as the stop callback of a computation that nobody stops early."""
     return False
 
 
 class StoppedEarlyError(Exception):
-    """A stop callback ended a part of a computation before it had a result."""
+    """Error that ends a part of a computation early, because its stop callback returned True."""
 
 
 class Clock:
-    """Time limit and interruption of a computation that begins when the clock is created.
+    """Time limit and interruption of a computation, which begins when the clock is created.
 
     Parameters
     ----------
@@ -63,7 +64,10 @@ class Clock:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Shorten the time left to at most ``seconds`` for the duration of the ``with`` block."""
+        """Shorten the time left to at most ``seconds`` during the ``with`` block.
+
+        After the block, the time limit is the same as before it.
+        """
         whole = self._deadline
         self._deadline = min(whole, time.monotonic() + seconds)
         try:
@@ -75,8 +79,8 @@ class Clock:
     def listening(self) -> Iterator[None]:
         """Let Ctrl-C interrupt the computation in the ``with`` block.
 
-        If the user gave the clock a ``should_stop``, this method does not catch Ctrl-C, because
-        ``should_stop`` then decides on interruptions.
+        Ctrl-C then makes `must_stop` return True. But if the user gave the clock a stop callback
+        ``should_stop``, Ctrl-C is not caught, because that callback decides on interruptions.
         """
         stop = self._should_stop
         with Interruption() if stop is None else nullcontext(stop) as self._should_stop:
@@ -91,7 +95,10 @@ class Clock:
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
-        """Return the seconds until the time limit: infinite without a limit, negative after it."""
+        """Return the seconds until the time limit.
+
+        They are infinite if there is no limit, and negative if the limit has passed.
+        """
         return self._deadline - time.monotonic()
 
     def limit_left(self) -> float | None:
@@ -100,7 +107,7 @@ class Clock:
         return None if math.isinf(left) else max(0.0, left)
 
     def affordable(self, steps: int, seconds_each: float) -> int:
-        """Return how many of ``steps`` steps will probably end before the time limit, at least 1.
+        """Return the number of steps that will probably end before the time limit, 1 to ``steps``.
 
         Parameters
         ----------
@@ -118,7 +125,8 @@ class Clock:
     def must_stop(self) -> bool:
         """Return whether the time limit has passed or the computation was interrupted.
 
-        Long computations must call this often.
+        This also calls the user's stop callback. Once that returns True, the computation counts as
+        interrupted for good. Long computations must call this method often.
         """
         if self._should_stop is not None and self._should_stop():
             self.is_interrupted = True
@@ -127,8 +135,9 @@ class Clock:
     def stop_reason(self, spare: float = 0.0) -> Literal["interrupted", "time-limit", "stalled"]:
         """Return why a computation ended before it was complete.
 
-        ``"interrupted"``: Ctrl-C or a callback stopped it. ``"time-limit"``: at most ``spare``
-        seconds of the time limit are left. ``"stalled"``: it can make no progress.
+        ``"interrupted"``: Ctrl-C or a callback of the user stopped it. ``"time-limit"``: at most
+        ``spare`` seconds of the time limit are left. ``"stalled"``: neither, so it could make no
+        further progress.
         """
         if self.is_interrupted:
             return "interrupted"
@@ -154,7 +163,8 @@ def run_parts(
     parts : Iterable[Any]
         Arguments of ``work``, one for each task of the pool.
     should_stop : Callable[[], bool]
-        Stop callback, polled every `POLL_SECONDS` by the calling thread.
+        Stop callback, called every `POLL_SECONDS` by the calling thread. Once it returns True,
+        ``stop[0]`` is set to 1, and the result is None.
     stop : int64 array, shape (1,)
         Stop flag that is shared with ``work``. ``stop[0]`` is set to 1 once ``should_stop`` returns
         True, or if an exception is raised while this thread waits.
@@ -179,8 +189,9 @@ def run_parts(
 class Slices:
     """Chooser of slice lengths for a long loop: each slice should take about `SLICE_SECONDS`.
 
-    The first slice has one item. Later lengths are doubled or halved, according to the time that
-    the last slice took.
+    A slice is a number of consecutive items of the loop. Between two slices, the caller can call
+    its stop callback. The first slice has one item. The length is doubled after a slice that took
+    less than `SLICE_SECONDS`, and halved after one that took more than twice as long.
     """
 
     def __init__(self) -> None:
@@ -205,9 +216,9 @@ class Slices:
 def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
     """Split ``range(count)`` into consecutive slices, and yield one at a time.
 
-    The lengths are chosen so that the caller needs about `SLICE_SECONDS` for each slice.
-    ``should_stop`` is called between two slices, at most once in `SLICE_SECONDS`. So a loop that
-    ends sooner is never stopped.
+    The lengths are chosen so that the caller needs about `SLICE_SECONDS` for each slice. The stop
+    callback ``should_stop`` is called between two slices, at most once in `SLICE_SECONDS`. So a
+    loop that takes less than `SLICE_SECONDS` is never stopped.
 
     Raises
     ------

@@ -24,8 +24,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
 PLAIN_SECONDS = 1.0
-"""Seconds that a loop decorated with `plain_at_first` runs uncompiled, summed over its calls. After
-that it is compiled, which takes about as long."""
+"""Number of seconds, summed over its calls, for which a loop decorated with `plain_at_first` runs
+uncompiled. After that, it is compiled, which takes about as many seconds."""
 
 
 def njit(
@@ -72,7 +72,7 @@ def njit(
 
 
 def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Wrap the function that loads numba's cache index of a loop, to ignore an outdated index.
+    """Wrap ``load``, which reads numba's cache index of a loop, to ignore an outdated index.
 
     numba keeps an index of the compiled versions of a loop on disk, by argument types. It unpickles
     the index before it checks that the source is unchanged. If another version of this package
@@ -90,7 +90,10 @@ def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any
 
 
 def step(function: Function) -> Function:
-    """Compile ``function`` with numba and inline it into each compiled caller, see `njit`."""
+    """Compile ``function`` with numba and inline it into each compiled caller.
+
+    `njit` describes the other options of the compilation.
+    """
     return njit(function, is_step=True)
 
 
@@ -149,7 +152,10 @@ def plain(loop: Any) -> Any:
 
 
 def _index(loop: Any) -> Any:
-    """Return numba's cache index of a compiled loop on disk, or None if the loop is not cached."""
+    """Return the object with which numba finds the machine code of a compiled loop on disk.
+
+    Return None if numba does not keep machine code of the loop on disk.
+    """
     # numba has no public function that returns the cache index.
     return getattr(getattr(loop, "_cache", None), "_cache_file", None)
 
@@ -161,7 +167,7 @@ def is_compiled(loop: Any) -> bool:
 
 
 class _Compilations(event.Listener):
-    """Listener for numba's compilations: report each, and pause the garbage collector meanwhile.
+    """Listener that reports each compilation by numba, and pauses garbage collection during it.
 
     The garbage collector would take an eighth of the compilation's time and free almost nothing, as
     nearly all objects are in use. If a loop calls another loop, compiling both counts as one
@@ -222,9 +228,10 @@ def reported_compilations(callback: Callable[[str, float | None], object]) -> It
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate a function so that it also reports compilations to its ``progress`` callback.
 
-    Before numba compiles a loop, ``progress`` gets its latest report again, with the phase
-    "compiling loop 1 (once)", or 2, 3 and so on for later loops. After the compilation it gets its
-    latest report unchanged. Nothing is reported before the function's first own report.
+    Before numba compiles a loop, ``progress`` is called again with the latest report of the
+    function, but with the phase "compiling loop 1 (once)", or 2, 3 and so on for later loops. After
+    the compilation, it is called with the unchanged latest report. Nothing is reported before the
+    first report of the function itself.
     """
 
     @wraps(function)

@@ -7,28 +7,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-# Three Linux files, in this order: the memory that this process uses (in pages), the resource
-# limits of this process, and the memory of the machine (in kilobytes).
+# Three Linux files, in this order: the memory sizes of this process (in pages), the resource limits
+# of this process (that of its address space in bytes), and the memory of the machine (in kilobytes).
 STATUS, LIMITS, MACHINE = "/proc/self/statm", "/proc/self/limits", "/proc/meminfo"
 
-# Linux file that lists the cgroups of this process, and the folder that has all cgroups.
+# Linux file that lists the cgroups (control groups, which may limit memory) of this process, and
+# the folder that has all cgroups.
 MEMBERSHIP, GROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 
-# Where cgroups keep their memory limits. Keys are the controller's name in `MEMBERSHIP`: empty in
-# version 2 of cgroups, "memory" in version 1. Each value has four parts: the folder below `GROUPS`,
-# the file of the limit, the file of the memory in use, and the row of the file memory.stat with the
-# file pages that the kernel may reclaim. Names of files follow the prefix "memory.".
+# Files in which Linux cgroups show their memory limits. The key is the name of the controller in
+# the file `MEMBERSHIP`: empty in version 2 of cgroups, "memory" in version 1. Each value has four
+# parts: the folder below `GROUPS`, the file with the limit in bytes, the file with the memory in
+# use in bytes, and the name of the row of the file memory.stat with the bytes of file pages that
+# the kernel may reclaim. The names of the two files follow the prefix "memory.".
 CONTROLLERS = {
     "": ("", "max", "current", "inactive_file"),
     "memory": ("/memory", "limit_in_bytes", "usage_in_bytes", "total_inactive_file"),
 }
 
-# Number of processes that share the available memory equally, set by `share_memory`.
+# Number of processes among which `available_bytes` divides the free memory of the machine equally.
+# `share_memory` sets it.
 _sharers = 1
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use; if unknown, that of the machine."""
+    """Return the number of cores that this process may use.
+
+    If the system does not tell it, return the number of cores of the machine.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -44,7 +50,10 @@ def share_memory(processes: int) -> None:
 
 
 def resident_bytes() -> int:
-    """Return the resident set size of this process in bytes, or 0 if the system has no /proc."""
+    """Return the memory that this process occupies now (resident set size), in bytes.
+
+    Return 0 if the system has no folder /proc.
+    """
     return _pages(1)
 
 
@@ -67,16 +76,18 @@ def available_bytes() -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Yield the bytes left below each memory limit of this process's cgroups.
+    """Yield the number of bytes that each memory limit of a cgroup still leaves to this process.
 
-    The cgroups are those to which the process belongs, and their ancestors.
+    The cgroups are those to which the process belongs, and their ancestors. File pages that the
+    kernel may reclaim count as free.
     """
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         for own in CONTROLLERS.keys() & controllers.split(","):
             folder, limit, usage, reclaimable = CONTROLLERS[own]
-            # In a container, `path` may be a path of the host that does not exist here. The cgroup
-            # of the container is then the folder itself, which is the last of these parents.
+            # In a container, ``path`` may be a path of the host that does not exist in the
+            # container. Then the files of the container's own cgroup are in ``folder`` itself: the
+            # last parent of ``path`` is "/".
             for group in (PurePosixPath(path), *PurePosixPath(path).parents):
                 files = f"{GROUPS}{folder}{group}/memory."
                 most, used = _lines(files + limit), _lines(files + usage)
@@ -86,7 +97,11 @@ def _left_in_groups() -> Iterator[int]:
 
 
 def _pages(column: int) -> int:
-    """Return the address space (column 0) or resident set (column 1) of this process, in bytes."""
+    """Return a memory size of this process in bytes, from a column of the file `STATUS`.
+
+    Column 0 is the size of its address space, column 1 the size of its resident set. The file
+    counts both in pages. Return 0 if it does not exist.
+    """
     return sum(int(line[column]) * os.sysconf("SC_PAGE_SIZE") for line in _table(STATUS))
 
 

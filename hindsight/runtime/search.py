@@ -19,9 +19,9 @@ def refuse(reason: str, **given: bool) -> None:
     Parameters
     ----------
     reason : str
-        Why it cannot be used, as the end of the message "parameter = NAME ...".
+        Reason why the parameters cannot be used, as the end of the message "parameter = NAME ...".
     **given : bool
-        For each name of such a parameter, whether the user gave it.
+        For the name of each parameter that cannot be used, whether the user gave it.
 
     Raises
     ------
@@ -48,9 +48,10 @@ class Search:
     start : Any
         A feasible schedule from which the solve starts, or None.
     gap : float
-        The solve may stop once the relative gap between its bounds is at most this number.
+        Relative gap between the bounds, from 0 to 1, at which the solve may stop.
     progress : Callable[[Any], object] or None
-        Called with a progress report at every improvement of a bound.
+        Callback of the user, called with a report at every improvement of a bound. If it returns
+        True, the solve is interrupted.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -74,7 +75,7 @@ class Search:
         time_limit : float or None, default None
             Seconds from now on; None for no limit.
         should_stop : Callable[[], bool] or None, default None
-            Stop callback of the `Clock`.
+            Stop callback of the user. Once it returns True, the solve is interrupted.
         **options : Any
             Other attributes of this class.
 
@@ -98,10 +99,11 @@ class Search:
     def part(
         self, time_limit: float | None, progress: Callable[[Any], object] | None = None
     ) -> Search:
-        """Return options for a part of this search, which begins now.
+        """Return options for a subordinate solve that is a part of this solve and begins now.
 
-        The part has its own ``time_limit`` in seconds and its own ``progress`` callback. It also
-        stops when this search must stop. It gets no start schedule, and its ``gap`` is 0.
+        The subordinate solve has its own ``time_limit`` in seconds and its own ``progress``
+        callback. It also stops when this solve must stop. It gets no start schedule, and its
+        ``gap`` is 0.
         """
         clock = Clock(time_limit, self.clock.must_stop)
         return replace(self, clock=clock, start=None, progress=progress, gap=0.0)

@@ -36,16 +36,16 @@ from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
 
 NOW, FIRST, RUNNING, LAST = range(4)
-"""Columns of `Beam.states`, for each partial schedule: start of the request placed last, least rank
-(place in the order) of an unplaced request, number of running requests, and rank of the request
-placed last (-1 if there is none)."""
+"""Columns of `Beam.states`, whose rows are partial schedules. `NOW`: start of the request placed
+last. `FIRST`: least rank (place in the order) of an unplaced request. `RUNNING`: number of running
+requests. `LAST`: rank of the request placed last, or -1."""
 
 
 class RankedRequests(NamedTuple):
-    """Requests in order of rank, and their fluid relaxation.
+    """Requests in order of rank (place in the priority order), and a fluid relaxation of them all.
 
-    The fluid relaxation serves the requests one after another, in order of rank. Here it serves all
-    requests, which the module docstring calls the reference.
+    The fluid relaxation is a single server without memory limits. It serves the requests one after
+    another, in order of rank, and each of them not before its arrival.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class RankedRequests(NamedTuple):
     length : float64 array, shape (n,)
         Rounds for which the fluid relaxation serves each request: its volume / ``capacity``.
     moment : float64 array, shape (n,)
-        1 - `BeamSettings.preference`, times the mean round in which each request holds its memory,
-        counted from its start.
+        (1 - `BeamSettings.preference`) times the mean round in which each request holds its memory.
+        Rounds are counted from the start of the request and weighted by the tokens held.
     weight : float64 array, shape (n,)
         Weights w of the requests.
     limit : int
@@ -63,12 +63,13 @@ class RankedRequests(NamedTuple):
     capacity : float
         Tokens of memory that the fluid relaxation uses in each round, at most M.
     front : float64 array, shape (n + 1,)
-        Entry i: round in which the fluid relaxation has served all ranks below i.
+        Entry i: time, in rounds, at which the server has completed all requests of rank below i.
     later : float64 array, shape (n + 1,)
-        Entry i: sum, over all ranks >= i, of w times the middle round of service.
+        Entry i: sum, over all requests of rank >= i, of w times the middle of their service in
+        rounds.
     before_idle : float64 array, shape (n + 1,)
-        Entry i: sum of w over the ranks from i on that are served before the fluid relaxation next
-        is idle because it waits for an arrival.
+        Entry i: sum of w over the requests of rank >= i that are served before the server next
+        waits for an arrival. A small delay of the service of rank i would delay exactly these.
     """
 
     prompt: IntArray
@@ -92,12 +93,15 @@ class Beam(NamedTuple):
     states : int64 array, shape (width, 4)
         Columns `NOW`, `FIRST`, `RUNNING` and `LAST`.
     costs : float64 array, shape (width,)
-        Part of each state's value (estimate of the final cost) that its placed requests contribute.
+        Part of each state's value (estimate of the weighted cost of a complete schedule) that its
+        placed requests contribute.
     placed : uint8 array, shape (width, window)
-        1 for the ranks in the window that are placed. Rank i has column i modulo ``window``.
+        1 for placed requests among the ``window`` ranks from the first unplaced one on, else 0. The
+        request of rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
-        Last round of each running request, ascending, and its prompt length minus its start. At
-        most ``room`` requests may run at once.
+        For each running request, sorted by last round: last round, and prompt length minus start
+        (added to r, this is the number of tokens that the request holds in round r). At most
+        ``room`` requests may run at once.
     """
 
     states: IntArray
@@ -111,21 +115,26 @@ class Ahead(NamedTuple):
     """Memory that the running requests of one state hold in later rounds.
 
     The running requests are sorted by end (last round). Entry j of each array belongs to the j-th
-    of them.
+    of them. A request with prompt length s and start t holds s - t + r tokens in round r of its
+    run.
 
     Attributes
     ----------
     peaks : int64 array
-        Tokens held in the round in which request j ends. If several requests end in that round,
-        this is right for the first of them, and too low for the others.
+        Tokens that all running requests hold in the round in which request j ends. If several
+        requests end in that round, this is right for the first of them, and too low for the others.
     ceilings : int64 array
-        Largest value of peaks + ends over the requests up to j.
+        Largest sum of peaks and ends (last rounds) over the requests 0 .. j. A request with prompt
+        length s and start t fits in all rounds in which these end if this sum plus s - t is at most
+        the memory limit M.
     bases : int64 array
         Sum of prompt length minus start, over request j and all after it.
     held : float64 array
-        Tokens times rounds that request j and all after it hold after the state's last start.
+        Sum, over the rounds after the start of the state's last placed request, of the tokens that
+        request j and all after it hold.
     holding : float64 array
-        Tokens that request j and all after it hold in the round of the state's last start.
+        Tokens that request j and all after it hold in the round in which the state's last placed
+        request starts.
     """
 
     peaks: IntArray
@@ -138,8 +147,8 @@ class Ahead(NamedTuple):
 class Kept(NamedTuple):
     """The best children found so far of the states (partial schedules) in a beam.
 
-    A child is a state with one more request placed. Children are sorted by value, an estimate of
-    the final cost, smallest first.
+    A child is a state with one more request placed. Children are sorted by ascending value, which
+    estimates the weighted cost of the complete schedules that extend the child.
 
     Attributes
     ----------
@@ -164,16 +173,18 @@ class Search(NamedTuple):
     Attributes
     ----------
     requests : RankedRequests
-        All requests.
+        All requests, in order of rank.
     beam, children : Beam
         Two beams, in turn parents and children: ``beam`` holds the states with an even number of
         placed requests, ``children`` the states with an odd number.
     kept : Kept
-        The best children of the present step.
+        The best children (partial schedules with one more request) found in the present step.
     tree : int64 array, shape (n, width, 3)
-        Entry d: `Kept.rows` of the children whose parents have placed d requests.
+        Entry d: `Kept.rows` of the step that extends partial schedules with d placed requests. From
+        these entries, the starts of the final schedule are read backwards.
     ahead : Ahead
-        Workspace. Each array has one entry more than the number of requests that may run at once.
+        Workspace: memory that the running requests of the state being extended hold later. Each
+        array has one entry more than the number of requests that may run at once.
     """
 
     requests: RankedRequests
@@ -186,9 +197,11 @@ class Search(NamedTuple):
 
 @step
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
-    """Insert a child into ``kept`` if it is among the best.
+    """Insert a child into ``kept`` if it is among the ``width`` children with the least values.
 
-    The child extends state (partial schedule) x: it starts request i at ``start``.
+    The child is the partial schedule in row x of the beam with request i added at ``start``. Its
+    ``value`` estimates the cost of complete schedules that extend it. ``cost`` is the part of the
+    value that the placed requests contribute.
     """
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
@@ -206,7 +219,10 @@ def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> 
 
 @step
 def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
-    """Count the running requests of state (row) x that end in round ``round_index`` or before."""
+    """Count the running requests of a partial schedule that end in round ``round_index`` or before.
+
+    Row x of ``ends`` has the last rounds of its ``running`` running requests, ascending.
+    """
     low, high = 0, running
     while low < high:
         middle = (low + high) // 2
@@ -221,13 +237,15 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
     """Return the first start >= ``start`` at which request i fits into partial schedule x.
 
-    It fits if its memory and that of the running requests stay within M until it ends.
+    The request fits if it and the running requests together hold at most M tokens in each round of
+    its run.
     """
     ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
     prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
     peaks, ceilings, bases = search.ahead.peaks, search.ahead.ceilings, search.ahead.bases
     while True:
-        # Check the last round of request i.
+        # Check the last round of request i, ``own_end``. Requests with end < own_end hold no memory
+        # in it. ``excess`` is the number of tokens above the memory limit.
         own_end = start + output
         covered = _ends_until(ends, x, running, own_end)
         first = covered
@@ -239,8 +257,9 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
             # from own_end on avoids that round.
             start = min(own_end, start + excess)
             continue
-        # Check the rounds before own_end in which a running request ends. If memory exceeds M in
-        # some of them, the last of them gives the next start to try.
+        # Check the rounds before own_end in which a running request ends, because memory grows
+        # between them. If memory exceeds M in some of them, the last such round gives the next
+        # start to try.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
         before = start
@@ -257,7 +276,10 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
 
 @step
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
-    """Compute the arrays of ``ahead`` for the running requests of partial schedule x."""
+    """Compute the memory that the running requests of partial schedule x hold in later rounds.
+
+    The results are written into the arrays of ``ahead``.
+    """
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
     now, running = beam.states[x, NOW], beam.states[x, RUNNING]
@@ -280,14 +302,15 @@ def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
 def _fluid_total(
     begin: float, x: int, beam: Beam, requests: RankedRequests, stop: int
 ) -> tuple[float, float]:
-    """Return the cost of the unplaced requests of partial schedule x in the fluid relaxation.
+    """Return the cost of the unplaced requests of partial schedule x in a fluid relaxation.
 
-    The cost is the sum of w times the middle round of service. The fluid relaxation serves the
-    unplaced requests one after another from round ``begin`` on.
+    In this relaxation, a single server serves the unplaced requests one after another, in order of
+    rank, from round ``begin`` on. The cost is the sum of weight times the middle round of service.
 
-    Also return the sum of w over the requests that are served before the service is first idle,
-    because it waits for an arrival. A later ``begin`` would delay exactly these requests. Ranks
-    from ``stop`` on are beyond the window of the state, and their cost is approximated.
+    Also return the sum of the weights of the requests that are served before the server first waits
+    for an arrival. A slightly later ``begin`` would delay exactly these requests. The cost of
+    requests of rank ``stop`` or more is approximated: their service in the relaxation of all
+    requests (`RankedRequests`) is shifted by the delay that the server has at rank ``stop``.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -302,8 +325,10 @@ def _fluid_total(
             affected += weight[i]
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
-    # The reference is the fluid relaxation of all requests. Beyond the window, the service is
-    # assumed to lag behind the reference by as much as at the end of the window.
+    # In the fluid relaxation of all requests, the server has served all ranks below ``stop`` in
+    # round front[stop]. In this one it has served them in round ``fluid``. The cost of the ranks >=
+    # ``stop`` is that in the relaxation of all requests, later[stop], plus the difference of these
+    # rounds for each unit of weight that is served there before the server next waits.
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -312,9 +337,10 @@ def _fluid_total(
 
 @step
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
-    """Return whether requests i and j are interchangeable from round ``now`` on.
+    """Return whether requests i and j are interchangeable in schedules from round ``now`` on.
 
-    They are if lengths and weights are equal, and arrivals too unless both are at most ``now``.
+    They are if they have equal prompt lengths, output lengths and weights, and if they have equal
+    arrivals or have both arrived by round ``now``.
     """
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
@@ -324,12 +350,15 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
 
 @step
 def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
-    """Return the start of request i in a child of state x, or -1 if too many requests would run.
+    """Return the start of request i if it is placed next in the partial schedule x.
 
-    A child is the partial schedule x with one more request. The request takes the first start, from
-    the last start of x on, at which it fits. Requests with equal starts are placed only in order of
-    rising rank. Also return the round in which the fluid relaxation of this child begins to serve
-    the requests that are not placed yet.
+    The request takes the first start at which it fits, not before the start of the request placed
+    last. Requests with equal starts are placed only in order of rising rank. The start is -1 if
+    more requests would run at once than the beam has room for.
+
+    Also return the round in which the fluid relaxation of the extended schedule begins to serve
+    the unplaced requests. It first serves the volume that the running requests still hold, with
+    ``capacity`` tokens per round.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -346,16 +375,18 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 
 @step
 def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
-    """Insert children of the partial schedule x into ``search.kept``.
+    """Extend the partial schedule x by one request in up to ``choices`` ways (children of x).
 
-    Each child places one of the first ``choices`` unplaced requests, by rank. Of consecutive
-    interchangeable requests, only the first one counts and is tried.
+    The children with the least values are kept in ``search.kept``. Each child places one of the
+    first ``choices`` unplaced requests, in order of rank. Of consecutive interchangeable requests,
+    only the first one is tried, and the others do not count as choices.
     """
     requests, placed, window = search.requests, beam.placed, beam.placed.shape[1]
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
-    # Fluid relaxation of all unplaced requests. The values of all children follow from it.
+    # Cost of all unplaced requests of x in the fluid relaxation (one server, in order of rank). The
+    # value of a child follows from it: its request leaves the queue, and the service begins later.
     begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -368,7 +399,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         mean = fluid + 0.5 * length[i]
         fluid += length[i]
         before += weight[i]
-        # Skip a request that is interchangeable with the last one tried.
+        # Skip request i if it is interchangeable with the last request tried, ``like``.
         if like >= 0 and _are_alike(i, like, now, requests):
             continue
         like = i
@@ -376,8 +407,10 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         start, begin_after = _start(beam, x, i, search)
         if start < 0:
             continue
-        # Value of the child: its fluid relaxation serves all unplaced requests but i, and begins
-        # ``shift`` rounds later than that of state x.
+        # Value of the child: cost of its placed requests, plus the cost of the others in the fluid
+        # relaxation. This serves all unplaced requests of x but i, ``shift`` rounds later. Only
+        # the weight ``affected``, served before the server first waits, is delayed by ``shift``. If
+        # i is part of it, the weight ``affected - before`` behind i is served length[i] sooner.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift
@@ -390,7 +423,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
 def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     """Write child number ``slot`` of ``search.kept`` into row ``slot`` of ``children``.
 
-    The child is a state of ``beam``, its parent, with one more request placed.
+    The child is a partial schedule of ``beam`` with one more request placed.
     """
     requests, kept = search.requests, search.kept
     states, ends, bases = children.states, children.ends, children.bases
@@ -398,7 +431,7 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # Begin the window of ``placed`` at the first rank that is not placed.
+    # Let the window of ranks, for which ``placed`` has flags, begin at the first unplaced rank.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]
@@ -408,7 +441,8 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
         placed[rank % window] = 0
         rank += 1
     states[slot, FIRST] = rank
-    # Copy the requests that run after round ``start``, and insert request i by its end.
+    # Copy the running requests that end after round ``start``, sorted by end (last round), and
+    # insert request i among them.
     over = _ends_until(beam.ends, x, running, start)
     y, end = running - over, start + requests.output[i]
     states[slot, RUNNING] = y + 1
@@ -424,9 +458,10 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
 def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Search) -> int:
     """Run a beam search from ``first_depth`` placed requests to ``last_depth`` placed requests.
 
-    Each step replaces the states by their best children, which place one more request. ``alive`` is
-    the number of states at first. Return the number of states at the end. It is 0 if too many
-    requests would run at once in every child.
+    Each step replaces the states (partial schedules) by their best children, in which one more
+    request is placed. ``alive`` is the number of states before the first step. For each state, up
+    to ``choices`` requests are tried. Return the number of states after the last step. It is 0 if
+    every child had more running requests than the beam has room for.
     """
     beam, children, kept = search.beam, search.children, search.kept
     if first_depth % 2 == 1:

@@ -21,8 +21,8 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""A partial schedule chooses its next request among this many ranks (places in the order). They
-begin with the first rank that is not placed yet."""
+"""Number of ranks (places in the order), counted from the first unplaced request, among which a
+beam search chooses the next request of a partial schedule."""
 
 
 class BeamSettings(NamedTuple):
@@ -35,10 +35,12 @@ class BeamSettings(NamedTuple):
     choices : int
         Number of requests tried as the next one in each partial schedule, >= 1.
     preference : float
-        Number g in [0, 1]. The larger it is, the earlier the search places requests that run long
-        (see `hindsight.schedules.beam_kernels`).
+        Number g in [0, 1]. The larger it is, the earlier the search places requests that run long:
+        the cost of a placed request is its start plus (1 - g) times the mean round, counted from
+        the start, in which it holds memory.
     efficiency : float
-        Share of the memory M that requests not placed yet are assumed to use in each round.
+        Share of the memory M that, in the estimate of a partial schedule's final cost, requests not
+        placed yet use in each round.
     """
 
     width: int
@@ -89,8 +91,8 @@ def beam_schedule(
         Largest number of requests that may run at once. The result is None if the search ends
         because every partial schedule would exceed it.
     should_stop : Callable[[], bool]
-        Polled about every `hindsight.runtime.clock.SLICE_SECONDS` seconds. Once it returns True,
-        the result is None.
+        Stop callback, called about every `hindsight.runtime.clock.SLICE_SECONDS` seconds. Once it
+        returns True, the search ends with result None.
     kept : int64 array or None, default None
         Fixed start times, in ascending order, of the first requests of ``order``. The others start
         no earlier than these. None fixes no start.
@@ -127,9 +129,10 @@ def beam_schedule(
 
 
 def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
-    """Write the first state of a beam search: the requests with fixed starts ``kept``.
+    """Write the first partial schedule of a beam search, in which some starts are fixed.
 
-    Return False if more requests run at once than the beam has room for.
+    ``kept`` has the fixed starts, ascending, of the first requests in order of rank. Return False
+    if more of them run after the last fixed start than the beam has room for.
     """
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())
@@ -145,15 +148,19 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
 
 
 def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> RankedRequests:
-    """Return the requests in order of rank, with the fluid relaxation of all of them."""
+    """Return the requests in order of rank (place in ``order``), and a fluid relaxation of them.
+
+    The relaxation is a single server that serves the requests one after another, in this order.
+    """
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
     weight = instance.weights[order].astype(np.float64)
     capacity = settings.efficiency * instance.memory_limit
     length, moment = volume / capacity, (1.0 - settings.preference) * moment
     lengths = prompt, output, arrival, length, moment, weight
-    # ``fluid`` describes the fluid relaxation of all requests. It is needed only for ranks beyond
-    # the window of a partial schedule. If the window holds all requests, it stays 0.
+    # ``fluid``: service of all requests by one server, with the rows `RankedRequests.front`,
+    # ``later`` and ``before_idle``. It is needed only for ranks beyond the window of a partial
+    # schedule. If the window holds all requests, it stays 0.
     fluid = np.zeros((3, len(order) + 1))
     if len(order) > WINDOW:
         fluid = _reference(arrival, length, weight)
@@ -161,12 +168,19 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
 
 
 def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return ``front``, ``later`` and ``before_idle`` of `RankedRequests`, shape (3, n + 1).
+    """Return the service of all requests by a single server, float64, shape (3, n + 1).
 
-    They describe the fluid relaxation, which serves request i for ``length[i]`` rounds.
+    The server serves the requests one after another, in order of rank. Request i takes
+    ``length[i]`` rounds, and its service begins at its arrival or later.
+
+    Row 0 (`RankedRequests.front`), entry i: round in which all requests of rank below i are served.
+    Row 1 (``later``), entry i: sum, over ranks >= i, of weight times the middle round of service.
+    Row 2 (``before_idle``), entry i: sum of the weights of the ranks >= i that are served before
+    the server next waits for an arrival.
     """
     # The service of rank i begins at the maximum, over ranks j <= i, of arrival[j] plus the rounds
-    # of service of ranks j .. i - 1. That is before[i] + max over j of (arrival[j] - before[j]).
+    # of service of ranks j .. i - 1. With before[i], the rounds of service of all ranks below i,
+    # that is before[i] + max over j <= i of (arrival[j] - before[j]).
     before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
     lag = np.maximum.accumulate(arrival - before)
     begin = before + lag

@@ -30,8 +30,8 @@ from .moves import Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
-"""Number of moves in each region (interval of rounds) before new regions are drawn. Only at these
-times is the present schedule saved if it is the best one so far."""
+"""Number of moves in each region (interval of rounds) until new regions are drawn. Only when they
+are drawn is the present schedule compared with the best one so far, and saved if it is better."""
 
 FEWEST_IN_A_REGION = 50
 """Least mean number of requests in a region (interval of rounds) if threads have one region each.
@@ -51,8 +51,8 @@ LIVES_IN_A_REGION = 8
 the longest plus the mean output length."""
 
 SPARE_ROUNDS = 1.3
-"""A cycle may use this many times the rounds of the best schedule, plus twice the longest output
-length."""
+"""Factor on the number of rounds of the best schedule. A cycle (annealing) may use this product
+plus twice the longest output length as its number of rounds."""
 
 
 class CycleSettings(NamedTuple):
@@ -63,8 +63,8 @@ class CycleSettings(NamedTuple):
     most : int
         Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        A move removes requests that start near a random round: at most this far from it. Unit: the
-        mean output length.
+        Largest distance from a random round, which each move draws, to the starts of the requests
+        that it removes. Unit: the mean output length.
     hot, cold : float
         First and last temperature of the annealing. If the cost is latency, their unit is the mean
         output length times the mean weight. If the cost is the number of requests left out, their
@@ -87,8 +87,8 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Settings of the cycles (annealings) of one pass of `improved`, which maximizes the number of
-requests that start by their last allowed start."""
+"""Settings of the cycles (annealings) in each pass of the local search `improved`, which maximizes
+the number of requests that start by their last allowed start."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
 """Number of moves, divided by the number of requests, of the first cycle (annealing) with given
@@ -96,7 +96,8 @@ settings, and of the longest one. Each cycle has twice as many moves as the one 
 settings, until it is the longest one."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""`improved` ends after this many consecutive passes over `ON_TIME` without a better schedule."""
+"""Number of consecutive passes without a better schedule after which the search `improved` ends. A
+pass runs one annealing with each of the settings `ON_TIME`."""
 
 
 class RuinAndRecreate:
@@ -141,8 +142,9 @@ class RuinAndRecreate:
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
         # Use at most n machines: further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Lengths of a memory profile. Even requests that run one after another end within
-        # ``_most_rounds``. Most schedules end within ``_rounds``, which `place` doubles if needed.
+        # Two numbers of rounds for memory profiles. Even if all requests run one after another,
+        # they end within ``_most_rounds``. Most schedules end within ``_rounds``, which `place`
+        # doubles if needed.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
@@ -161,9 +163,10 @@ class RuinAndRecreate:
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether a cycle from the best schedule would need too much memory.
+        """Return whether a cycle (annealing) from the best schedule would need too much memory.
 
-        Its memory profiles, with an entry for each machine and round, exceed `LONGEST_PROFILE`.
+        This is so if its memory profiles, with an entry for each machine and round, would have more
+        than `LONGEST_PROFILE` entries.
         """
         return self._count * self._needed_rounds() > LONGEST_PROFILE
 
@@ -183,8 +186,9 @@ class RuinAndRecreate:
         """Build a schedule and offer it: each request in ``order`` takes the first start that fits.
 
         Return whether the cost of the schedule equals the cost of the best one after the call.
-        Return False if ``must_stop`` returned True, or if the memory profiles would exceed
-        `LONGEST_PROFILE`.
+        Return False without an offer if the stop callback ``must_stop`` returned True before all
+        requests were placed, or if the memory profiles would have more than `LONGEST_PROFILE`
+        entries.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
@@ -202,8 +206,9 @@ class RuinAndRecreate:
     ) -> tuple[IntArray, IntArray]:
         """Move each request, in order of start, to the first start that fits with all others.
 
-        Repeat until no request moves. The schedule stays feasible, and its cost never rises.
-        Return its starts and machines.
+        Repeat until no request moves or the stop callback ``must_stop`` returns True. The schedule
+        stays feasible, and its cost never rises. Return its starts and machines. If its memory
+        profiles would have more than `LONGEST_PROFILE` entries, return it unchanged.
         """
         rounds = self._rounds_of(starts)
         if self._count * rounds > LONGEST_PROFILE:
@@ -229,13 +234,14 @@ class RuinAndRecreate:
         moves : int
             Number of moves of all threads together. Each region makes an equal part, rounded up.
         must_stop : Callable[[], bool]
-            Polled a few times a second.
+            Stop callback, called a few times a second. Once it returns True, the annealing ends
+            early, and the best schedule so far is kept.
 
         Returns
         -------
         bool
-            Whether all moves were made, because ``must_stop`` never returned True and `is_too_long`
-            is False.
+            Whether all moves were made. It is False if ``must_stop`` returned True, or if no moves
+            were possible because `is_too_long` is True.
         """
         if self.is_too_long:
             return False
@@ -281,9 +287,10 @@ class RuinAndRecreate:
         return int((starts + self.requests.output).max()) + 2
 
     def _needed_rounds(self) -> int:
-        """Return the number of rounds in a memory profile of a cycle.
+        """Return the number of rounds in the memory profiles of a cycle (annealing).
 
-        Without last allowed starts, this includes spare rounds after the end of the best schedule.
+        If all requests must be scheduled, this includes spare rounds after the end of the best
+        schedule.
         """
         if self._are_optional:
             return self._most_rounds
@@ -294,7 +301,7 @@ class RuinAndRecreate:
 
         lambda_r is the price of memory in round r, per token.
         """
-        # ``prices`` begins with round 1, and round 0 has price 0.
+        # The first entry of ``prices`` is the memory price of round 1. Round 0 has price 0.
         padded, prices = np.zeros(rounds), self.prices[: rounds - 1]
         padded[1 : len(prices) + 1] = prices
         return np.cumsum(padded), np.cumsum(padded * np.arange(rounds))
@@ -303,8 +310,8 @@ class RuinAndRecreate:
         """Cut the rounds at random into regions with about the same number of requests.
 
         A region is a tuple of its first and last round, the requests that run entirely inside it,
-        sorted by start, and a state of `next_uniform`. If requests may be left out, there is only
-        one region, with all requests.
+        sorted by start, and a state of the random numbers of its moves. If requests may be left
+        out, there is only one region, with all requests.
         """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
@@ -337,9 +344,10 @@ class RuinAndRecreate:
 
 
 def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool]) -> bool:
-    """Give each request in ``order`` its first feasible start, in place (`timetables.place`).
+    """Move each request in ``order`` to the first start at which it fits with all others.
 
-    Return whether all requests were tried before ``must_stop`` returned True.
+    The timetable is changed in place. Return whether all requests were tried. If the stop callback
+    ``must_stop`` returns True, the remaining requests are not tried.
     """
     try:
         for part in timed_slices(len(order), must_stop):
@@ -355,8 +363,9 @@ def improved(
     """Maximize the number of requests on time; yield ``search`` after each better schedule.
 
     A pass runs one cycle (annealing) with each of the settings `ON_TIME`. Each pass makes twice as
-    many moves as the one before, up to `MOST_MOVES` per request and cycle. Unless ``patient``, the
-    search ends after `ROUNDS_WITHOUT_GAIN` consecutive passes without a better schedule.
+    many moves as the one before, up to `MOST_MOVES` per request and cycle. The search ends once
+    ``must_stop`` returns True or no request is left out. Unless ``patient``, it also ends after
+    `ROUNDS_WITHOUT_GAIN` consecutive passes without a better schedule.
     """
     share, fruitless = FIRST_MOVES, 0
     while (patient or fruitless < ROUNDS_WITHOUT_GAIN) and search.cost and not search.is_too_long:

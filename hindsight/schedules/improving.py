@@ -65,16 +65,16 @@ requests by their expected starts in that relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
 """Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). The width
-is 4 times a power of two below 2 ** `WIDEST`. The number of choices is 8 times a power of two below
-2 ** `MOST_CHOICES`. The efficiency is between `LEAST_EFFICIENCY` and 1."""
+is 4 * 2 ** k with k < `WIDEST`. The number of choices is 8 * 2 ** k with k < `MOST_CHOICES`. The
+efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Number of partial schedules, divided by the number of requests, that tails (beam searches over
-the end of the best schedule) extend right after the beam searches over all requests."""
+"""Work, right after the beam searches over all requests, of tails (beam searches over the end of
+the best schedule). Unit: partial schedules that are extended, divided by the number of requests."""
 
 NOISY, NOISE = 0.5, 3.0
 """Share of tails (beam searches over the end of the best schedule) that perturb the order of the
-requests, and standard deviation of the change of a request's rank."""
+requests, and standard deviation by which they change each request's rank (place in the order)."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
 """Range of the first temperature of an annealing of the order of the requests, and its last
@@ -84,20 +84,20 @@ FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
 
 PLACED_PER_MOVE = 30
-"""Number of requests that an annealing of their order places in the time that ruin and recreate
-needs for one move. The solve counts its work in such moves."""
+"""Number of requests that an annealing of their order places in the time in which ruin and recreate
+makes one move. The solve counts the work of all heuristics in moves of ruin and recreate."""
 
 ORDER_MOVES = 8
 """Number of moves that ruin and recreate makes in the time in which an annealing of the order of
 the requests makes one move."""
 
 EXPLORING = 0.2
-"""Probability that the heuristic to run next is drawn uniformly. Otherwise the probability of a
-heuristic is proportional to the latency that it recently gained per move."""
+"""Probability that the heuristic to run next is drawn uniformly. Otherwise its probability is
+proportional to the latency per move by which it recently reduced the best schedule's."""
 
 PATIENCE = 6
-"""`Improvement.run` ends once this many runs with `MOST_MOVES` moves per request have ended since
-the last better schedule."""
+"""Number of runs of heuristics with `MOST_MOVES` moves per request, since the last better schedule,
+after which `Improvement.run` ends."""
 
 
 class Improvement:
@@ -125,10 +125,11 @@ class Improvement:
         self._rng = np.random.default_rng(seed)
         self._keys: dict[str, FloatArray] = {}
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
-        # Numbers of the heuristics (kinds of work): one per entry of `CYCLES`, then the annealing
-        # of the order of the requests, then tails (beam searches over the end of the best
-        # schedule). For each kind, store its number of runs, the latency that it gained, and its
-        # moves. For gains and moves, each run counts half as much as the next run of its kind.
+        # The heuristics (kinds of work) have numbers: one for each entry of `CYCLES`, then one for
+        # the annealing of the order of the requests, then one for tails (beam searches over the end
+        # of the best schedule). For each kind, ``_times`` is its number of runs, ``_gains`` the
+        # total latency by which it reduced the best schedule's, and ``_works`` its moves. In the
+        # last two, each run counts half as much as the next run of the kind.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
@@ -136,7 +137,11 @@ class Improvement:
         self._seconds_per_move = 0.0
 
     def follow(self, expected_start_times: FloatArray, prices: MemoryPrices) -> None:
-        """Use the expected starts, shape (n,), and memory prices of a solved linear relaxation."""
+        """Let the heuristics use the expected starts and memory prices of a linear relaxation.
+
+        Later beam searches order the requests by ``expected_start_times``, shape (n,). Later cycles
+        (annealings) add ``prices`` to the costs of starts.
+        """
         self._keys["relaxation"] = np.asarray(expected_start_times, dtype=np.float64)
         self.moves.prices = prices.as_floats()
 
@@ -148,8 +153,9 @@ class Improvement:
     def run_beams(self) -> None:
         """Run beam searches over all requests, then tails.
 
-        Tails are beam searches over the end of the best schedule. If a relaxation guides them, they
-        run again as long as they lower the total latency.
+        Tails are beam searches over the end of the best schedule. If the expected starts of a
+        linear relaxation are known (`is_guided`), tails run again as long as they lower the total
+        latency.
         """
         interval, gains = self._interval, True
         interval.phase = "search"
@@ -163,9 +169,9 @@ class Improvement:
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Run the heuristics in random order until the solve is done.
 
-        Stop after ``most_rounds`` runs, or if the schedule has too many rounds
-        (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop after `PATIENCE` runs of the
-        largest length without a better schedule.
+        Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the schedule has too
+        many rounds (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop after `PATIENCE`
+        runs with the largest number of moves since the last better schedule.
         """
         interval = self._interval
         interval.phase = "search"
@@ -188,8 +194,9 @@ class Improvement:
         self._anneal_order(1)
 
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
-        """Move the requests of a schedule to their earliest starts, and offer it to the solve.
+        """Move each request of a schedule to the first start that fits with the others; offer it.
 
+        The solve and the local search keep the schedule if it is better than their best one.
         ``machines`` None means that all requests run on machine 0.
         """
         moves, interval = self.moves, self._interval
@@ -203,7 +210,10 @@ class Improvement:
         self.moves.offer(*columns_of(self._interval.schedule))
 
     def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
-        """Run a beam search over all requests, ordered by ascending ``key``; offer its schedule."""
+        """Run a beam search over all requests in order of ascending ``key``; offer its schedule.
+
+        ``key`` has one entry per request, shape (n,). If the solve is done, do nothing.
+        """
         if self._interval.is_done():
             return
         self.rounds += 1
@@ -222,7 +232,8 @@ class Improvement:
         by_start = np.argsort(best, kind="stable")
         rest = np.sort(by_start[kept:])
         order = np.append(by_start[:kept], rest[np.argsort(key[rest], kind="stable")])
-        # At most ``room`` requests may run at once, about twice as many as in the best schedule.
+        # In the beam search, at most ``room`` requests may run at once, about twice as many as in
+        # the best schedule.
         room = 2 * most_running(instance, best) + 64
         interval.nodes += settings.width * len(rest)
         stop = interval.clock.must_stop
@@ -231,7 +242,8 @@ class Improvement:
     def _run_kind(self, kind: int, moves: int) -> None:
         """Run heuristic number ``kind``, and record by how much it lowered the total latency.
 
-        It runs about as long as ``moves`` moves of ruin and recreate would take.
+        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take. The
+        numbers are those of the comment in ``__init__``: cycles, annealing of the order, tails.
         """
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
@@ -260,7 +272,8 @@ class Improvement:
     def _anneal_order(self, moves: int) -> None:
         """Anneal the order in which the requests of the best schedule are placed.
 
-        Each thread makes ``moves`` moves, from a random first temperature of its own.
+        Each thread runs an annealing of its own with ``moves`` moves, from a random first
+        temperature. All start from the best schedule of the solve and offer their best schedules.
         """
         interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
@@ -284,7 +297,8 @@ class Improvement:
     def _run_tails(self, most_nodes: int) -> None:
         """Run tails: beam searches that replan the best schedule from a random round on.
 
-        Stop once they have extended ``most_nodes`` partial schedules together.
+        Stop once they have extended ``most_nodes`` partial schedules together, or once the solve is
+        done.
         """
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
@@ -306,8 +320,9 @@ class Improvement:
     def _draw_kind(self) -> int:
         """Return the number of a heuristic that has not run yet, or else draw one.
 
-        Except with probability `EXPLORING`, the probability of a heuristic is proportional to the
-        latency that it recently gained per move.
+        With probability `EXPLORING`, all heuristics are equally likely. Otherwise the probability
+        of a heuristic is proportional to the latency per move by which it recently reduced the best
+        schedule's.
         """
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
         kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.prices.any()).tolist()
@@ -320,15 +335,18 @@ class Improvement:
         return int(self._rng.choice(kinds, p=rates / rates.sum()))
 
     def _key(self, ranking: str) -> FloatArray:
-        """Return the sort keys, shape (n,), of the order that ``ranking`` names.
+        """Return the sort keys, shape (n,), of the order of requests that ``ranking`` names.
 
-        "volume" orders by service in the volume relaxation, "start" by start in the best schedule,
-        and "relaxation" by expected start in the linear relaxation.
+        "volume" orders by the mean round in which the volume relaxation serves a request: there, a
+        round serves at most M units of volume (tokens times rounds), smallest requests first.
+        "start" orders by start in the best schedule, and "relaxation" by expected start in the
+        linear relaxation.
         """
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            # Keys of "volume": mean round in which the volume relaxation serves each request.
+            # Keys of "volume": mean round in which each request is served in the volume relaxation,
+            # where a round serves at most M units of volume (tokens times rounds).
             rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
             self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

@@ -29,26 +29,26 @@ from .machines import assignments, machine_of
 from .serving import Rule, Run, serve
 
 SKIPS = (0, 3, 10)
-"""Values of `Rule.skips`, the largest number of requests that are passed over in a round, for first
-schedules. Used if the goal is total latency."""
+"""Values of `Rule.skips` for first schedules if the goal is total latency: number of requests that
+do not fit in memory and are passed over before a round."""
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
-"""Values of `Rule.prompt_cap`, the largest number of prompt tokens in a round, for first schedules.
-Used if the goal is total latency. Unit: the least number of tokens whose round takes twice as long
-as a round of one token."""
+"""Values of `Rule.prompt_cap` for first schedules if the goal is total latency: largest number of
+prompt tokens in a round. Unit: the least number of tokens with which a round takes at least twice
+as long as with one token."""
 
 WAITS = (0.0, 0.2)
-"""Values of `Rule.wait`, the longest time for which a round waits for the next arrival, for first
-schedules. Used if the goal is total latency. Unit: the seconds of a round of one token."""
+"""Values of `Rule.wait` for first schedules if the goal is total latency: longest time for which a
+round waits for the next arrival. Unit: the duration of a round of one token."""
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
 """Exponents of initial sort keys, for first schedules with preemption. The initial sort key of a
 request is (machine seconds that it needs) ** exponent."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Pairs of `Rule.charge` and -`Rule.left`, for first schedules if requests have deadlines. These
-are the exponents of the machine seconds and of the seconds until the deadline in a request's
-rank."""
+"""Pairs of exponents (p, q) for first schedules if requests have deadlines. A request of smaller
+rank is tried first, and its rank has the factor (machine seconds that it still needs) ** p /
+(seconds until its deadline) ** q."""
 
 BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
 """Values for first schedules if requests have deadlines: of `Rule.begun` (factor on the rank of
@@ -63,11 +63,12 @@ NOBODY = -1
 """Stands for the machine of a rejected request, which no machine serves."""
 
 FRUITLESS = 5
-"""The search ends after more than this many consecutive annealings without a better schedule."""
+"""Number of consecutive annealings without a better schedule that the search tolerates. After one
+more, it ends."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
-"""The first annealing of n requests has `FIRST_WORK` / n moves, but at least the first and at most
-the second number of `FIRST_CYCLE`. The k-th annealing has k times as many moves."""
+"""Number of moves of the first annealing of n requests: `FIRST_WORK` / n, but at least the first
+and at most the second number of `FIRST_CYCLE`. The k-th annealing has k times as many moves."""
 
 HOT, COOLING = 0.15, 0.05
 """First temperature of the first annealing (unit: the mean latency times the square root of the
@@ -75,24 +76,24 @@ number of machines), and last temperature of an annealing divided by its first t
 annealing begins at 1 / k of `HOT`. With deadlines the temperature is always 0."""
 
 REACH = 0.6
-"""A move multiplies a sort key by exp(x), where x is normal with mean 0 and this standard
-deviation."""
+"""Standard deviation of the change in the logarithm of a sort key by one move. The change is normal
+with mean 0."""
 
 KEY_SHARE, SEND_SHARE = 0.4, 0.7
 """If there are several machines: share of moves that change a sort key, and share of moves that
 change a sort key or the machine of one request. The other moves swap two requests."""
 
 NEIGHBOURS = 3
-"""With K machines, a move swaps the machines of two requests with at most K * `NEIGHBOURS` - 1
-requests between them in order of arrival."""
+"""Limit on the distance in order of arrival of two requests whose machines one move swaps: with K
+machines, at most K * `NEIGHBOURS` places."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """If requests have deadlines: share of moves that draw the request to change from the late ones,
 and probability that a move rejects its request if a machine serves it."""
 
 SLICE_WORK = 20_000
-"""Annealing polls its stop condition every `SLICE_WORK` / n moves, where n is the number of
-requests."""
+"""Product of the number of requests and the number of moves between two calls of the stop callback
+of an annealing."""
 
 _Way = tuple[FloatArray, Rule]
 """Initial sort key of each request, and the rule that turns sort keys into a schedule."""
@@ -106,7 +107,8 @@ class _Plan(NamedTuple):
     machine : int64 array, shape (n,)
         Machine of each request, or `NOBODY`.
     factor : float64 array, shape (n,)
-        Factor on the initial sort key of each request. Moves change these factors.
+        Factor by which the sort key of each request differs from the initial one. Moves of the
+        annealing change these factors.
     ways : list of _Way, length K
         Initial sort keys and rule of each of the K machines.
     costs : float64 array, shape (K,)
@@ -179,9 +181,10 @@ class KeySearch:
         self.cost, self.cycle = math.inf, 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the first schedules, from all rules and assignments, until ``should_stop``.
+        """Try the first schedules, from all rules and assignments to machines.
 
-        At least one is tried. A further call continues with those that are not tried yet.
+        Stop once ``should_stop`` returns True, but try at least one. A further call continues with
+        the combinations that are not tried yet. With deadlines, finally reject the late requests.
         """
         for _ in self._untried:
             if should_stop():
@@ -190,9 +193,10 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Anneal again and again until ``should_stop``; yield the cost of each better schedule.
+        """Anneal again and again; yield the cost of each better schedule.
 
-        Also stop after more than `FRUITLESS` consecutive annealings without a better schedule.
+        Stop once ``should_stop`` returns True, or after more than `FRUITLESS` consecutive
+        annealings without a better schedule.
         """
         known, gained = self.cost, self.cycle - 1
         for _ in self._annealings():
@@ -251,10 +255,11 @@ class KeySearch:
             yield key, rule._replace(skips=skips, prompt_cap=cap, wait=wait)
 
     def _open(self) -> Iterator[None]:
-        """Try first schedules, and keep the best one; yield after each rule.
+        """Try first schedules, and keep the best one; yield after each rule that is tried.
 
-        All rules are tried with the first assignment of requests to machines, and the `SHORTLIST`
-        best ones with the other assignments. Each machine keeps the rule that is best for it.
+        With the first assignment of requests to machines, all rules are tried. With the other
+        assignments, the `SHORTLIST` rules of least cost are tried. Each machine gets the rule that
+        is best for it.
         """
         one, ways = self._machine, list(self._ways())
         factor = np.ones(len(self._charge))
@@ -282,7 +287,8 @@ class KeySearch:
     def _reject(self) -> None:
         """Reject all late requests of the best plan, so that more of the others are on time.
 
-        Repeat as long as the number of late and rejected requests falls.
+        No machine serves a rejected request. Repeat as long as the number of late and rejected
+        requests falls.
         """
         while True:
             best = self._best
@@ -320,7 +326,10 @@ class KeySearch:
             self.cycle += 1
 
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
-        """Return a changed copy of a plan, and the machines that must be simulated again."""
+        """Return a copy of a plan changed by one random move, and the machines that it changes.
+
+        The machines must be simulated again. The list is empty if the move changes nothing.
+        """
         n, rng = len(plan.machine), self._rng
         trial = plan.copy()
         i, kind, there = int(rng.integers(n)), rng.random(), int(rng.integers(self._machines))
@@ -343,9 +352,9 @@ class KeySearch:
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 
     def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
-        """Simulate the machines ``touched`` again, and write their costs into the plan.
+        """Simulate the machines ``touched``, which a move changed; write their costs into the plan.
 
-        Return the cost of the plan, or infinity if that is certain to exceed ``allowed``.
+        Return the cost of the plan, or infinity if the cost is certain to exceed ``allowed``.
         """
         plan.costs[list(touched)] = 0.0
         if self._limits is not None:
@@ -359,7 +368,11 @@ class KeySearch:
         return cost
 
     def _run(self, way: _Way, factor: FloatArray, late: IntArray) -> Run:
-        """Return the input of a simulation that computes the cost, but records no schedule."""
+        """Return the input of a simulation (`serve`) that computes the cost of a schedule.
+
+        It has no room for the schedule itself. ``way`` has the initial sort keys and the rule,
+        ``factor`` the factors on these keys. The simulation marks the late requests in ``late``.
+        """
         (key, rule), table = way, np.empty((0, len(COLUMNS)), np.int64)
         return Run._make([self._machine, rule, key * factor, *self._space, late, table])
 
@@ -383,6 +396,7 @@ class KeySearch:
                 is_on_time &= schedule.keeps(self._limits.of(own))
             if is_on_time.all():
                 return schedule, own
-            # Leave out the late requests. That changes the schedule, and others may become late.
+            # Simulate the machine again without the late requests. This changes the schedule, so
+            # other requests may become late.
             own = own[is_on_time]
         return None, own

@@ -33,11 +33,11 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out, and largest number of draws to find each further request to remove."""
 
 TRIED = 8
-"""If requests may be left out, each move draws this many requests, and tries to schedule those of
-them that are left out."""
+"""Number of requests that each move draws if requests may be left out. The move tries to schedule
+those of them that are left out at present."""
 
 SORTED = 8
-"""A thread that may move n requests sorts them by start about this many times in n moves."""
+"""Approximate number of sorts by start, in n moves, of the n requests that a thread may move."""
 
 EVERYWHERE = 0.3
 """Share of moves that draw requests to remove from all machines. The other moves draw them from one
@@ -48,9 +48,9 @@ BLINK, LONGEST_STEP = 0.01, 4
 skipped start to the next start tried."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""Probability that a later start is tried too for a request, while memory prices have a weight
-above 0. That weight falls linearly, to 0 after this share of the moves of a cycle
-(`PRICED_UNTIL`)."""
+"""`SECOND`: probability that a second, later start is tried for a request, while memory prices have
+a weight above 0 in the cost. `PRICED_UNTIL`: share of the moves of a cycle during which this weight
+falls linearly to 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
 """A move draws u in [0, 1) and puts removed requests back in random order if u < `RANDOM`, by
@@ -61,9 +61,11 @@ in front if u < `FIRST_WAITING`, and else by falling peak memory. The numbers as
 class Removed(NamedTuple):
     """Workspace: the requests that a move removes, with old and new starts and machines.
 
-    Only the first entries of each array are used, one per removed request. ``taken`` has the
-    requests. ``order`` lists the entries in the order in which their requests are put back: by
-    ascending ``keys``. ``is_taken``, shape (n,), is 1 for the requests drawn so far, else 0.
+    Entry q of each array but ``is_taken`` belongs to the q-th removed request. Only as many entries
+    are used as requests are removed. ``taken`` has the numbers of the requests. ``old`` and ``new``
+    are their starts before and after the move, ``old_machines`` and ``new_machines`` their
+    machines. ``order`` lists the entries q by ascending ``keys``: requests are put back in this
+    order. ``is_taken``, shape (n,), is 1 for the requests drawn so far in the move, else 0.
     """
 
     taken: IntArray
@@ -93,9 +95,10 @@ class Work(NamedTuple):
     candidates : int64 array
         The requests that moves may change: those inside the region, and those left out.
     state : int64 array, shape (1,)
-        State of `next_uniform`.
+        State of the random numbers (`timetables.next_uniform`).
     sums, weighted_sums : float64 array, shape (rounds,)
-        Running sums, over rounds r, of the memory price lambda_r per token, and of r lambda_r.
+        Entry R: sums over the rounds r <= R of lambda_r and of r lambda_r, where lambda_r is the
+        price of a token of memory in round r. The price of a whole run follows from them at once.
     total : int
         Number of moves of the whole cycle (annealing).
     most : int
@@ -105,7 +108,8 @@ class Work(NamedTuple):
     hot, cold : float
         First and last temperature, in the unit of costs.
     weight : float
-        Factor on memory prices in the cost of a start, when the cycle begins.
+        Factor on memory prices in the cost of a start, at the first move of the cycle. It falls to
+        0 during the cycle.
     """
 
     table: Timetable
@@ -148,7 +152,8 @@ def _cost(requests: Requests, i: int, at: int) -> float:
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
     """Return the cost of request i at start ``at``, including memory prices.
 
-    The price of the memory that the request holds during its run counts ``weight`` times.
+    The cost is that of `_cost`, plus ``weight`` times the price of the memory that the request
+    holds during its run. A start ``at`` of -1 means that the request is left out.
     """
     requests, sums, weighted_sums = work.table.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
@@ -161,10 +166,11 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 
 @step
 def _earliest(work: Work, i: int, freed: int) -> int:
-    """Return the first start worth trying for request i when it is put back.
+    """Return the first start worth trying for request i when a move puts it back.
 
-    The removed requests free memory only after round ``freed``. With any earlier start, request i
-    would end in round ``freed`` or before.
+    The requests that the move removed free memory only after round ``freed``. With a start before
+    the returned one, request i would precede its arrival or the region of the thread, or it would
+    end in round ``freed`` or before, where the move has freed no memory.
     """
     requests = work.table.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
@@ -189,7 +195,10 @@ def _draw_waiting(work: Work) -> int:
 
 @step
 def _take(removed: Removed, count: int, i: int) -> int:
-    """Add request i to the ``count`` requests that the move removes; return their new number."""
+    """Add request i to the requests that a move removes, so far ``count``.
+
+    Return their new number.
+    """
     removed.is_taken[i] = 1
     removed.taken[count] = i
     return count + 1
@@ -199,7 +208,7 @@ def _take(removed: Removed, count: int, i: int) -> int:
 def _sort(work: Work) -> None:
     """Sort `Work.candidates`, the requests that moves may change, by ascending start.
 
-    Insertion sort is fast here, because few starts have changed since the last time.
+    Insertion sort is fast here, because few starts have changed since the last sort.
     """
     starts, candidates = work.table.starts, work.candidates
     for place in range(1, len(candidates)):
@@ -229,10 +238,11 @@ def _place_of(work: Work, start: float) -> int:
 
 @step
 def _draw(work: Work) -> int:
-    """Draw the requests that a move removes; return their number.
+    """Draw the requests that a move removes into `Removed.taken`; return their number.
 
-    The first one starts after its arrival. The others start near a random round between its arrival
-    and its start. If requests may be left out, some that are left out now are drawn too.
+    The first request starts after its arrival or is left out. The others start near a random round
+    between its arrival and its start (or last allowed start). If requests may be left out, some
+    that are left out at present are drawn too.
     """
     table, removed, reach = work.table, work.removed, work.reach
     candidates, state = work.candidates, work.state
@@ -244,8 +254,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Draw further requests from all machines, or only from machines ``one`` and ``two``. The latter
-    # frees more memory in one place.
+    # Draw further requests from all machines, or only from machines ``one`` and ``two``. From few
+    # machines, the move frees more memory on each of them.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
@@ -271,7 +281,10 @@ def _draw(work: Work) -> int:
 
 @step
 def _draw_order(work: Work, count: int) -> None:
-    """Draw the order in which the ``count`` removed requests are put back."""
+    """Draw the order in which a move puts its ``count`` removed requests back.
+
+    Write it into `Removed.order`, and the keys by which it is sorted into `Removed.keys`.
+    """
     requests, removed, state = work.table.requests, work.removed, work.state
     order, keys = removed.order, removed.keys
     kind = next_uniform(state)
@@ -291,7 +304,8 @@ def _draw_order(work: Work, count: int) -> None:
         elif q == 0:
             key = -1.0
         keys[q] = key
-        # Insert entry q into ``order``, so that keys ascend. There are only a few entries.
+        # Insert q, the number of a removed request, into ``order``, which is sorted by key and has
+        # only a few entries.
         y = q
         while y > 0 and keys[order[y - 1]] > key:
             order[y] = order[y - 1]
@@ -301,10 +315,10 @@ def _draw_order(work: Work, count: int) -> None:
 
 @step
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
-    """Remove the drawn requests from the memory profiles.
+    """Remove the ``count`` requests that a move has drawn from the memory profiles.
 
-    Return the sum of their costs, and their earliest start. Only after that round is more memory
-    free than before.
+    Return the sum of their costs with memory prices, which count ``weight`` times. Also return
+    their earliest start. Only after that round is more memory free than before.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
@@ -323,7 +337,8 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
 def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
     """Draw a start >= ``begin`` for request i: mostly the first one at which it fits.
 
-    Return the start, its machine and its cost. The start is -1 if none is feasible.
+    Return the start, its machine, and its cost with memory prices, which count ``weight`` times. If
+    no start is feasible, return -1 as the start and the penalty for leaving the request out.
     """
     requests, profiles = work.table.requests, work.table.profiles
     state, size, first = work.state, work.last + 1, 0
@@ -346,10 +361,12 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
 
 @step
 def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
-    """Put the removed requests back, one by one, in the order `Removed.order`.
+    """Put the ``count`` removed requests of a move back, one by one, in the order `Removed.order`.
 
-    Stop once the sum of their costs is certain to exceed ``most``. The removed requests free memory
-    only after round ``freed``. Return the number of requests that are back.
+    Stop once the sum of their costs is certain to exceed ``most``: the costs of the requests put
+    back, plus a lower bound on those of the others. The removed requests free memory only after
+    round ``freed``. Memory prices count ``weight`` times in the cost. Return the number of requests
+    that are back in the memory profiles.
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -374,7 +391,8 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
 def _undo(work: Work, placed: int, count: int) -> None:
     """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
 
-    The first ``placed`` of them, in the order `Removed.order`, leave their new places.
+    The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. Their
+    memory there is subtracted from the memory profiles.
     """
     removed = work.removed
     for x in range(placed):
@@ -403,8 +421,9 @@ def _accept(work: Work, count: int) -> float:
 def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
     """Make moves ``first_move`` .. ``last_move`` - 1 of a cycle, in the region of ``work``.
 
-    Each move removes requests and puts them back. The schedule is changed in place. Return the
-    change in its cost, without memory prices.
+    A cycle is an annealing, and a region is an interval of rounds. Each move removes requests that
+    run inside the region and puts them back. The schedule is changed in place. Return the change in
+    its cost, without memory prices.
     """
     change = 0.0
     for move in range(first_move, last_move):
@@ -415,8 +434,8 @@ def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
         # Ruin: remove requests.
         count = _draw(work)
         before, freed = _take_out(work, weight, count)
-        # Recreate: put these requests back. Give up once their cost exceeds ``most``, a threshold
-        # that is drawn before.
+        # Recreate: put these requests back. Give up once their cost is certain to exceed ``most``,
+        # a random acceptance threshold for their cost.
         _draw_order(work, count)
         most = threshold(before, work.hot, work.cold, done, next_uniform(work.state))
         placed = _put_back(work, weight, count, freed, most)

@@ -40,17 +40,17 @@ request at another place."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
 """Kinds of moves: put a request at an earlier place of the order, swap two requests, put a request
-at a later place, or change the delay of a request. Kind -k undoes a change of the order by kind
-k."""
+at a later place, or change the delay of a request. To undo a move of kind k that changes the order,
+make a move of kind -k between the same places."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of `Sequence.rounds` and of `Sequence.machines`: the present schedule, the schedule that the
-present move tries, and the best schedule so far."""
+"""Rows of `Sequence.rounds` and of `Sequence.machines`: the schedule before the current move, the
+schedule that the current move tries, and the best schedule so far."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
-schedule minus cost of the present one, cost of the first minus cost of the best one, and number of
-times that a request was placed."""
+schedule minus cost of the present one, cost of the first schedule minus cost of the best one, and
+number of times that any move placed a request."""
 
 
 class Sequence(NamedTuple):
@@ -62,15 +62,16 @@ class Sequence(NamedTuple):
     Attributes
     ----------
     table : Timetable
-        The requests, and the memory that those before the present place in the order hold in each
-        round. Its starts and machines are those of row `PRESENT`.
+        The requests, and the memory profiles: what the requests before the place `PLACE` in the
+        order hold in each round. Its starts and machines are those of row `PRESENT`.
     total : int
         Number of moves of the annealing.
     hot, cold : float
         First and last temperature, in the unit of costs.
     slack : float
-        A move is rejected once the requests placed so far raise the cost by more than the
-        acceptance threshold plus this number. Requests placed later might lower it again.
+        A move is rejected once the requests that it has placed so far raise the cost of the
+        schedule by more than the acceptance threshold plus this number. The number is above 0,
+        because requests that the move places later might lower the cost again.
     delayed : float
         Share of moves that change a delay. 0 stands for schedules without delays.
     longest_delay : int
@@ -78,8 +79,8 @@ class Sequence(NamedTuple):
     stops : bool
         Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability that a request is moved if it is drawn. If it is not moved, the next request is
-        drawn.
+        Probability that a move takes a request that it has drawn. If it does not take the request,
+        it draws another one.
     order, delay : int64 array, shape (n,)
         Requests in the order in which they are placed, and the delay of each request in rounds.
     offset : int64 array, shape (n,)
@@ -118,7 +119,8 @@ def _find(work: Sequence, i: int, now: int) -> int:
     """Place request i: find its rounds and machine, and write them to the schedule `TRIED`.
 
     ``now`` is the start of the request before it in the order. Return the start of request i, or
-    with ``stops`` its last round. Return -1 if it would end beyond the memory profiles.
+    its last round if requests may stop. Return -1 if it would end after the last round of the
+    memory profiles.
     """
     requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
@@ -145,9 +147,10 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
 @step
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
-    """Add the memory of request i to the memory profiles, or subtract it with ``sign`` -1.
+    """Add ``sign`` (1 or -1) times the memory of request i to the memory profiles.
 
-    Its rounds and its machine are those of the schedule ``row``, `PRESENT` or `TRIED`.
+    The request holds this memory in its rounds and on its machine in the schedule ``row``, which is
+    `PRESENT` or `TRIED`.
     """
     table, rounds, first = work.table, work.rounds, work.offset[i]
     if work.stops:
@@ -159,19 +162,25 @@ def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
 
 @step
 def _entries(work: Sequence, i: int) -> int:
-    """Return the number of entries of request i in `Sequence.rounds`: 1, or one per token."""
+    """Return the number of columns of request i in `Sequence.rounds`.
+
+    It is 1 for the start, or if requests may stop, one per output token.
+    """
     return int(work.table.requests.output[i]) if work.stops else 1
 
 
 @step
 def _end(work: Sequence, i: int) -> int:
-    """Return the start of request i in the present schedule, or with ``stops`` its last round."""
+    """Return the start of request i in the present schedule.
+
+    If requests may stop, return its last round instead.
+    """
     return int(work.rounds[PRESENT, work.offset[i] + _entries(work, i) - 1])
 
 
 @step
 def _keep(work: Sequence, i: int) -> None:
-    """Copy rounds and machine of request i from the schedule `TRIED` to the schedule `PRESENT`."""
+    """Copy the rounds and the machine of request i from schedule `TRIED` to schedule `PRESENT`."""
     for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
         work.rounds[PRESENT, k] = work.rounds[TRIED, k]
     work.machines[PRESENT, i] = work.machines[TRIED, i]
@@ -181,8 +190,9 @@ def _keep(work: Sequence, i: int) -> None:
 def begin_order(work: Sequence, first: int, last: int) -> bool:
     """Build the first schedule: place the requests ``first`` .. ``last`` - 1 of the order.
 
-    In an annealing with delays, each request keeps its start, and its delay is set so that it leads
-    to this start. Return False if a request would end beyond the memory profiles.
+    In an annealing with delays, each request keeps its start: its delay is set to this start minus
+    the first one at which it fits. Without delays, it moves to the first start at which it fits.
+    Return False if a request would end after the last round of the memory profiles.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -200,10 +210,11 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
 
 @step
 def _change(order: IntArray, one: int, two: int, kind: int) -> None:
-    """Swap the requests at places ``one`` and ``two`` of the order, or shift one between them.
+    """Change the order between its places ``one`` and ``two``, with ``one`` <= ``two``.
 
-    The request at ``one`` goes to ``two`` if ``kind`` is `LATER`. With `EARLIER`, the request at
-    ``two`` goes to ``one``.
+    If ``kind`` is `SWAP`, swap the requests at both places. If it is `LATER`, the request at
+    ``one`` goes to ``two``. If it is `EARLIER`, the request at ``two`` goes to ``one``. The
+    requests in between then shift by one place. If it is `DELAY`, the order stays the same.
     """
     if kind == SWAP:
         order[one], order[two] = order[two], order[one]
@@ -220,7 +231,8 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 def _advance(work: Sequence, place: int) -> int:
     """Add the request at ``place`` of the order to the memory profiles, and return the next place.
 
-    After the last place at which a move may begin, empty the profiles and return 0.
+    Moves begin at this next place, so the profiles hold the memory of all requests before it. After
+    the last place at which a move may begin, empty the profiles and return place 0.
     """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
@@ -257,13 +269,14 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
 @step
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
-    """Change the delay of the request i that a move concerns.
+    """Change the delay of the request i that a move of this ``kind`` moves or delays.
 
-    If the move is a change of delay, draw a new one. If the move changes the order, set the delay
-    to 0 half of the time: one that is good at one place is rarely good at another.
+    If the kind is `DELAY`, draw a new delay. If the move changes the order, set the delay to 0 with
+    probability one half: a delay that is good at one place is rarely good at another.
     """
     state, delay = work.state, work.delay
-    # Set a delay above 0 to 0 with the probability below. Only moves of delays draw other values.
+    # Set a delay above 0 to 0 with probability 0.6 or 0.5. Otherwise, only moves of the kind
+    # `DELAY` change it.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
         delay[i] = 0
     elif kind == DELAY:
@@ -274,10 +287,12 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
 def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, int, bool]:
     """Try a changed order: place its requests, from place ``first`` on, in the schedule `TRIED`.
 
-    ``first`` and ``last`` are the first and last place that the move changed. Stop early if the
-    other requests keep their starts or if the move cannot be accepted. The memory profiles are the
-    same after the call. Return the change in cost, the first place that was not reached, and
-    whether the move is accepted: it is feasible and the change in cost is at most ``most``.
+    ``first`` and ``last`` are the first and the last place that the move changed. Stop early if all
+    further requests would keep their starts, or if the move cannot be accepted. The memory profiles
+    are the same before and after the call.
+
+    Return the change in cost, the place after the last request placed, and whether the move is
+    accepted. It is accepted if it is feasible and changes the cost by at most ``most``.
     """
     order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0
@@ -300,8 +315,9 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # The other requests start at ``now`` or later. This bounds the change in cost from
-            # below: ``left`` is their weight, and ``old`` is their cost in the present schedule.
+            # The requests not placed yet start at ``now`` or later, so they cost at least ``left``
+            # (sum of their weights) times ``now``. In the present schedule they cost ``old``. This
+            # bounds the change in cost of the whole move from below.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
@@ -316,7 +332,9 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 def anneal(work: Sequence, first_move: int, last_move: int) -> None:
     """Make moves ``first_move`` .. ``last_move`` - 1 of an annealing, and change ``work`` in place.
 
-    A move changes the order or a delay, and places the requests again.
+    A move changes the order or a delay, and places all later requests again. It is undone if the
+    new schedule costs more than the present one plus a random threshold. The best schedule so far
+    is kept in the row `BEST`.
     """
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):

@@ -23,28 +23,29 @@ from .order_moves import BEST, PRESENT, Sequence, anneal, begin_order
 from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
 
 SLACK = 5.0
-"""A move is rejected once the requests that it has placed so far raise the cost by more than the
-acceptance threshold plus this number. Unit: mean output length times mean weight."""
+"""Slack above the acceptance threshold. A move is rejected once the requests that it has placed so
+far raise the cost by more than both together. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a request is moved when it is drawn, in annealings without delays and
-stops. The probability grows with the volume of the request, because small requests fit anywhere."""
+"""Least probability that a move takes a request that it has drawn, in annealings without delays and
+without stops. The probability is volume / mean volume, but at most 1: small requests fit
+anywhere."""
 
 FIRST_CYCLE = 250_000
 """Number of moves of each of the first two annealings of `OrderSearch`. Each of the next two has
 twice as many, and so on."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
-"""Largest number of moves of an annealing of `OrderSearch`, divided by the number of requests. A
-further annealing gains more than a longer one."""
+"""Largest number of moves of one annealing of `OrderSearch`, divided by the number of requests.
+Beyond it, another annealing lowers the cost more than a longer one."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
 """First temperatures of the annealings of `OrderSearch`: `HOT` and `WARM` in turn. Last temperature
 of all of them: `COLD`. Unit: the mean output length times the mean weight."""
 
 COLDEST = 0.3
-"""Last temperature of an annealing of requests that may stop and resume. Unit: one round times the
-mean weight. The first temperature is the mean output length in this unit."""
+"""Last temperature of an annealing of the order if requests may stop and resume. Unit: one round
+times the mean weight. The first temperature is the mean output length in this unit."""
 
 DELAYED = 0.2
 """Share of the moves of `OrderSearch` that change the delay of a request, not the order."""
@@ -53,27 +54,28 @@ DELAYED = 0.2
 class OrderAnnealing:
     """One simulated annealing of the order in which the requests of a schedule are placed.
 
-    Each request, in this order, takes the first start at which it fits. With delays, it may take a
-    later one.
+    Each request, in this order, takes the first start at which it fits with those placed before.
+    With a delay of d rounds, it takes the first one at least d rounds later.
 
     Parameters
     ----------
     instance : Instance
         The problem, with any memory rule and number of replicas.
     schedule : tuple of two int64 arrays, shape (n,)
-        Starts and machines of a feasible schedule.
+        Starts and machines of a feasible schedule. The first order is by ascending start.
     heat : tuple of two floats
         First and last temperature. Unit: the mean output length times the mean weight.
     moves : int
         Number of moves of the whole annealing.
     state : int64 array, shape (1,)
-        State of `next_uniform`, advanced in place.
+        State of the random numbers (`timetables.next_uniform`), advanced in place.
     delayed : float, default 0
         Share of the moves that change a delay. 0 stands for schedules without delays.
     stops : bool, default False
         Whether requests may stop and resume. Only for one machine, with memory counted in tokens.
     must_stop : Callable[[], bool], default never
-        Polled while the first schedule is built. If it returns True, no moves can be made.
+        Stop callback, called while the first schedule is built. If it returns True, this schedule
+        stays incomplete, and no moves can be made.
 
     Attributes
     ----------
@@ -82,8 +84,8 @@ class OrderAnnealing:
     left : int
         Number of moves that are not made yet.
     is_possible : bool
-        Whether moves can be made. This needs memory profiles of at most `LONGEST_PROFILE` entries,
-        and a first schedule that is complete.
+        Whether moves can be made. It is False if the memory profiles would have more than
+        `LONGEST_PROFILE` entries, or if the first schedule is incomplete.
     """
 
     def __init__(
@@ -103,8 +105,8 @@ class OrderAnnealing:
         count, shares, sizes = min(instance.replicas, n), np.ones(n), np.ones(n, np.int64)
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
-            # Every round after the last arrival serves some request until all are complete. So
-            # all end within this number of rounds.
+            # After the last arrival, some request runs in every round until all are complete. So
+            # all requests end within ``size`` rounds.
             size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
         elif not delayed:
             shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
@@ -134,7 +136,10 @@ class OrderAnnealing:
         self.is_possible = self.is_possible and self._begin(must_stop)
 
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
-        """Build the schedule of the first order; return whether all requests could be placed."""
+        """Build the schedule of the first order; return whether all requests could be placed.
+
+        Return False also if ``must_stop`` returned True before.
+        """
         work = self.work
         try:
             for part in timed_slices(len(work.order), must_stop):
@@ -150,15 +155,16 @@ class OrderAnnealing:
     def best(self) -> tuple[IntArray, IntArray]:
         """Return start and machine of each request in the best schedule, both of shape (n,).
 
-        If requests may stop, the first array has the round of each token instead of starts, as in
-        `Sequence.rounds`.
+        If requests may stop, the first array has the round of each output token instead of starts,
+        request by request (`Sequence.rounds`).
         """
         return self.work.rounds[BEST], self.work.machines[BEST]
 
     def run(self, moves: int, must_stop: Callable[[], bool] = never) -> int:
         """Make ``moves`` further moves of the annealing; return the number made.
 
-        It is smaller if fewer moves are left or if ``must_stop`` returns True.
+        The number made is smaller if fewer moves are left, or if ``must_stop`` returns True, which
+        ends the call.
         """
         before, slices = self.left, Slices()
         last = max(0, before - moves) if self.is_possible else before
@@ -173,8 +179,9 @@ class OrderAnnealing:
 class OrderSearch:
     """Search for a schedule by annealing the order in which requests are placed, and their delays.
 
-    Each request, in this order, takes the first start at which it fits, or with a delay a later
-    one. Annealings follow one another. Each one begins with the best schedule so far.
+    Each request, in this order, takes the first start at which it fits with those placed before, or
+    with a delay of d rounds the first one at least d rounds later. Annealings follow one another.
+    Each one begins with the best schedule so far.
 
     Parameters
     ----------
@@ -184,13 +191,13 @@ class OrderSearch:
         Starts of a feasible schedule, shape (n,), from which the search begins. With None, it
         begins with the best schedule from `list_orders`.
     seed : int, default 0
-        Seed of the moves.
+        Seed of the random numbers with which moves are drawn.
 
     Attributes
     ----------
     best : RuinAndRecreate
-        Holds the best schedule so far. Other feasible schedules may be offered to it. The next
-        annealing starts from the best one.
+        Holder of the best schedule so far. Callers may offer other feasible schedules to it, and
+        the next annealing starts from the best one.
     moves : int
         Number of moves made in all annealings.
     """
@@ -243,7 +250,9 @@ class OrderSearch:
 class PreemptiveOrders:
     """Search for a schedule in which requests may stop, by annealing the order of the requests.
 
-    The first annealing begins with the order by volume, smallest first.
+    The requests are placed in this order. Each one runs in the first rounds in which the memory
+    left by those placed before holds its tokens. The first annealing begins with the order by
+    volume, smallest first.
     """
 
     def __init__(self, instance: Instance, seed: int) -> None:
@@ -251,9 +260,9 @@ class PreemptiveOrders:
         self._order = np.argsort(instance.volumes, kind="stable")
 
     def anneal(self, moves: int) -> PreemptiveSchedule:
-        """Make ``moves`` moves, from the last order of the annealing before.
+        """Run an annealing of ``moves`` moves, and return its best schedule.
 
-        Return the best schedule of this annealing.
+        It begins with the order with which the annealing before ended.
         """
         instance, ranks = self._instance, np.argsort(self._order)
         schedule = ranks, np.zeros_like(ranks)

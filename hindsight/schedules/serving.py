@@ -34,21 +34,23 @@ REVIEW = 4
 have deadlines."""
 
 LONGEST = 1 << 40
-"""Number of rounds that no simulation reaches. It stands for no limit."""
+"""Number of rounds that stands for "no limit". No simulation reaches it."""
 
 LENIENT = 1 + 1e-12
-"""Factor on deadlines that allows for rounding errors of times. Exact times are computed later."""
+"""Factor on deadlines in the simulation, above 1 because simulated times have rounding errors. The
+exact times of the final schedule are compared with the exact deadlines later."""
 
 RUNNING = -(2.0**52)
-"""If `Rule.reserves`, the rank of a running request is this number plus the last round of the
-request. So it is smaller than the rank of any waiting request."""
+"""Number that, plus the last round of a running request, is the rank of this request if
+`Rule.reserves` is True. So its rank is smaller than that of any waiting request."""
 
 
 class Rule(NamedTuple):
     """Rule that turns the sort keys of the requests on a machine into a schedule.
 
-    Before a round, requests are tried in order of their rank. The rank of a request is (its sort
-    key) * (machine seconds that it still needs) ** charge * (seconds until its deadline) ** left.
+    Before a round, requests are tried in ascending order of their rank. The rank of a request is
+    (its sort key) * (machine seconds that it still needs) ** charge * (seconds until its deadline)
+    ** left. Requests that have produced a token have the additional factor ``begun``.
 
     Attributes
     ----------
@@ -57,17 +59,19 @@ class Rule(NamedTuple):
     begun : float
         Factor on the rank of requests that have produced a token.
     skips : int
-        Largest number of requests that do not fit in memory and are passed over in a round, so that
-        requests of higher rank are tried.
+        Number of requests that do not fit in memory and may be passed over in the choice for a
+        round, so that requests of higher rank are tried. After one more, the choice ends.
     prompt_cap : float
         Largest number of prompt tokens in a round. One prompt of any length is always allowed.
     patience : float
         A request joins a round only if the round then takes at most ``patience`` times (seconds
         until the deadline) / (tokens left) of every request already in it.
     wait : float
-        Seconds. If a request arrives within this time, the next round starts at its arrival.
+        Longest time, in seconds, for which the next round waits for an arrival. If the next request
+        arrives sooner, the round starts at its arrival.
     reserves : bool
-        Whether a request starts only if it fits for its whole run. Then it is never preempted.
+        Whether a request starts only if its memory fits, with that of all running requests, in
+        every round until it completes. Then no request is ever preempted.
     recomputes : bool
         Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
         resumes.
@@ -130,12 +134,13 @@ class _Round(NamedTuple):
     Attributes
     ----------
     running, tokens, stored : int
-        Number of requests, of tokens that they process, and of stored tokens on which the duration
-        of the round depends.
+        Number of chosen requests, number of tokens that they process in the round, and number of
+        stored tokens on which the duration of the round depends.
     span : int
-        Number of rounds for which the same requests can run without a new decision.
+        Largest number of rounds for which the same requests can run before the next decision.
     written : int
-        Number of stretches (requests in consecutive rounds) in the schedule so far.
+        Number of stretches in the schedule so far. A stretch is a request and consecutive rounds in
+        which it runs.
     """
 
     running: int
@@ -147,7 +152,11 @@ class _Round(NamedTuple):
 
 @step
 def _tokens(i: int, r: int, run: Run) -> int:
-    """Return the number of tokens that request i processes if it runs in round r + 1."""
+    """Return the number of tokens that request i processes if it runs in round r + 1.
+
+    It is 1 if the request has its KV cache. Otherwise the request processes its prompt, and
+    recomputes the output tokens that it has produced.
+    """
     done: int = run.done[i]
     if done > 0 and (run.last[i] == r or not run.rule.recomputes):
         return 1
@@ -157,7 +166,11 @@ def _tokens(i: int, r: int, run: Run) -> int:
 
 @step
 def _charge(i: int, r: int, run: Run) -> float:
-    """Return (machine seconds that request i still needs) ** `Rule.charge`."""
+    """Return (machine seconds that request i still needs after round r) ** `Rule.charge`.
+
+    These seconds are the request's share of the duration of its remaining rounds: a time per token
+    that it processes, and a time per token that it holds in each round.
+    """
     done, output = run.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
     held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
@@ -167,9 +180,10 @@ def _charge(i: int, r: int, run: Run) -> float:
 
 @step
 def _rank(i: int, r: int, t: float, run: Run) -> float:
-    """Return the rank of request i at time t, after round r.
+    """Return the rank of request i at time t (in seconds), after round r.
 
-    The rank is infinite if the request cannot meet its deadline any more.
+    Requests of smaller rank are tried first in the choice for a round (see `Rule`). The rank is
+    infinite if the request cannot meet its deadline any more.
     """
     machine, rule = run.machine, run.rule
     done, due = run.done[i], run.due[i]
@@ -204,12 +218,12 @@ def _insert(count: int, request: int, run: Run) -> None:
 
 @step
 def _wait(i: int, running: int, memory: int, run: Run) -> int:
-    """Return a lower bound on the number of rounds that request i must wait for memory.
+    """Return a lower bound on the number of rounds that request i must wait before it starts.
 
-    Return 0 if it fits for its whole run from the next round on. The first ``running`` requests in
-    `Run.order` are chosen for that round, are sorted by their last rounds, and hold ``memory``
-    tokens in it. Memory peaks in rounds in which a request completes, so only these rounds are
-    compared with the limit.
+    Return 0 if its memory fits in every round of its run, if it starts in the next round. The first
+    ``running`` requests in `Run.order` are already chosen for the next round, are sorted by their
+    last rounds, and hold ``memory`` tokens in it. Memory peaks in rounds in which a request
+    completes, so only these rounds are compared with the limit.
     """
     machine = run.machine
     steps: int = machine.output[i]
@@ -219,11 +233,13 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
         rounds: int = machine.output[j] - run.done[j]
         excess: int = total + count * (min(rounds, steps) - 1) - machine.memory_limit
         if rounds >= steps:
-            # Request i completes before j, or with it. As long as it does, a later start does not
-            # help: when i completes, it holds all its tokens, and the others hold no fewer.
+            # Request i completes before request j or in the same round. As long as this is so, a
+            # later start does not help: in its last round, request i holds all its tokens, and the
+            # later this round is, the more tokens the others hold.
             return rounds - steps + 1 if excess > 0 else 0
         if excess > 0:
-            # For each round that i waits, it holds one token less when j completes.
+            # For each round that request i waits, it holds one token less in the round in which
+            # request j completes. ``excess`` is the number of tokens above the limit in this round.
             return min(excess, rounds)
         total -= machine.held[j] + run.done[j] + 1
         count -= 1
@@ -234,7 +250,8 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 def _enter(x: int, running: int, r: int, run: Run) -> None:
     """Let the request at place x of `Run.order` run in round r + 1.
 
-    ``running`` other requests are already chosen for that round.
+    ``running`` other requests are already chosen for that round. If the rule reserves memory, a
+    request that starts moves to its place among these, which are sorted by their last rounds.
     """
     i = run.order[x]
     if run.rule.reserves and run.last[i] != r:
@@ -251,8 +268,9 @@ def _enter(x: int, running: int, r: int, run: Run) -> None:
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
     """Write a new stretch of request i to `Run.table`, unless i also ran in round r.
 
-    A stretch is a request and consecutive rounds in which it runs. This one begins in round r + 1.
-    ``written`` is the number of stretches so far. Return the new number.
+    A stretch is a request and consecutive rounds in which it runs. The new stretch begins in round
+    r + 1, in which the request processes ``tokens`` tokens. ``written`` is the number of stretches
+    so far. Return the new number.
     """
     if run.last[i] == r and run.done[i] > 0:
         return written
@@ -296,8 +314,8 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             span = 1
             continue
         if machine.counts_late:
-            # If request i is to meet its deadline, its rounds may take ``allowed`` seconds on
-            # average. ``longest`` limits the round accordingly.
+            # Request i meets its deadline only if its remaining rounds take at most ``allowed``
+            # seconds on average. ``longest`` is the largest duration of this round in seconds.
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
         written = _write(i, r, own, written, run)
@@ -315,9 +333,11 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
 
 @step
 def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
-    """Let request i run in the ``rounds`` rounds after round r.
+    """Record that request i runs in the ``rounds`` rounds after round r.
 
-    The first of these rounds ends at time ``first``, in seconds.
+    The first of these rounds ends at time ``first``, in seconds. If it produces the request's first
+    token, the deadline of the last token is updated: it may depend on the time of the first token,
+    and becomes -1 if the first token is late.
     """
     machine = run.machine
     if machine.counts_late and run.done[i] == 0:
@@ -332,9 +352,10 @@ def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
 
 @step
 def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
-    """Insert request i, after round r at time t, into the first ``active`` entries of `Run.order`.
+    """Insert request i by its rank into the first ``active`` entries of `Run.order`.
 
-    Drop the request if it cannot meet its deadline. Return the new number of entries.
+    The rank is that after round r, at time t in seconds. If the request cannot meet its deadline
+    any more, drop it instead. Return the new number of entries.
     """
     run.rank[i] = _rank(i, r, t, run)
     if run.rank[i] == math.inf:
@@ -347,8 +368,9 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
     """Return the number of rounds until the next decision, and the time at which they end.
 
-    The first of them ends at time t. The last of them is the first round that ends at time
-    ``following`` or later, but there are at most ``chosen.span`` rounds.
+    The same requests, ``chosen``, run in all these rounds. The first round ends at time t, and the
+    last one is the first that ends at time ``following`` (of the next arrival) or later. But there
+    are at most ``chosen.span`` rounds.
     """
     rounds, stored = 1, chosen.stored
     while rounds < chosen.span and t < following:
@@ -398,8 +420,8 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         t = end
         kept = 0
         for x in range(active):
-            # Sort the requests by their new ranks. Insertion sort is fast, because the order hardly
-            # changes.
+            # Sort the requests that are not complete by their new ranks. Insertion sort is fast,
+            # because the order hardly changes.
             i = run.order[x]
             is_other = machine.counts_late or run.last[i] >= r
             if run.last[i] == r + 1:
