@@ -367,8 +367,8 @@ class Building:
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # No request can have been started before epoch 0, the first. Drop the nodes that
-            # require a tracked request to have been started before it.
+            # No request can have been started before epoch 0, the first. Drop the nodes of it that
+            # require a tracked request to have been started before.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():

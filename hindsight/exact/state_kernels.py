@@ -68,7 +68,8 @@ class Layer(NamedTuple):
         Cost (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where TEL is their
         total latency.
     bounds : int64 array, shape (capacity,)
-        Lower bounds on the total latency of complete schedules, in units of 1 / SCALE.
+        Lower bound on the total latency of all schedules that extend each state, in units of
+        1 / SCALE.
     memory : uint8 array, shape (capacity, past + largest o)
         Tokens that started requests hold in round tau + 1 + j, in column past + j. The first
         ``past`` columns are rounds up to tau. The other columns, later rounds, are the *profile*.
@@ -457,9 +458,11 @@ def expand(
     A state is a partial schedule with all starts before its epoch. For each set of requests that
     can start at tau, it has one child. The sets are enumerated depth first, in index order, among
     the candidates: requests that have arrived and fit with the active ones. No request is added to
-    a set if it would not fit, or if the lower bound would then exceed the budget (*fixing*).
-    Children are left out if their lower bound exceeds the budget or if they are `improvable`. Equal
-    children are merged through the hash table, which already has ``count`` children.
+    a set if it would not fit, or if the lower bound would then exceed ``budget``, in units of
+    1 / SCALE (rule *fixing* of `hindsight.exact.state_pruning`). Children are left out if their
+    lower bound exceeds the budget, or if every schedule that extends them has a cheaper variant
+    (`improvable`). Equal children are merged through the hash table, which already has ``count``
+    children.
 
     The call stops early, before the next child, after ``patience`` children. The next call resumes
     there.

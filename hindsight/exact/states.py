@@ -40,7 +40,7 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Each state is tested for dominance by at most this many states of the same started requests."""
+"""Each state is tested for dominance by this many of the cheapest with its started requests."""
 
 PATIENCE = 5_000
 """Largest number of child states visited between two polls of ``should_stop``."""

@@ -64,7 +64,7 @@ class Task(NamedTuple):
     marks : uint64 array
         Random numbers from which states are hashed: one per request and number of its tokens.
     unit : int
-        Number of price units in one round of latency.
+        Number of price units that one round of latency costs.
     choice : Choice
         Workspace.
     round : int
@@ -204,9 +204,10 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
 @step
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
-    """Return whether no further candidate could run in the next round with the chosen ones.
+    """Return whether no candidate left out would fit in memory with the candidates chosen to run.
 
-    ``total`` is the number of candidates, and ``room`` the free memory in tokens.
+    ``total`` is the number of candidates. ``room`` is the memory in tokens that the chosen ones
+    leave free.
     """
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):

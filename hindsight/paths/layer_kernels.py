@@ -39,7 +39,8 @@ class _Sums(NamedTuple):
     ----------
     cost : int
         Least cost of a path from the node to the end of the graph, without the slack of the node
-        (capacity of epoch tau less the total price of running requests), in units of 1 / SCALE.
+        (capacity of epoch tau less the largest total price of requests that can run in the node),
+        in units of 1 / SCALE.
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int
@@ -98,9 +99,10 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Return the sums over the running requests of a node at tau, with request i added.
+    """Return the cost, memory and price of the running requests of a node at tau with request i.
 
-    Request i completes in round tau + 1. If ``sign`` is -1, it is removed from the sums instead.
+    ``sums`` are those without request i, which completes in round tau + 1. If ``sign`` is -1,
+    ``sums`` are those with request i, and it is removed.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -114,8 +116,8 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
     """Add request i, which completes in round tau + 1, to the node being built at epoch tau.
 
-    Its index and its state at tau become entry ``at`` of the arrays ``members``. ``sums`` are sums
-    over the other running requests of the node. Return the sums with this request.
+    Its index and its state at tau become entry ``at`` of the arrays ``members``. ``sums`` are the
+    cost, memory and price of the other running requests of the node. Return them with request i.
     """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
@@ -130,8 +132,8 @@ def _complete_coarser(
 
     The coarser graph records the starts of fewer requests than the graph being built. The requests
     that complete in round tau + 1 become the entries from ``size`` on of the arrays ``members``.
-    ``sums`` are sums over the requests of the entries before. Return the total number of entries,
-    or -1 if the requests do not fit in memory, and the sums with these requests.
+    ``sums`` are the cost, memory and price of the requests in the entries before. Return the total
+    number of entries, or -1 if the requests do not fit in memory, and the sums over all entries.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -150,8 +152,8 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
     ``given.added`` has the requests whose starts this graph records and the coarser graph does not.
     Return the first position >= ``begin`` of such a request in this array, or -1 if there is none.
     The request must have arrived by its start, fit in memory, and not run in node q of epoch
-    tau + 1 (entry q of ``given.above``). ``sums`` are sums over the requests chosen so far. Their
-    cost with this request must be at most ``most``, in units of 1 / SCALE.
+    tau + 1 (entry q of ``given.above``). ``sums`` are the cost, memory and price of the requests
+    in the node so far. The cost with this request must be at most ``most``, in units of 1 / SCALE.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -177,11 +179,11 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write the node at tau from which an arc goes to node q of tau + 1 if given requests complete.
+    """Write the node at tau in which the requests of node q and some completing requests run.
 
-    Node q is entry q of ``given.above``: the set of followed requests that run at tau + 1. In the
-    new node these requests run, and so do the requests that complete in round tau + 1. The latter
-    are found.members.chosen[k] for k = (number of requests of node q) .. end - 1.
+    Node q is entry q of ``given.above``: a node at tau + 1, to which an arc goes from the new node.
+    The requests that complete on this arc, in round tau + 1, are found.members.chosen[k] for
+    k = (number of requests of node q) .. end - 1.
 
     ``counts`` has the index of the new node in the arrays of ``found``, and the number of indices
     of completing requests written to ``found.ended`` so far.
@@ -229,7 +231,7 @@ def _add_choices(
     q, c : int
         Index in ``given.above`` of the node at tau + 1, and node of the coarser graph at tau.
     of_set : _Sums
-        Sums, at tau, over the requests that run in node q.
+        Cost, memory and price, at tau, of the requests that run in node q.
     counts : tuple[int, int]
         Number of nodes written to ``found`` so far, and number of indices of completing requests
         written to ``found.ended`` so far.

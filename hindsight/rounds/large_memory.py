@@ -173,7 +173,8 @@ def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float)
 def first_schedules(improvement: Improvement, interval: Interval) -> None:
     """Search for schedules before the linear relaxation is solved.
 
-    For one machine in tokens, run beam searches. Otherwise, run local search.
+    For one machine with memory in tokens, run beam searches. Otherwise, run local search for at
+    most `FIRST_CYCLES` runs. The schedules are offered to ``interval``.
     """
     if interval.problem.is_plain:
         improvement.run_beams()

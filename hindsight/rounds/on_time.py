@@ -85,8 +85,8 @@ LATE_ROUNDS = 100
 of this ascent are chosen for costs in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factor on the temperatures and step sizes of the ascent in state prices, for each of its stages,
-and number of ascent steps per stage."""
+"""Factors on the temperatures and step sizes of the ascent in state prices, one for each of its
+stages, and number of ascent steps in each stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
@@ -142,7 +142,9 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
 
 
 class _OnTime:
-    """Search for the largest number of requests on time, among those on time if served alone.
+    """Search for a schedule with the most requests on time, and for bounds on their number.
+
+    Only requests that would be on time if served alone take part.
 
     Parameters
     ----------
@@ -171,7 +173,11 @@ class _OnTime:
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
 
     def run(self) -> None:
-        """Find first schedules, improve prices, find more schedules, solve the integer program."""
+        """Improve both bounds on the number of late requests, by several methods in turn.
+
+        Find first schedules, improve prices, which prove lower bounds, find more schedules, and
+        solve the integer program if it is small enough.
+        """
         interval, below = self._interval, self._below
         # Lower bound from volumes: the requests on time hold at most M tokens in each round, so
         # their volumes sum up to at most M times the number of rounds. ``fitting`` is the largest
@@ -388,9 +394,9 @@ class _Late:
 
 
 def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-    """Return the bound on late requests that memory prices prove.
+    """Return the bound on late requests that memory prices prove, with priced costs of starts.
 
-    A request is late if it starts after its entry in ``last``.
+    A request is late if it starts after its entry in ``last``, shape (k,), its last start on time.
     """
     priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
     for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
@@ -405,7 +411,8 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
     """Return the bound on late requests that the best state prices of an ascent prove.
 
-    A request is late if it starts after its entry in ``last``.
+    The result also has the priced cost of each start on time. A request is late if it starts after
+    its entry in ``last``, shape (k,), its last start on time.
     """
     s, o, a, _ = instance.columns
     (Q, W), costs = ascent.integer_prices(), []

@@ -114,7 +114,10 @@ def _patient(interval: Interval) -> Callable[[], bool]:
 
 
 def _offer_lists(interval: Interval) -> None:
-    """Build list schedules on one machine, and offer them to the solve."""
+    """Build list schedules on one machine, and offer them to the solve.
+
+    A list schedule places the requests in a given order, each at the first start that fits.
+    """
     source = interval.source
     best = lists.best_list_schedule(
         restricted(source),
@@ -179,15 +182,20 @@ class LastBlock:
         return self.part.instance
 
     def moved(self, start: Any) -> Any:
-        """Return a schedule of the last block, moved to round 0, from one of the whole instance."""
+        """Return the part of a schedule of the whole instance that belongs to the last block.
+
+        The last block has the requests that arrive after the last idle gap. The returned schedule
+        is moved so that the first of them arrives in round 0.
+        """
         starts = start.start_times[self.last] - self.latest
         return schedule_on(self.instance, columns_of(start)[1][self.last], starts)
 
     def restore(self, schedule: Any) -> Any:
-        """Return a schedule of all requests from a schedule of the last block.
+        """Return a schedule of the whole instance that contains a given schedule of the last block.
 
-        Requests before the last block run one after another on each machine. They are complete
-        before the last block begins, because no machine idles while one of its requests waits.
+        The last block has the requests that arrive after the last idle gap. The earlier requests
+        run one after another on each machine. They are complete before the last block begins,
+        because no machine idles while one of its requests waits.
         """
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
         earlier = np.setdiff1d(np.arange(len(starts)), self.last)

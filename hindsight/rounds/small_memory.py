@@ -236,8 +236,9 @@ class SmallMemory:
     def _improve(self, interval: Interval) -> None:
         """Improve the schedule by beam searches or by local search.
 
-        The first call builds first schedules. Once the linear relaxation is solved, one call starts
-        to use it as a guide. Every other call makes one run of local search.
+        The first call for an ``interval`` builds first schedules. The first call after the linear
+        relaxation is solved runs beam searches in order of the expected starts in the relaxation.
+        Every other call makes one run of local search. Schedules are offered to ``interval``.
         """
         improvement = self._improvements.get(interval)
         if improvement is None:

@@ -61,8 +61,8 @@ BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
 and in any search. Each phase doubles the first number and multiplies the second one by four."""
 
 STEPS = 6
-"""Number of annealing steps after which a solve without a time limit ends, if no method can improve
-its lower bound. Step k = 0, 1, ... makes 2^k annealing runs."""
+"""Number of steps of annealing orders after which a solve without a time limit ends, if no method
+can improve its lower bound. Step k = 0, 1, ... makes 2^k annealing runs."""
 
 
 def close_preemptive(interval: Interval, search: Search) -> None:
@@ -242,7 +242,7 @@ class _Orders:
         self.runs *= 2
 
     def _anneal(self) -> Any:
-        """Anneal the order of the requests on one replica, each replica in its turn.
+        """Anneal the order of the requests on the replica whose turn it is.
 
         Return the schedule that combines the best schedules of all replicas so far.
         """

@@ -21,7 +21,8 @@ SLICE_SECONDS = 0.05
 
 
 POLL_SECONDS = 0.002
-"""Seconds between two calls of a stop callback while the main thread waits for other threads."""
+"""Seconds between two calls of the stop callback while a thread waits for the parts of `run_parts`
+in a thread pool."""
 
 
 def never() -> bool:

@@ -161,7 +161,7 @@ def _index(loop: Any) -> Any:
 
 
 def is_compiled(loop: Any) -> bool:
-    """Return whether numba has machine code of a loop already, in this process or on disk."""
+    """Return whether numba already has machine code of a loop, in this process or on disk."""
     index = _index(loop)
     return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 

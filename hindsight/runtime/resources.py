@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-# Three Linux files, in this order: the memory sizes of this process (in pages), its resource limits
-# (that of the address space in bytes), and the memory of the machine (in kilobytes).
+# Three Linux files, in this order: the memory sizes of this process (in pages), the resource limits
+# of this process (for its address space in bytes), and the memory of the machine (in kilobytes).
 STATUS, LIMITS, MACHINE = "/proc/self/statm", "/proc/self/limits", "/proc/meminfo"
 
 # Linux file that lists the cgroups (control groups, which may limit memory) of this process, and

@@ -69,7 +69,7 @@ class RankedRequests(NamedTuple):
         rounds.
     before_idle : float64 array, shape (n + 1,)
         Entry i: sum of w over the requests of rank >= i that are served before the server next
-        waits for an arrival. A small delay of the service of rank i would delay exactly these.
+        waits for an arrival. If it came to rank i slightly later, exactly these would be delayed.
     """
 
     prompt: IntArray

@@ -283,7 +283,10 @@ class RuinAndRecreate:
         return timetables.timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
-        """Return the number of rounds from round 0 to one round after the last request ends."""
+        """Return the number of rounds from round 0 to the round after the last request ends.
+
+        ``starts`` has the start of each request, or -1 if it is left out.
+        """
         return int((starts + self.requests.output).max()) + 2
 
     def _needed_rounds(self) -> int:
@@ -299,7 +302,8 @@ class RuinAndRecreate:
     def _price_sums(self, rounds: int) -> tuple[FloatArray, FloatArray]:
         """Return the running sums of lambda_r and of r lambda_r, each of shape (rounds,).
 
-        lambda_r is the price of memory in round r, per token.
+        lambda_r is the price of a token of memory in round r. Entry R of an array is the sum over
+        the rounds r <= R. The price of the memory of a whole run follows from two entries of each.
         """
         # The first entry of ``prices`` is the memory price of round 1. Round 0 has price 0.
         padded, prices = np.zeros(rounds), self.prices[: rounds - 1]

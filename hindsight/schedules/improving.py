@@ -88,8 +88,8 @@ PLACED_PER_MOVE = 30
 makes one move. The solve counts the work of all heuristics in moves of ruin and recreate."""
 
 ORDER_MOVES = 8
-"""Number of moves that ruin and recreate makes in the time in which an annealing of the order of
-the requests makes one move."""
+"""Number of moves that ruin and recreate makes in the time of one move of an annealing of the order
+in which requests are placed."""
 
 EXPLORING = 0.2
 """Probability that the heuristic to run next is drawn uniformly. Otherwise its probability is
@@ -188,7 +188,10 @@ class Improvement:
                 break
 
     def run_each_part_once(self) -> None:
-        """Run each heuristic as briefly as possible, so that numba compiles its kernels."""
+        """Run each heuristic as briefly as possible, so that numba compiles its loops.
+
+        The heuristics are a beam search, ruin and recreate, and the annealing of the order.
+        """
         self._whole(self._key("volume"), WHOLE[0][1])
         self.moves.cycle(CYCLES[0], 1, never)
         self._anneal_order(1)

@@ -60,7 +60,7 @@ SHORTLIST = 12
 with the first assignment, and the best of them then with the other assignments."""
 
 NOBODY = -1
-"""Stands for the machine of a rejected request, which no machine serves."""
+"""Number that stands for the machine of a rejected request, because no machine serves it."""
 
 FRUITLESS = 5
 """Number of consecutive annealings without a better schedule that the search tolerates. After one
@@ -129,7 +129,7 @@ class _Plan(NamedTuple):
         return float(self.costs.sum() + np.count_nonzero(self.machine == NOBODY))
 
     def copy(self) -> _Plan:
-        """Return a copy that a move may change without changing this plan."""
+        """Return a copy of this plan that a move of the annealing may change in place."""
         machine, factor, ways, costs, late = self
         return _Plan(machine.copy(), factor.copy(), ways, costs.copy(), late.copy())
 
@@ -231,7 +231,11 @@ class KeySearch:
         return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
-        """Yield all pairs of initial sort keys and a rule from which the search may begin."""
+        """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
+
+        With deadlines they combine `BEGUN`, `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they
+        combine `WAITS`, `EXPONENTS`, `PROMPT_CAPS` and `SKIPS`.
+        """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most = len(charge), len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]
@@ -301,9 +305,10 @@ class KeySearch:
             self.cost = cost
 
     def _annealings(self) -> Iterator[None]:
-        """Anneal without end, each time from the best plan.
+        """Run annealings without end, each from the best plan (machines and sort keys) so far.
 
-        Yield about every `SLICE_WORK` / n moves, so that the caller can poll its stop condition.
+        Yield about every `SLICE_WORK` / n moves, so that the caller can call its stop callback and
+        look for a better plan.
         """
         n, rng = len(self._charge), self._rng
         first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]

@@ -40,12 +40,12 @@ SORTED = 8
 """Approximate number of sorts by start, in n moves, of the n requests that a thread may move."""
 
 EVERYWHERE = 0.3
-"""Share of moves that draw requests to remove from all machines. The other moves draw them from one
-or two machines."""
+"""Share of moves that remove requests on any machine. The other moves remove further requests only
+on one or two machines."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""Probability that a request skips a start at which it fits, and largest number of rounds from the
-skipped start to the next start tried."""
+"""Probability that a move skips a start at which a request fits, and largest number of rounds from
+the skipped start to the next start that it tries for the request."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
 """`SECOND`: probability that a second, later start is tried for a request, while memory prices have
@@ -131,8 +131,8 @@ class Work(NamedTuple):
 def work_space(most: int, count: int) -> Removed:
     """Return the workspace for moves in an instance of ``count`` requests.
 
-    Each move removes at most ``most`` scheduled requests, and draws up to `TRIED` requests that are
-    left out.
+    The workspace has room for ``most`` scheduled requests that a move removes, and for `TRIED`
+    requests that are left out of the schedule and that the move tries to add.
     """
     places = most + TRIED + 1
     keys, is_taken = np.zeros(places), np.zeros(count, np.int64)
@@ -143,7 +143,8 @@ def work_space(most: int, count: int) -> Removed:
 def _cost(requests: Requests, i: int, at: int) -> float:
     """Return the cost of request i at start ``at``, without memory prices.
 
-    ``at`` is -1 if the request is left out. Then its cost is a penalty.
+    The cost is weight times start. If ``at`` is -1, the request is left out, and its cost is its
+    penalty.
     """
     return requests.penalty[i] if at < 0 else float(requests.weight[i] * at)
 

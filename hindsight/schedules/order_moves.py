@@ -245,10 +245,13 @@ def _advance(work: Sequence, place: int) -> int:
 
 @step
 def _draw(work: Sequence) -> tuple[int, int, int, int]:
-    """Draw a move.
+    """Draw a random move of an annealing; return the two places, the kind and the request.
 
-    Return the first and the last place of the order that it changes, its kind, and the request that
-    it moves or delays.
+    The places are the first and the last place of the order that the move changes. The kind is
+    `EARLIER`, `SWAP`, `LATER` or `DELAY`. The request is the one that the move shifts or delays.
+
+    Each move begins at a later place than the move before it, or after the last place again at the
+    front. The requests at the places passed are added to the memory profiles.
     """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0

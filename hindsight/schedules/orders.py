@@ -223,7 +223,10 @@ class OrderSearch:
         return int(self.best.cost) + int(least)
 
     def run(self, moves: int) -> None:
-        """Make ``moves`` further moves. If there is only one request, make none."""
+        """Make ``moves`` further moves of the annealings, and keep the best schedule found.
+
+        If there is only one request, make none.
+        """
         last = self.moves + moves
         while self.moves < last and len(self._instance) > 1:
             if self._annealing is None or not self._annealing.left:
@@ -237,7 +240,8 @@ class OrderSearch:
     def _next(self) -> OrderAnnealing:
         """Return the next annealing, which begins with the best schedule so far.
 
-        There are two annealings of each length. The first one begins at a higher temperature.
+        There are two annealings of each number of moves. The first of them begins at the
+        temperature `HOT`, the second at the lower temperature `WARM`.
         """
         instance, k, state = self._instance, self._cycle, self._state
         self._cycle += 1

@@ -286,8 +286,9 @@ def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
 def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
     """Choose the requests that run in round r + 1, which begins at time t.
 
-    The first ``active`` requests in `Run.order` are tried, in ascending order of rank. ``written``
-    is the number of stretches in the schedule so far.
+    The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
+    chosen if memory, the cap on prompt tokens and the deadlines of those already chosen allow it.
+    ``written`` is the number of stretches (a request in consecutive rounds) in the schedule so far.
     """
     machine, rule = run.machine, run.rule
     running = tokens = memory = stored = prompts = refused = x = 0
