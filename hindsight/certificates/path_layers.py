@@ -88,8 +88,9 @@ class Layer(NamedTuple):
 class _Bases(NamedTuple):
     """Bases of one epoch in a graph of paths under construction.
 
-    A *base* is the start of the epoch, before any request starts, with what the graph records of
-    requests then. The new graph records more requests than the old one. So each base of the old
+    For each request that it follows, a graph distinguishes whether the request runs, and how many
+    rounds it still has. A *base* is one such combination at the start of the epoch, before any
+    request starts. The new graph follows more requests than the old one. So each base of the old
     graph is split into one or more new bases, which are sorted by their old base.
 
     Attributes
@@ -97,10 +98,10 @@ class _Bases(NamedTuple):
     old : int64 array, shape (bases,)
         Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Remaining rounds of the requests for which the construction stores them (`Building.known`),
-        from this epoch on. It is 0 for a request that is not active.
+        Rounds that each request still has from this epoch on, for the requests in
+        `Building.known`; 0 for a request that does not run.
     started : bool array, shape (tracked, bases)
-        Whether each tracked request has been started before this epoch.
+        Whether each request in `Building.tracked` has been started before this epoch.
     cost : int64 array, shape (bases,)
         G, the least cost of a path from the base to the end of the graph, in units of 1 / scale.
     """
@@ -177,17 +178,18 @@ class _Sets:
 
 
 class Building:
-    """Construction, from the last epoch to the first, of a graph that distinguishes more requests.
+    """Construction, from the last epoch to the first, of a graph that follows more requests.
 
-    A *base* of the graph is the start of an epoch, before any request starts, with what the graph
-    records of requests then. A node goes from a base of its epoch to a base of the next epoch.
+    For each request that it follows, a graph distinguishes whether the request runs, and how many
+    rounds it still has. A *base* is one such combination at the start of an epoch, before any
+    request starts. A node leads from a base of its epoch to a base of the next epoch.
 
     Parameters
     ----------
     proof : PathProof
         The proof. It has the old graph and counts the work.
     stage : Stage
-        Start prices, and the requests that the new graph distinguishes in addition.
+        Start prices, and the requests that the new graph follows and the old one did not.
     budget : int
         B of the stage, in units of 1 / scale: the largest sum of regrets and slacks of a schedule
         within the limit of the proof, under the start prices of the stage.

@@ -122,11 +122,12 @@ def set_epoch(
     followed: npt.NDArray[np.bool_],
     states: AnonymousStates,
 ) -> None:
-    """List the states with a price at epoch ``tau`` of the requests that are not ``followed``.
+    """Prepare ``states`` for epoch ``tau``: list the states that have a price above 0.
 
-    In state (m, r) a request holds m tokens and has r rounds to go. Each state is listed with its
-    price and the number of requests that can be in it. The tables of largest total prices of the
-    previous epoch are discarded. The new tree of tables has only its root.
+    In state (m, r) a request holds m tokens and has r rounds to go. Only states are listed in which
+    a request can be that is not ``followed``, with the price of the state and the number of such
+    requests. The knapsack tables of the previous epoch, which hold largest total prices, are
+    discarded.
     """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states

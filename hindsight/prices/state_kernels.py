@@ -361,7 +361,8 @@ def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]
-                # At most M / r states, each with r or more rounds to go, can precede this one.
+                # All members of a set that precede this state have r or more rounds to go. In the
+                # r-th round from now they all run, with r or more tokens each: at most M / r fit.
                 rows = value[: memory_limit // r + 1]
                 for _ in range(copies[p]):
                     prepend(rows, held[p], r, Q[tau, p], memory_limit)

@@ -327,9 +327,9 @@ SETTINGS = Settings(damping=1e-9)
 
 
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
-    """Evaluate the smooth minorant of the lower bound that prices of holding memory prove.
+    """Return a smooth minorant of the lower bound that prices of memory prove, and its gradient.
 
-    The bound itself is not computed: the value of the evaluation is -inf.
+    The bound itself is not computed, so the field ``value`` of the result is -inf.
 
     Parameters
     ----------

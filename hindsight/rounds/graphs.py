@@ -44,8 +44,8 @@ FIRST_PART = 0.03
 graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
-"""The first path graph contains all schedules better than the best one found if upper bound less
-bound from prices is at most this share of the largest gap whose graph is predicted to fit."""
+"""Largest gap between upper bound and price bound, as a share of the largest gap whose path graph
+should fit in memory, for which the first graph holds all schedules within the gap."""
 
 TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""
