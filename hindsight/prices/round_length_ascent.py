@@ -270,7 +270,7 @@ class RoundLengthAscent:
             return False
         for chosen, own in zip(slices, answers, strict=True):
             self.values[chosen] = own.values
-            levied[chosen] = own.levied
+            levied[chosen] = weight * own.levied
             for whole, one in zip(sums, own[2:], strict=True):
                 whole += weight * one
             if self._deadlines is None:
