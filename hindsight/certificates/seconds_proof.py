@@ -42,24 +42,30 @@ from .problem import read_problem
 PRICES, MACHINE = "round-length-prices", "machine-bounds"
 
 MOST = 2**53
-"""Largest lower bound that a file may claim, in seconds: floats represent integers up to it."""
+"""Largest lower bound on total latency, in seconds, that a certificate may claim. Floats represent
+all integers up to it."""
 
 GAMMA_UNITS = 1000
-"""Denominator of the shares ``gammas`` in a file."""
+"""Denominator of the integers ``gammas`` in a certificate. Each gives the share of a price that is
+charged for memory."""
 
 STEP = 1000
-"""Work of `machine_bounds` for each output token and minorant, in array entries visited."""
+"""Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
+time, as a number of array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Work of the compiled loops, in array entries that they visit: for each cell that a tangent spans,
-for each block, and for each cell of the file."""
+"""Estimated work of compiled loops, in array entries visited: for each price cell that a tangent (a
+bound on payments) spans, each block of steps of a request, and each price of the certificate."""
 
 AT_ONCE = 100
-"""Array entries that the compiled loops visit in the time of one entry visited by numpy."""
+"""Number of array entries that compiled loops visit in the time in which numpy visits one entry."""
 
 
 def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
-    """Check a certificate of a bound in seconds, after `check_certificate` has checked its keys."""
+    """Check a certificate of a lower bound on total latency in seconds, and return the verdict.
+
+    `check_certificate` has already checked the keys of ``document``.
+    """
     batch_time = _read_batch_time(document["batch_time"])
     workload = read_problem(document["instance"], Workload)
     claim = _number(document["lower_bound"], "lower_bound", 0, MOST)
@@ -77,14 +83,17 @@ def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
 def proved_seconds(
     workload: Workload, batch_time: StorableTime, part: Any, most_work: float
 ) -> Fraction:
-    """Compute the lower bound on total latency that a proof gives, in seconds.
+    """Compute the lower bound on total latency, in seconds, that a proof of a certificate gives.
+
+    ``part`` is the entry ``"proof"`` of the certificate.
 
     Raises
     ------
     MalformedCertificateError
         The proof is malformed.
     CertificateTooLargeError
-        More than ``most_work`` array entries would be visited.
+        The check would visit more than about ``most_work`` array entries, or a table in the proof
+        is too large.
     """
     kind = part.get("kind") if isinstance(part, Mapping) else None
     form.demand(kind in (PRICES, MACHINE), f"proof: kind {form.shown(kind)} is unknown in seconds")
@@ -104,19 +113,23 @@ def proved_seconds(
 def _priced(
     workload: Workload, minorant: AffineMinorant, part: Mapping[str, Any], most_work: float
 ) -> Fraction:
-    """Return the lower bound of the prices of a proof, in seconds."""
+    """Return the lower bound on total latency, in seconds, that the prices of a proof give.
+
+    ``part`` is the entry ``"proof"`` of the certificate, of the kind "round-length-prices".
+    """
     # Imported here, because numba takes a second to load.
     from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 
     given, most_cells = form.wholes(part["prices"], "prices"), limits.LARGEST_CELLS
     count = len(given)
-    form.refuse_above(most_cells, count, f"prices: more than {most_cells} cells")
+    form.refuse_above(most_cells, count, f"prices: more than {most_cells} cells of time")
     price = np.array(given, dtype=np.float64) / form.whole(part["scale"], "scale", 1)
     gamma = np.array(form.wholes(part["gammas"], "gammas", count), dtype=np.float64) / GAMMA_UNITS
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
-    # Blocks longer than the longest output would only waste memory.
+    # ``size`` is the largest number of steps of a request that are evaluated together. More than
+    # the longest output would only waste memory.
     size = min(form.whole(part["block"], "block", 1), int(workload.output_lengths.max()))
     cells = form.wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell
@@ -140,15 +153,30 @@ def _work(
     grid: tuple[float, int, float],
     allowance: FloatArray,
 ) -> int:
-    """Return an upper estimate of the work to evaluate the values of all requests.
+    """Return an upper estimate of the work of `PricedValues` for all requests.
 
-    The estimate follows the loops of `hindsight.prices.round_lengths` over blocks, groups of grid
-    points, and ranges of lengths with a common tangent.
+    The unit is the time in which numpy visits one array entry. The estimate follows the loops over
+    blocks of steps of a request, groups of starts of a block, and ranges of durations of a block
+    that share a tangent.
+
+    Parameters
+    ----------
+    workload : Workload
+        Requests of the certificate.
+    minorant : AffineMinorant
+        Affine lower bound on the length of a round.
+    cell : float
+        Length of an interval with one price, in seconds.
+    grid : tuple[float, int, float]
+        Parameters ``step``, ``size`` and ``spread`` of `PricedValues`.
+    allowance : float64 array, shape (n,)
+        Time after arrival within which each request is evaluated, in seconds.
 
     Raises
     ------
     CertificateTooLargeError
-        A grid has too many points, or its step is too far from the overhead of a round.
+        The time grid has too many points, or its step is much shorter or longer than the overhead
+        of a round.
     """
     from hindsight.prices.round_length_values import GROUP, LONGEST
     from hindsight.prices.round_lengths import longest_block
@@ -158,10 +186,11 @@ def _work(
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
     window = (4 * longest_block(workload, minorant, size) + float(allowance.max())) / step
-    reason = "proof: the grid has too many points"
+    reason = "proof: a request or a price cell has too many points of the time grid"
     form.refuse_above(limits.LARGEST_WINDOW, window, reason)
     form.refuse_above(limits.WIDEST_CELL * step, cell, reason)
-    reason = "proof: the step is far from the overhead of a round"
+    reason = "proof: the step is far from the overhead d0 of a round: it must be between"
+    reason += f" d0 / {limits.FINEST_STEP:g} and {limits.COARSEST_STEP:g} d0"
     form.refuse_above(step, d0 / limits.FINEST_STEP, reason)
     form.refuse_above(limits.COARSEST_STEP * d0, step, reason)
     longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
@@ -174,7 +203,10 @@ def _work(
     lengths = longest * spread / (spread - 1)
 
     def numbers(group: float) -> FloatArray:
-        """Return the work for each block, if it is evaluated in groups of grid points."""
+        """Return the work per block of each request, with ``group`` grid points in a group.
+
+        The grid points of a group are starts of a block that share tangents.
+        """
         groups, count = points / group + 1, np.minimum(points, group)
         spans = (count / width + 1) * ((group + longest) / width + 2)
         work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
@@ -182,14 +214,19 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # For prompts, groups of grid points may be shorter than a cell.
+    # Groups of starts that share tangents have at least the grid points of a price cell, except
+    # for the block of the prompt.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)
 
 
 def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
-    """Return a number in a range as a float; true and 1e999 are refused."""
+    """Return ``value`` as a float if it is a number between ``minimum`` and ``maximum``.
+
+    ``where`` names the entry of the certificate in messages. The JSON values true and 1e999
+    (infinity) are refused.
+    """
     form.demand(type(value) in (int, float), f"{where}: {form.shown(value)} is not a number")
     reason = f"{where}: {form.shown(value)} is not between {minimum:g} and {maximum:g}"
     form.demand(minimum <= value <= maximum, reason)
@@ -197,11 +234,14 @@ def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
 
 
 def _read_batch_time(part: Any) -> StorableTime:
-    """Read a batch time: coefficients, or an object with the parameters of a `TiledTime`."""
+    """Read a batch time from JSON: a list of the coefficients of an `AffineTime`, or an object.
+
+    The object holds the parameters of a `TiledTime`.
+    """
     tables = part.values() if isinstance(part, Mapping) else form.list_of(part, "batch_time")
     longest = max((len(one) for one in tables if isinstance(one, list)), default=0)
     most = limits.LARGEST_TIME
-    form.refuse_above(most, longest, f"batch_time: more than {most} entries")
+    form.refuse_above(most, longest, f"batch_time: a list has more than {most} entries")
     try:
         return batch_time_of(part)
     except (ValueError, TypeError, ArithmeticError) as error:

@@ -13,7 +13,8 @@ No proof is trusted: the checker decides. The certificate gets the proof with th
 * a *state search* (`hindsight.certificates.replay`): the exhaustive search of the checker. It is
   run here first, to test that it ends within `SEARCH_STATES`.
 
-A certificate in seconds gets the rounded prices of the solve, on the time grid with the best bound.
+A certificate of a bound on latency in seconds gets the rounded prices of machine time that the
+solve found. They are evaluated on several time grids, and the grid with the best bound is kept.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ BITS = 16
 of a bound, rounding to 8 bits up to 0.06 %."""
 
 WORK_PER_SECOND = 2 * 10**8
-"""Work that `seconds_proof` does in about one second, in array entries visited."""
+"""Number of array entries that the check of a certificate in seconds visits in about one second."""
 
 CHECK_SHARE = 1 / 3
-"""Largest share of the time limit for evaluating a proof on one grid."""
+"""Largest share of the time limit of `make_certificate` for checking the prices of a certificate in
+seconds on one time grid."""
 
 
 def make_certificate(
@@ -230,19 +232,20 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
 def _in_seconds(
     workload: Workload, proof: SecondsProof | None, time_limit: float | None
 ) -> dict[str, Any]:
-    """Make a certificate for the requests and batch time of a workload; see `make_certificate`.
+    """Make a certificate of a lower bound on the total latency of a workload, in seconds.
 
-    Finer and finer time grids are tried, as long as a check is estimated to take at most
-    `CHECK_SHARE` of the time limit.
+    The bound comes from ``proof`` or, if that is better or ``proof`` is None, from
+    `hindsight.prices.machines`. The prices of ``proof`` are evaluated on finer and finer time
+    grids, as long as a check is estimated to take at most `CHECK_SHARE` of ``time_limit``.
 
     Raises
     ------
     InvalidTypeError
         The batch time is of a type that cannot be stored in a file.
     CertificateTooLargeError
-        There are too many tokens for any proof.
+        The requests have so many output tokens that the check would exceed `LARGEST_WORK`.
     InvalidValueError
-        The proof is for other requests or another batch time.
+        The number of requests or the batch time of ``proof`` is not that of ``workload``.
     """
     batch_time = workload.batch_time
     if not isinstance(batch_time, AffineTime | TiledTime):
@@ -260,8 +263,8 @@ def _in_seconds(
         try:
             proved = seconds_proof.proved_seconds(workload, batch_time, part, work)
         except CertificateError:
-            # The check takes too much work, or an arrival is too late for the grid: finer grids
-            # would fail too.
+            # The check takes too much work, or an arrival time is too late for rounding on this
+            # time grid. Finer grids would fail too.
             break
         if proved > bound:
             best, bound = part, proved
@@ -270,11 +273,15 @@ def _in_seconds(
 
 
 def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
-    """Yield the proof on each time grid that a solve uses, from the coarsest to the finest."""
+    """Yield the JSON part ``"proof"`` of a certificate for each time grid that a solve uses.
+
+    The grids come from the coarsest to the finest. ``minorant`` is the position of
+    ``proof.minorant`` in `affine_minorants`.
+    """
     from hindsight.seconds.solving import grids
 
     prices = proof.prices
-    # The largest price is below 2^BITS units.
+    # Round prices to multiples of 1 / scale. The largest price is then at most 2^BITS of them.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
     for step, block, spread in grids(proof.minorant, prices):
         yield {

@@ -145,7 +145,10 @@ class Adam:
 
 
 class Best:
-    """Callback of `ascend` that keeps the variables at which the dual function was largest."""
+    """Callback of `ascend` that keeps the variables at which the dual function was largest.
+
+    These are ``x``, and the value of the dual function there is ``value``.
+    """
 
     def __init__(self, x: FloatArray) -> None:
         self.x, self.value = x, -math.inf
@@ -219,7 +222,8 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback that gets variables and their evaluation; its StoppedEarlyError ends the ascent."""
+"""Callback that gets the variables and their `Evaluation` after each step of an ascent. It raises
+StoppedEarlyError to end the ascent."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:

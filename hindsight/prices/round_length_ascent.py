@@ -32,38 +32,57 @@ from .round_length_values import Goals, Requests
 from .round_lengths import RoundLengthPrices
 
 SLICES = 8
-"""Number of parts of a subset, fixed so that sums do not depend on the number of threads."""
+"""Number of parts into which a subset of requests is split for the thread pool. It is fixed, so
+that floating-point sums over requests do not depend on the number of threads."""
 
 SUBSET = 2_500
-"""Approximate number of requests evaluated per turn (step) of the ascent."""
+"""Approximate number of requests whose values are computed in one step of the price ascent."""
 
 FIRST_WINDOW = 4.0
-"""Length of a request's first window of evaluation, in multiples of its latency in the schedule."""
+"""Factor of a request's latency in the given schedule. The first evaluation of the request covers
+this many latencies after its arrival, and three times its least latency more."""
 
 ROW_CELLS = 8
-"""Number of consecutive cells that share one gamma."""
+"""Number of consecutive cells (intervals with one price) that share one gamma. Gamma is the share
+of the price that is charged for memory."""
 
 BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
-"""Factors of the initial prices: of `mean_busy_prices`, and of the number of requests present."""
+"""Factors in the initial price of a second of machine time, the larger of two products: of
+BUSY_SHARE and `mean_busy_prices`, and of PRESENT_SHARE and the requests present per replica."""
 
 FULL = 0.8
-"""Memory utilisation above which half of an initial price is charged for memory."""
+"""Memory utilisation in the first schedule above which half of the initial price of a second of
+machine time is charged for memory, and half for work. Below, about 5 % is charged for memory."""
 
 STEPS = 8
-"""Grid points per cell where deadlines count: a deadline is blurred by about one grid step."""
+"""Number of time-grid steps per cell (interval with one price) if requests have deadlines. The
+ascent moves a deadline by up to about one grid step."""
 
 RATE, FAST_RATE = 0.12, 0.25
-"""Initial step of the logarithm of a price. The larger one is for deadlines, where initial prices
-may be many times too high or too low."""
+"""Initial step of the logarithm of a price: without deadlines, and with deadlines. The second is
+larger, because with deadlines initial prices may be many times too high or too low."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
-"""Lengths of rounds beyond d0, in units of d0; the longest possible round is added."""
+"""Values of (D - d0) / d0 for the round lengths D that the ascent considers, where d0 is a round's
+overhead. The length of the longest possible round is considered too."""
 
 
 def _load(
     arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
 ) -> FloatArray:
-    """Return the machine's utilisation if each charge is spread evenly from arrival to end."""
+    """Return the utilisation of a machine at each moment, between 0 and 1.
+
+    Each request occupies the machine evenly from its arrival until its deadline.
+
+    Parameters
+    ----------
+    arrival, end : float64 array, shape (n,)
+        Arrival times, ascending, and deadlines, in seconds on the clock.
+    charges : float64 array, shape (n,)
+        Machine time that each request takes, in seconds.
+    moments : float64 array, shape (k,)
+        Times at which the utilisation is wanted, in seconds.
+    """
     rate = charges / np.maximum(end - arrival, 1e-9)
     begun = np.append(0.0, np.cumsum(rate))[np.searchsorted(arrival, moments)]
     order = np.argsort(end)
@@ -73,7 +92,7 @@ def _load(
 
 
 def _held(schedule: SecondsSchedule, moments: npt.NDArray[Any]) -> IntArray:
-    """Return the tokens held in the last round that begins before each moment."""
+    """Return the tokens in memory during the last round that begins before each of ``moments``."""
     running = np.searchsorted(schedule.round_starts, moments) - 1
     return schedule.memory_profile()[np.maximum(running, 0)]
 
@@ -85,7 +104,12 @@ def _first_prices(
     begins: FloatArray,
     deadlines: Deadlines | None,
 ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the initial price of each cell, and whether memory is nearly full in each row."""
+    """Return the initial price of each cell, and whether memory is nearly full in each row.
+
+    A cell is a time interval with one price. A row is `ROW_CELLS` consecutive cells. Memory is
+    nearly full if ``schedule`` uses more than the share `FULL` of it at the middle of the first
+    cell of the row. ``begins`` are the start times of the cells, in seconds.
+    """
     d0, d1, d2 = map(float, minorant)
     a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
     s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
@@ -95,7 +119,8 @@ def _first_prices(
         ends = np.sort(schedule.completion_times)
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
         busy = BUSY_SHARE * np.interp(middles, times, worth)
-        # A delay of one replica delays its share of the requests present.
+        # If one replica stops for a second, its share of the requests present becomes a second
+        # later. So this share is a price of its machine time.
         price = np.maximum(busy, PRESENT_SHARE * present / replicas) + 0.1
     else:
         charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
@@ -106,40 +131,49 @@ def _first_prices(
 
 
 class RoundLengthAscent:
-    """Price ascent by Adam on log pi and logit gamma.
+    """Ascent of the estimated lower bound in the prices of machine time, by Adam.
 
-    Prices start from `mean_busy_prices` or from the number of requests present in a schedule, since
-    a delay at any moment delays all requests present.
+    Its variables are the logarithm of the price pi of each cell, and the logit of the share gamma
+    of pi that is charged for memory, one for each row of `ROW_CELLS` cells. The rest of pi is
+    charged for work (`RoundLengthPrices`). Prices start from `mean_busy_prices` or from the number
+    of requests present in a schedule, because a delay of the machine delays all requests present.
+    With deadlines they start from the utilisation of the machine.
 
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule
         A good schedule of the workload, from which prices start.
     minorant : AffineMinorant
-        Minorant of the batch time, as in `PricedValues`.
+        Affine lower bound on the length of a round, as in `PricedValues`.
     horizon : float
-        Time until which there are prices, in seconds; beyond the end of the schedule.
+        Time until which prices are positive, in seconds. It must be after the end of the schedule
+        unless there are deadlines.
     cell : float
         Length of a cell (an interval with one price) in seconds, a power of two.
     iterations : int, default 150
-        Number of passes over all requests in which steps shrink to the smallest.
+        Number of passes over all requests after which the steps of the prices stop shrinking.
     deadlines : Deadlines or None, default None
-        With deadlines the values are those of *Service levels*, and being late costs 1.
+        With deadlines, a late request costs 1 and latency costs nothing: see *Service levels* in
+        `hindsight.prices.round_lengths`.
 
     Attributes
     ----------
     cell : float
         Current length of a cell in seconds.
     subsets : int
-        Number of turns in which every request is evaluated once.
+        Number of subsets of the requests. Each step of the ascent computes the values of one
+        subset, so this many steps make one pass over all requests.
     estimate : float
-        Estimated bound on the mean latency at the best prices; not proved.
+        Estimated lower bound at the best prices, not proved: on the mean latency in seconds, or
+        with deadlines on the share of late requests.
     horizon : float
-        Time until which there are prices, in seconds.
+        Time until which prices are positive, in seconds.
     values : float64 array
-        Approximations of V_i in seconds, shape (n,), to choose the allowance of `PricedValues`.
+        Approximate value V_i of each request, its least cost including payments, shape (n,). It is
+        in seconds, or between 0 and 1 with deadlines. From it follows how long after its arrival
+        `PricedValues` evaluates a request.
     turns : int
-        Number of evaluations so far.
+        Number of steps of the ascent so far.
     """
 
     def __init__(
@@ -178,7 +212,8 @@ class RoundLengthAscent:
             o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         self._given = Requests(a, s, o)
-        # Deal requests out in turn, so that subsets and their parts are alike.
+        # Assign requests to subsets in turn, and those of a subset to its parts in turn. So each
+        # part has requests of all arrival times.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
             [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]
@@ -187,12 +222,12 @@ class RoundLengthAscent:
         self.estimate, self.turns = -math.inf, 0
 
     def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
-        """Run ``turns`` steps of the ascent, or fewer if stopped."""
+        """Run ``turns`` steps of the ascent, or fewer if ``should_stop`` returns True."""
         while turns > 0 and not should_stop() and self._turn(should_stop, pool):
             turns -= 1
 
     def refine(self) -> None:
-        """Halve the cells, and continue from the current prices."""
+        """Halve the cells (intervals with one price), and continue from the current prices."""
         self.cell /= 2
         cells = math.ceil(self.horizon / self.cell) + 1
         before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
@@ -204,19 +239,22 @@ class RoundLengthAscent:
         self.estimate = -math.inf
 
     def prices(self) -> RoundLengthPrices:
-        """Return the best prices so far."""
+        """Return the prices of machine time with the best estimated bound so far."""
         density, gamma = self._best
         return RoundLengthPrices(self.cell, density, gamma[self._row])
 
     def _begin(self, log_price: FloatArray, logit: FloatArray) -> None:
-        """Restart Adam from these variables."""
+        """Restart Adam from the given logarithms of prices and logits of gamma."""
         self._log_price, self._logit = log_price, logit
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         self._price_steps = Adam(log_price, settings)
         self._logit_steps = Adam(logit, settings._replace(highest=7.0))
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
-        """Evaluate one subset and take a step; return False if stopped."""
+        """Compute the values of one subset of the requests and take a step of the ascent.
+
+        Return False if ``should_stop`` returned True before the step.
+        """
         cell = self.cell
         price = np.exp(self._log_price)
         price[-1] = 0.0
@@ -252,13 +290,15 @@ class RoundLengthAscent:
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
         capacity = cell * self._replicas
         estimate = float(self.values.sum() - capacity * price.sum()) / n
-        # With several subsets, some values belong to earlier prices: then keep the last prices.
+        # With several subsets, the values of the other subsets were computed at earlier prices, so
+        # estimates cannot be compared. Then the latest prices are kept.
         if estimate > self.estimate or self.subsets > 1:
             self.estimate, self._best = estimate, (price, gamma)
         done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
-        # If gamma jumps between 0 and 1, the evaluation gives a weak bound.
+        # With deadlines, take smaller steps in the logits. If gamma jumps between 0 and 1 from one
+        # row to the next, the prices prove a weak bound.
         turning = 3 if self._deadlines is None else 1
         self._price_steps.step((by_price - capacity) * price / n, rate)
         self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)

@@ -22,10 +22,11 @@ from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
 
 BLOCK = 15
-"""Steps per block; with many more, long requests seem too expensive."""
+"""Approximate number of consecutive steps of a request that form a block, with one round length for
+all. With much longer blocks, the values of requests with long outputs are too large."""
 
 BLOCKS = 40
-"""Largest number of blocks per request."""
+"""Largest number of blocks into which the steps after a request's first one are divided."""
 
 
 class Model(NamedTuple):
@@ -34,23 +35,24 @@ class Model(NamedTuple):
     Attributes
     ----------
     machine : Machine
-        Memory limit M and the minorant.
+        Memory limit M, and the coefficients of the affine lower bound on round lengths.
     cell : float
         Length of a cell (an interval with one price) in seconds.
     lengths : float64 array, shape (classes,)
-        Round lengths in seconds, ascending.
+        Round lengths in seconds, ascending. The rounds of one length are a class.
     price : float64 array, shape (cells,)
         Price per second in each cell.
     gamma : float64 array, shape (rows,)
-        Share of the price that is charged for memory, by row of cells.
+        Share of the price that is charged for memory, in each row (several consecutive cells).
     row : int64 array, shape (cells,)
-        Row of ``gamma`` of each cell.
+        Index in ``gamma`` of the row of each cell.
     penalty : float
-        Cost of being late, 1; infinite where latency counts.
+        Cost of a late request: 1, or infinite if the goal is total latency.
     step : float
-        Step of the time grid in seconds: a cell, or less where deadlines count.
+        Step of the time grid in seconds: the length of a cell, or less with deadlines.
     by_memory, by_work : float64 array, shape (cells + 1,)
-        Integrals of the price of memory and of the price of work, up to the start of each cell.
+        Integral of the price of memory, and of the price of work, from time 0 to the start of each
+        cell.
     stop : int64 array, shape (1,)
         Not 0 once the answer is no longer needed.
     """
@@ -69,7 +71,17 @@ class Model(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values of requests, and the derivatives of their sum by ``price`` and by ``gamma``."""
+    """Values of requests, and the derivatives of the sum of these values.
+
+    Attributes
+    ----------
+    values : float64 array, shape (requests,)
+        Least latency plus payments of each request, in seconds, or in [0, 1] with deadlines.
+    by_price : float64 array, shape (cells,)
+        Derivatives by the price of each cell.
+    by_gamma : float64 array, shape (rows,)
+        Derivatives by gamma of each row of cells, the share of the price charged for memory.
+    """
 
     values: FloatArray
     by_price: FloatArray
@@ -84,9 +96,10 @@ class _Block(NamedTuple):
     size : float
         Number of steps.
     work, shared : float
-        Charges for work (w) and for memory (d0 kv / M + w), in seconds per step.
+        What a step is charged at price 1, in seconds: w, multiplied by the price of work, and
+        d0 kv / M + w, multiplied by the price of memory. kv is the mean number of tokens held.
     rest : float
-        Least duration of the request's steps after the block, in seconds.
+        Least duration of all steps of the request after the block, in seconds.
     """
 
     size: float
@@ -96,16 +109,17 @@ class _Block(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Data of a block that begins at a grid point from ``begin`` to ``begin`` + ``width``.
+    """Costs of a block for each round length, and values after it at each grid point.
 
     Attributes
     ----------
     begin, width : int
-        Range of grid points at which values of a request are stored.
+        Values of the request are stored at the grid points ``begin`` to ``begin`` + ``width``.
     classes : float64 array, shape (3, classes)
-        See `_fill_classes`.
+        Duration and payments of the block for each round length, see `_fill_classes`.
     after : float64 array
-        Value after the block at each grid point, or derivative by that value.
+        Least cost of the request if the block ends at each grid point. In the backward pass, the
+        derivatives of the sum of values by these costs.
     """
 
     begin: int
@@ -116,13 +130,16 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int) -> int:
-    """Return the number of blocks after the first step, which is a block by itself."""
+    """Return the number of blocks of a request without its first block, which is its first step."""
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // BLOCK)))
 
 
 @step
 def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
-    """Return block g of a request; all but the first have about equally many steps."""
+    """Return block ``g`` of a request's steps.
+
+    Block 0 is the first step. The other blocks have about equally many steps.
+    """
     M, d0, d1, d2 = machine
     parts = max(1, _blocks_after_first(output))
     first = 0 if g == 0 else 1 + (output - 1) * (g - 1) // parts
@@ -135,9 +152,11 @@ def _block(g: int, prompt: int, output: int, machine: Machine) -> _Block:
 
 @step
 def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
-    """Write a block's seconds and its shares of a round's memory and work, for each class.
+    """Write the duration and payments of a block for each class, a round length of the model.
 
-    Returns the first class whose rounds are long enough for the block's work.
+    The rows of ``classes`` are the duration in seconds, and the shares of the price of memory and
+    of the price of work that the block pays per second. Returns the first class whose rounds are
+    long enough for the work of a step.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -152,13 +171,19 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 
 @step
 def _cell(now: float, model: Model) -> int:
-    """Return the cell of a moment; take the minimum in floats, as a long time may overflow."""
+    """Return the price cell that contains time ``now``, or the last cell if it is later.
+
+    The minimum is taken in floats, because the conversion of a late time to int may overflow.
+    """
     return int(min(now / model.cell, model.price.size - 1.0))
 
 
 @step
 def _between(until: FloatArray, begin: float, end: float) -> float:
-    """Return the integral of a price between two moments, which are given in cells."""
+    """Return the integral of a price from ``begin`` to ``end``, times in units of the cell length.
+
+    ``until`` holds the integrals from time 0 to the start of each cell.
+    """
     last = until.size - 2.0
     first, final = int(min(begin, last)), int(min(end, last))
     below = until[first] + min(begin - first, 1.0) * (until[first + 1] - until[first])
@@ -170,7 +195,12 @@ def _between(until: FloatArray, begin: float, end: float) -> float:
 def _cheapest(
     run: _Run, m: int, rest: float, first: int, best: float, model: Model
 ) -> tuple[float, int]:
-    """Return the least value of a block that begins at m and its class, or ``best`` and -1."""
+    """Return the least cost of a request from a block on that begins at grid point ``m``.
+
+    Also return the class (round length of the block) that attains it. If no class costs less than
+    ``best``, the cost of a later start, return ``best`` and -1. ``first`` is the first class that
+    is long enough for the block.
+    """
     classes, after, choice = run.classes, run.after, -1
     now = (run.begin + m) * model.step
     for j in range(first, model.lengths.size):
@@ -186,7 +216,9 @@ def _cheapest(
             cost += _between(model.by_work, begins, ends) * classes[2, j]
         if cost >= best:
             continue
-        # Interpolate the value after the block; beyond the window only own time counts.
+        # Add the cost after the block, interpolated between grid points. After the last grid point
+        # it is the completion time if the request runs alone from then on. With deadlines it is
+        # there the cost of a late request.
         place = min(m + lasts / model.step, float(run.width))
         k = int(place)
         if k >= run.width:
@@ -202,7 +234,11 @@ def _cheapest(
 
 @step
 def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Answer) -> None:
-    """Run a share of the block from m on in a class; add derivatives by prices and by ``after``."""
+    """Add the derivatives of ``share`` times the cost of a block that begins at grid point ``m``.
+
+    The block has the round length ``choice``. Derivatives by prices and by gamma are added to
+    ``answer``, and those by the cost after the block to ``run.after``.
+    """
     now = (run.begin + m) * model.step
     classes = run.classes
     lasts, by_memory, by_work = classes[0, choice], classes[1, choice], classes[2, choice]
@@ -225,7 +261,10 @@ def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Ans
 
 @step
 def _at_last(now: float, deadline: float, model: Model) -> float:
-    """Return the value of completion at ``now``: the time itself, or the penalty if late."""
+    """Return the cost of a request that completes at time ``now``, in seconds.
+
+    It is the time itself. With deadlines it is ``model.penalty`` if the request is late, else 0.
+    """
     if model.penalty == math.inf:
         return now
     return model.penalty if now > deadline else 0.0
@@ -233,7 +272,11 @@ def _at_last(now: float, deadline: float, model: Model) -> float:
 
 @partial(njit, makes_arrays=True)
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
-    """Write the values of requests to ``answer``, and add the derivatives of their sum."""
+    """Write the approximate values of requests to ``answer``, and add derivatives of their sum.
+
+    A value is the least latency plus payments of a request, in seconds, or with deadlines the least
+    of 1 and its payments if it is on time.
+    """
     h = model.step
     counts_late = model.penalty < math.inf
     widest = int(goals.allowance.max() / h) + 3
@@ -245,7 +288,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         arrival = requests.arrival[i]
         begin, width = int(arrival / h), int(goals.allowance[i] / h) + 2
         count = 1 + _blocks_after_first(requests.output[i])
-        # Values, from the last block to the first: G_o(t) = t, and no G falls with time.
+        # Compute least costs, from the last block to the first. A start at a grid point costs no
+        # more than a later start, because the request may wait.
         for m in range(width + 1):
             least[count, m] = _at_last((begin + m) * h, goals.end[i] + h, model)
         for g in range(count - 1, -1, -1):
@@ -263,7 +307,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= 0.0 if counts_late else arrival
-        # Derivatives: the request flows through its choices, from the first block to the last.
+        # Compute derivatives, from the first block to the last. ``flow`` is the share of the
+        # request that begins a block at each grid point, if it makes the choices of least cost.
         flow[: count + 1, : width + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
@@ -278,5 +323,5 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 if choice[g, m] >= 0:
                     _pay(run, m, choice[g, m], share, model, answer)
                 if choice[g, m] < 0 and m < width:
-                    # A later start of the block is cheaper: the request waits.
+                    # A later start of the block is cheaper, so the request waits one grid step.
                     flow[g, m + 1] += share

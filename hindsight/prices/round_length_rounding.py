@@ -20,37 +20,44 @@ from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-8
-"""Share by which values are lowered, larger than (4 o + 100) 2^-53 for o < 10^6."""
+"""Share by which computed values of requests are lowered, to cover rounding errors. It exceeds the
+relative error, which is at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
 
 LONGEST_OUTPUT = 10**6
-"""Output lengths are below this, for `ROUNDING` and as schedules in seconds list all rounds."""
+"""Output lengths must be below this number of tokens. `ROUNDING` covers the rounding errors of
+shorter outputs only, and schedules in seconds list the round of every token."""
 
 LATEST = 2**26
-"""Latest arrival in steps of the grid. Up to there, rounding an arrival's decimal to a float moves
-its place by at most 2^-27 of a step, and its value by less than `ROUNDING` allows."""
+"""Latest arrival time, in steps of the time grid. Rounding an earlier arrival time to a float moves
+it by at most 2^-27 of a grid step, and the request's value by less than `ROUNDING` covers."""
 
 SHRINK = 1 - 1e-12
-"""Safety factor on least durations before they are truncated to whole steps of the grid."""
+"""Factor applied to the least duration of a block before it is truncated to whole grid steps. So it
+is never too long, despite rounding errors."""
 
 ERROR = 2.0**-49
-"""Bound on the relative rounding errors of a tangent, per grid point."""
+"""Bound on the rounding error of a tangent (a lower bound on payments) for each grid point of its
+sums, relative to the largest number in them."""
 
 
 @step
 def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> float:
-    """Return a bound on the rounding error of a tangent's sums.
+    """Return a bound on the rounding error of a tangent's sums, in the unit of ``seconds``.
+
+    A tangent is a lower bound on what the steps of a block pay, for one slope lambda.
 
     Parameters
     ----------
     points : int
-        Largest number of grid points in a sum.
+        Largest number of time-grid points over which a sum extends.
     largest : float
         The largest slope lambda of a tangent.
     lasts : float
-        Steps of the block, plus the sum's duration in units of d0; lambda times this bounds
-        payments.
+        Number of steps of the block, plus the sum's duration in units of d0, the overhead of a
+        round. Lambda times this number bounds every payment in the sum.
     seconds : float
-        The largest G: in seconds, or 1 where late requests are counted.
+        Largest value that is added up: a completion time in seconds, or 1 where late requests are
+        counted.
     """
     return ERROR * points * (largest * lasts + seconds)
 
@@ -58,13 +65,14 @@ def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> 
 def lowered(values: FloatArray, beyond: FloatArray | IntArray | float) -> FloatArray:
     """Return values - `ROUNDING` * (values + beyond), to cover rounding errors.
 
-    ``beyond`` is the arrival times, or 1 where late requests are counted.
+    ``values`` are computed values of requests. ``beyond`` is their arrival times in seconds, or 1
+    where late requests are counted.
     """
     return values - ROUNDING * (values + beyond)
 
 
 def refuse_long_outputs(workload: Workload) -> None:
-    """Refuse output lengths that are too large for the rounding analysis.
+    """Refuse output lengths for which `ROUNDING` would not cover all rounding errors.
 
     Raises
     ------
@@ -77,12 +85,12 @@ def refuse_long_outputs(workload: Workload) -> None:
 
 
 def refuse_late_arrivals(workload: Workload, grid_step: float) -> None:
-    """Refuse arrival times that are too late for the rounding analysis.
+    """Refuse arrival times for which `ROUNDING` would not cover all rounding errors.
 
     Raises
     ------
     InvalidValueError
-        The last request arrives later than `LATEST` steps of the grid.
+        The last request arrives later than `LATEST` steps of the time grid.
     """
     latest = float(workload.arrival_times.max())
     if latest > LATEST * grid_step:

@@ -38,31 +38,41 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Growth of `Tables.spread` with a block's time beyond d0, per multiple of its least duration."""
+"""Increase of `Tables.spread` for long blocks, per unit of (duration - d0 per step) / (least
+duration of the block)."""
 
 ALIKE = 1.05
-"""Largest ratio of the best lambdas at both ends of a group for which one lambda serves all."""
+"""Largest ratio of the best slopes lambda for the first and the last start of a group of starts, up
+to which the whole group uses one tangent instead of three."""
 
 HALVINGS = 7
-"""Steps of the bisection for the best lambda."""
+"""Number of steps of the bisection for the best slope lambda of a tangent."""
 
 SLACKEST = 0.02
-"""Smallest share of a round beyond d0 that the bisection for lambda considers."""
+"""Smallest ratio (D - d0) / D of round lengths D that the bisection for the best slope lambda of a
+tangent considers."""
 
 TOUCH = 0.93
-"""Where a tangent touches, as a share of the longest time beyond d0: lower ones are too steep."""
+"""Durations of a block in a range share a tangent. It is best for one of them: the one at which
+(duration - d0 per step) is TOUCH times its largest value. For shorter ones it is too steep."""
 
 GROWTH = 2
-"""Least number of tokens held per step of a block, so that memory hardly grows within a block."""
+"""Least number of tokens that a request holds before a block, divided by the block's steps. So the
+request's memory grows little within a block."""
 
 NOTHING = -1e300
-"""Lower bound before the first tangent; finite, as loops with fastmath assume finite numbers."""
+"""Initial lower bound, below that of any tangent. It is finite because loops compiled with fastmath
+assume finite numbers."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
 
 class Machine(NamedTuple):
-    """Memory limit M and the minorant d0 + d1 tok + d2 kv of a round's length, as floats."""
+    """Memory limit M, and the lower bound d0 + d1 tok + d2 kv on a round's length in seconds.
+
+    Here tok is the number of tokens that the round processes, and kv the number of tokens in
+    memory.
+    """
 
     memory: float
     d0: float
@@ -71,7 +81,7 @@ class Machine(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The time grid and the prices of its cells.
+    """The time grid, and prices of machine time that are constant in cells of several grid steps.
 
     Attributes
     ----------
@@ -80,9 +90,10 @@ class Grid(NamedTuple):
     width : int
         Number of grid steps per cell.
     alpha, beta : float64 array, shape (cells + 1,)
-        Prices per second in each cell; 0 in the last cell, which has no end.
+        Prices of a second of machine time in each cell: alpha of memory and work, beta of work
+        alone. They are 0 in the last cell, which has no end.
     dearest : float
-        The largest beta.
+        Largest price beta of work.
     """
 
     step: float
@@ -98,13 +109,14 @@ class Tables(NamedTuple):
     Attributes
     ----------
     machine : Machine
-        Memory limit M and the minorant.
+        Memory limit M, and the coefficients of the lower bound on round lengths.
     grid : Grid
-        Time grid and prices.
+        Time grid and prices of machine time.
     size : int
-        Largest number of steps in a block.
+        Largest number of consecutive steps of a request that form a block.
     spread : float
-        Ratio of the longest to the shortest time beyond d0 among rounds that share a tangent.
+        Largest ratio of (round length - d0) between rounds that share a tangent, where d0 is the
+        overhead of a round.
     stop : int64 array, shape (1,)
         Not 0 once the values are no longer needed.
     """
@@ -117,16 +129,17 @@ class Tables(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Consecutive steps of a request, as in (1).
+    """Consecutive steps of a request that share tangents, as in part (1) of the proof above.
 
     Attributes
     ----------
     steps : int
         Number of steps b.
     share, work : float
-        share_1 and w_1 of the first step.
+        share_1 and w_1 of the first step, in seconds: what it pays at prices alpha = 1 and
+        beta = 1 of machine time, at the rate of one step per second.
     more_share, more_work : float
-        Sums over the steps of share_j - share_1 and of w_j - w_1.
+        Sums over the steps j of share_j - share_1 and of w_j - w_1, in seconds.
     own : float
         Least duration of the block, in seconds.
     """
@@ -140,9 +153,10 @@ class Block(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Starts ``begin`` .. ``begin`` + ``points`` - 1 of a block, and lengths ``early`` .. ``late``.
+    """Range of starts and durations of a block that share tangents, in steps of the time grid.
 
-    All are in steps of the grid.
+    The block begins at a grid point from ``begin`` to ``begin + points - 1`` and lasts from
+    ``early`` to ``late`` grid steps.
     """
 
     begin: int
@@ -152,18 +166,19 @@ class Range(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Workspace for a group of grid points that share tangents.
+    """Workspace for a group of grid points at which a block may begin and that share tangents.
 
     Attributes
     ----------
     phi, least : float64 array
-        Phi, and the sliding minimum of g_k - Phi, at each grid point.
+        Phi, the integral of phi* over time, and the sliding minimum of g_k - Phi, at each grid
+        point. g_k is a lower bound on the cost after the block.
     left, right : float64 array
-        Lower bounds at both ends of each step of the grid.
+        Lower bounds on the cost from the block on, at the start and at the end of each grid step.
     fixed : float64 array
-        Constants of a tangent at each grid point.
+        What a tangent adds to Phi at each grid point: lambda b and the terms in alpha' and beta'.
     paid : float64 array, shape (cells + 1,)
-        Payment of a block at the prices of each cell, see (2).
+        Payment of a block if all its rounds lie in one price cell, for each cell: see (2).
     """
 
     phi: FloatArray
@@ -176,7 +191,10 @@ class Scratch(NamedTuple):
 
 @step
 def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
-    """(1, 3) Return the block after ``done`` steps; the prompt is a block by itself."""
+    """(1, 3) Return the block of a request that begins when ``done`` steps have been done.
+
+    The step that processes a prompt of several tokens is a block by itself.
+    """
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:
         work = (d1 + d2) * prompt
@@ -196,12 +214,17 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
 def _conjugate(
     block: Block, rate: float, alpha: float, beta: float, d0: float
 ) -> tuple[float, float]:
-    """(1) Return phi*(rate) at given prices, and the steps per second that attain it."""
+    """(1) Return phi* of the slope lambda = ``rate``, and the rate x that attains it.
+
+    phi* is the largest of lambda x less what the first step of the block pays per second at a rate
+    of x steps per second, at the prices ``alpha`` and ``beta``.
+    """
     rest = rate - alpha * block.share
     priced = beta * block.work
     if rest <= priced:
         return 0.0, 0.0
-    # At the best x the derivative rest - priced / (1 - d0 x)^2 is 0, or x is the largest allowed.
+    # At the best rate x, the derivative rest - priced / (1 - d0 x)^2 is 0, or x is the largest
+    # rate allowed, 1 / (d0 + w).
     slack = max(math.sqrt(priced / rest), block.work / (d0 + block.work))
     x = (1.0 - slack) / d0
     return x * (rest - priced / slack if slack > 0.0 else rest), x
@@ -209,9 +232,11 @@ def _conjugate(
 
 @inner
 def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) -> float:
-    """Return the best lambda for a block that begins at a grid point and ``lasts`` some seconds.
+    """Return the slope lambda with the largest lower bound on what a block pays.
 
-    At this lambda, the rates that attain phi* add up to the block's steps. Any lambda is valid.
+    The block begins at grid point ``begin`` and takes ``lasts`` seconds. At the best lambda, the
+    rates (steps per second) that attain phi* integrate to the number of steps of the block. Any
+    lambda gives a valid lower bound, so a bisection of a few steps suffices.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -243,7 +268,11 @@ def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) ->
 
 @inner
 def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
-    """(1) Write Phi of a lambda from the first grid point on, and the constants at each point."""
+    """(1) Write the tangent of slope lambda = ``rate`` for all starts and durations of ``part``.
+
+    ``scratch.phi`` receives Phi, the integral of phi* over time from the first grid point on, and
+    ``scratch.fixed`` the part of the tangent that does not depend on the block's end.
+    """
     grid, d0 = tables.grid, tables.machine.d0
     cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
     points = part.points + part.late + 2
@@ -257,7 +286,8 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # The least alpha and beta until the end of any block that begins in this cell.
+            # Least prices alpha and beta from this cell on, until the latest end of a block that
+            # begins in this cell.
             alpha, beta = grid.alpha[c], grid.beta[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])
@@ -282,7 +312,10 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """(5) Keep, for each step of the grid, the tangent whose two ends have the larger sum."""
+    """(5) Replace the lower bounds at both ends of each grid step by those of the latest tangent.
+
+    This is done for the grid steps in which the sum of the two bounds becomes larger.
+    """
     phi, least, left, right, fixed, _ = scratch
     for x in range(count):
         begin = fixed[x] + phi[x] + least[x]
@@ -294,7 +327,10 @@ def _take_better(scratch: Scratch, count: int) -> None:
 
 @step
 def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
-    """Return the longest length of a block that may share tangents with length ``early``."""
+    """Return the longest duration of a block that may share tangents with duration ``early``.
+
+    Both, and the largest duration ``longest``, are in steps of the time grid.
+    """
     step = tables.grid.step
     least = block.steps * tables.machine.d0
     free = max(step * early - least, block.steps * block.work)
@@ -311,9 +347,11 @@ def lower_by_range(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Lower values[x] to the ends of grid steps from ``part.begin`` on, for some lengths.
+    """(5) Take the least of ``values`` and the bounds for the starts and durations of ``part``.
 
-    ``following`` holds g_k and its first grid point. Returns the largest lambda, for (9).
+    ``values`` are lower bounds on the cost from the block on, at the grid points from
+    ``part.begin`` on. ``following`` holds g_k, the lower bounds on the cost after the block, and
+    the first grid point of g_k. Returns the largest slope lambda, for the rounding errors in (9).
     """
     grid, d0 = tables.grid, tables.machine.d0
     begin, count, early, late = part
@@ -332,7 +370,8 @@ def lower_by_range(
         _fill_tangent(block, rate, part, tables, scratch)
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
-        # For t in a grid step and all lengths of the range, t + E spans late + 2 - early points.
+        # If the block begins within one grid step and has any duration of ``part``, then its
+        # ends lie between late + 2 - early grid points. Take the minimum of all of them.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

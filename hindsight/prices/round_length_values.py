@@ -60,15 +60,17 @@ from .round_length_tangents import (
 )
 
 SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
-"""Longest duration X of a block: the larger of SLOWEST times its least duration and UNHURRIED times
-its best duration at the largest beta, but at most LONGEST times its least duration."""
+"""Factors that set X, the longest duration of a block of steps that tangents cover: the larger of
+SLOWEST least durations and UNHURRIED best durations at the dearest price of work, but at most
+LONGEST least durations."""
 
 GROUP = 40.0
-"""Least time span of starts that share tangents, in units of d0, for a `Tables.spread` of 2."""
+"""Time span of a group of starts of a block that share their tangents, in units of d0 (the overhead
+of a round), for a `Tables.spread` of 2. It grows with `Tables.spread` - 1."""
 
 
 class Requests(NamedTuple):
-    """Attributes of the requests, by position.
+    """Arrival times and lengths of requests.
 
     Attributes
     ----------
@@ -84,14 +86,15 @@ class Requests(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """Windows and deadlines of requests, shape (k,): see (7) and (8).
+    """Evaluated times and deadlines of requests, shape (k,): parts (7) and (8) of the proof above.
 
     Attributes
     ----------
     allowance : float64 array
-        Length of the window after arrival in which values are computed, in seconds.
+        Time after arrival within which values are computed on the time grid, in seconds.
     end, first_token : float64 array
-        Deadlines in seconds on the clock; infinite where latency counts.
+        Deadlines of the last priced token and of the first token, in seconds on the clock. They are
+        infinite if the goal is total latency.
     """
 
     allowance: FloatArray
@@ -100,12 +103,14 @@ class Goals(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Grid points ``low`` .. ``high`` at which G_{k-1} is computed, and lengths of the block.
+    """Grid points at which block k of a request may begin, and the durations it may have.
 
     Attributes
     ----------
+    low, high : int
+        First and last grid point at which G_{k-1} is computed, the least cost from block k on.
     shortest, longest : int
-        Least duration and X of the block, in steps of the grid.
+        Least duration of block k, and longest duration X that tangents cover, in grid steps.
     remaining : float
         Least duration of this block and all later ones, in seconds.
     """
@@ -118,18 +123,24 @@ class _Span(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """G_k at grid points ``low``, ``low`` + 1, ...: ``computed`` values, then those of `_tail`.
+    """G_k at grid points: the least cost of a request if its blocks after k begin then or later.
+
+    The cost is the completion time plus payments in seconds, or between 0 and 1 with deadlines.
 
     Attributes
     ----------
     at : float64 array
-        The values.
+        G_k at the grid points ``low``, ``low`` + 1 and so on.
+    low : int
+        First grid point.
+    computed : int
+        Number of values that are computed. Later entries come from `_tail`.
     remaining : float
         Least duration of the blocks after k, in seconds.
     ceiling : float
         The last computed value.
     deadline : float
-        Time after which G is 1 where late requests are counted; else infinite.
+        Time in seconds after which a request is late and costs 1; infinite without deadlines.
     """
 
     at: FloatArray
@@ -149,9 +160,10 @@ def _lower_by_steps(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Write the lower end at each grid point for lengths up to X; return the error of (9).
+    """(5) Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
 
-    The grid points of a group share their tangents.
+    G_{k-1} is the least cost of a request from block k on. Grid points are treated in groups, and
+    the points of a group share their tangents. Returns a bound on rounding errors, see (9).
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -161,7 +173,8 @@ def _lower_by_steps(
     known = following.at, following.low
     begin, largest = span.low, 0.0
     while begin <= span.high and not tables.stop[0]:
-        # A prompt may be shorter than a cell, and its best lambda changes within the cell.
+        # A prompt may be shorter than a price cell, and the best slope lambda of its tangent
+        # changes within the cell. So fewer starts of a prompt share tangents.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early = span.shortest
@@ -182,7 +195,7 @@ def _lower_by_steps(
 
 @inner
 def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
-    """(2) Write the payment of a block at the prices of each cell."""
+    """(2) Write to ``scratch.paid`` what a block pays if all its rounds lie in one price cell."""
     cells, width = grid.alpha.size - 1, grid.width
     per_work = block.share / block.work if block.work > 0.0 else 0.0
     work = block.steps * block.work + block.more_work
@@ -196,7 +209,11 @@ def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
 
 @step
 def _tail(point: int, step: float, following: _Values) -> float:
-    """(7) Return G_k at a grid point beyond the window, from own time or the last value."""
+    """(7) Return a lower bound on G_k at a grid point after the last computed one.
+
+    It is the larger of the last computed value and the completion time if the request runs alone.
+    With deadlines it is 1 if the request is late even alone.
+    """
     remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
     if deadline < math.inf:
         return 1.0 if (point - 1) * step + remaining >= deadline else ceiling
@@ -226,13 +243,18 @@ def _take_later(
     error: float,
     values: FloatArray,
 ) -> None:
-    """(5, 6) Lower values by ``error``, then to those of long blocks and later grid points."""
+    """(5, 6) Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
+
+    Subtract ``error`` for rounding. Then take the least with the bounds for longer durations, and
+    with the values at all later grid points, at which the block may begin too.
+    """
     grid, longest = tables.grid, span.longest
     cells, width = grid.alpha.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        # Cells that a long block may meet if it begins within a step of m.
+        # Price cells that the first X of a block longer than X may meet, if the block begins
+        # within one grid step of m.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last, paid = since, until, math.inf
@@ -245,18 +267,25 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """(6, 7) Choose grid points from ``low`` on to compute G_{k-1} at, and lengths of the block."""
+    """(6, 7) Choose the starts of block k that are evaluated, and durations that tangents cover.
+
+    Starts are grid points from ``low`` on. Completion times above ``cut``, in seconds, need not be
+    computed. ``cut`` is the arrival time plus the request's allowance. ``following`` is G_k, the
+    least cost of the request after block k.
+    """
     step = grid.step
     remaining = following.remaining + block.own
-    # Both are the least duration in whole steps, which never exceed it because it is shrunk;
-    # rounding may make them differ by one.
+    # Least duration of the block in whole grid steps, computed in two ways. Neither exceeds the
+    # exact one, because `block.own` was multiplied by SHRINK. Rounding may make them differ by one.
     shortest = max(int(block.own / step), following.low - low)
-    # At a constant beta the best D - d0 is the square root of beta w d0.
+    # If the price beta of work is constant, the best round length is d0 plus the square root of
+    # beta w d0, where w is the work of a step in seconds.
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Values above the allowance, or values that mean "late", need not be distinguished.
+    # Drop the last grid points while their values exceed the allowance or mean "late": how far
+    # they exceed it does not matter.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -276,7 +305,10 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """(4) Write G_{k-1} to ``values``, after extending G_k as far as any block reaches."""
+    """(4) Write G_{k-1}, the least cost from block k on, to ``values`` at each grid point.
+
+    Before, extend G_k (``following``) to the last grid point at which the block may end.
+    """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
     _fill_paid(block, span, tables.grid, scratch)
@@ -288,7 +320,10 @@ def _step_back(
 def _divide(
     begin: int, prompt: int, output: int, tables: Tables, begins: IntArray
 ) -> tuple[int, int]:
-    """Write the steps done before each block; return the number of blocks and the earliest end."""
+    """Cut a request's steps into blocks, and write to ``begins`` the steps done before each block.
+
+    Returns the number of blocks, and the earliest grid point at which the last block may end.
+    """
     count = done = 0
     low = begin
     while done < output:
@@ -302,7 +337,10 @@ def _divide(
 
 @step
 def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
-    """(8) Set G_1, the value after the first token, to 1 past the first token's deadline."""
+    """(8) Set values after the first token's deadline ``due`` to 1, the cost of a late request.
+
+    ``values`` are G_1, the least cost of the blocks after the first token.
+    """
     if due < math.inf:
         for x in range(computed):
             if (low + x - 1) * step >= due:
@@ -313,10 +351,11 @@ def _first_token_late(low: int, computed: int, due: float, step: float, values: 
 def request_values(
     requests: Requests, goals: Goals, tables: Tables, size: int, values: FloatArray
 ) -> None:
-    """(4) Write values[i], the least latency plus payments of request i, up to rounding.
+    """(4) Write to values[i] a lower bound on the latency plus payments of request i.
 
-    With deadlines, being late costs 1 and latency costs nothing. Once ``tables.stop`` is set the
-    values are 0. ``size`` is the largest number of grid points at which a request is evaluated.
+    Rounding errors are not yet subtracted. With deadlines, being late costs 1 and latency costs
+    nothing. If ``tables.stop`` is set, the remaining values are 0. ``size`` is the largest number
+    of time-grid points at which a request is evaluated.
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
@@ -328,7 +367,8 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # G(t) = t: nothing is computed and nothing remains, so that `_tail` gives all values.
+        # After the last block, the cost is the time of completion, or 1 if that is late. `_tail`
+        # returns it, as no value is computed and no step remains.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -60,21 +60,24 @@ from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, r
 
 @dataclass(frozen=True, eq=False)
 class RoundLengthPrices:
-    """Prices of machine time, constant in cells.
+    """Prices of machine time, constant in *cells*: equal time intervals from time 0 on.
 
     Attributes
     ----------
     cell : float
         Length of a cell in seconds, a power of two.
     price : float64 array
-        Price per second, pi = alpha + beta >= 0; 0 after the last cell. Shape (cells,).
+        Price pi = alpha + beta >= 0 of a second of machine time in each cell, shape (cells,). The
+        part alpha is charged for memory and work, the part beta for work alone. After the last cell
+        the price is 0.
     gamma : float64 array
-        alpha / pi of each cell, in [0, 1], shape (cells,).
+        Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
 
     Raises
     ------
     InvalidValueError
-        A field violates one of these conditions.
+        The cell is not a power of two, a price is negative or not finite, a gamma is outside
+        [0, 1], or the shapes of ``price`` and ``gamma`` differ or are empty.
     """
 
     cell: float
@@ -90,26 +93,29 @@ class RoundLengthPrices:
             and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
         }.items():
             if not holds:
-                raise InvalidValueError("prices", field, getattr(self, field), "is not allowed")
+                rule = "is not allowed: cell must be a power of two, price finite and >= 0, and "
+                rule += "gamma between 0 and 1 with the shape of price"
+                raise InvalidValueError("prices", field, getattr(self, field), rule)
 
     @property
     def integral(self) -> Fraction:
-        """Return the integral of the price over time, exactly."""
+        """Return the integral of the price of one machine over all time, exactly."""
         return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
 
 
 @dataclass(frozen=True, eq=False)
 class SecondsProof:
-    """Data that prove a lower bound in seconds.
+    """Data that prove a lower bound on total latency in seconds: prices and where they apply.
 
     Attributes
     ----------
     prices : RoundLengthPrices
-        The best prices that an ascent found.
+        The best prices of machine time that a price ascent found.
     minorant : AffineMinorant
-        Minorant of the batch time for which the prices were found.
+        Affine lower bound on the length of a round for which the prices were found.
     allowance : float64 array
-        Length of the window after arrival in which values are computed, in seconds, shape (n,).
+        Time after its arrival within which a request is evaluated on the time grid, in seconds,
+        shape (n,). For later times, only the request's own remaining time is used.
     """
 
     prices: RoundLengthPrices
@@ -120,7 +126,23 @@ class SecondsProof:
 def longest_block(
     workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
 ) -> float:
-    """Return the longest duration X, in seconds, of a prompt or of a block of ``size`` steps."""
+    """Return the largest X, in seconds, over all blocks of all requests.
+
+    A block is a prompt, or up to ``size`` consecutive steps of a request. X is the duration up to
+    which the payments of a block are bounded by tangents. Longer durations use part (6) of the
+    proof in `hindsight.prices.round_length_values`.
+
+    Parameters
+    ----------
+    workload : Workload
+        Requests whose memory is counted in tokens.
+    minorant : AffineMinorant
+        Affine lower bound on the length of a round.
+    size : int
+        Largest number of steps of a request in a block.
+    dearest : float, default 1e300
+        Largest price beta of work, per second of machine time. The default allows any prices.
+    """
     d0, d1, d2 = map(float, minorant)
     s, o = workload.prompt_lengths, workload.output_lengths
     prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
@@ -136,20 +158,24 @@ def longest_block(
 class PricedValues:
     """Values V_i of the requests of a workload under given prices.
 
+    V_i is the least sum of request i's latency and of all that it pays for the rounds in which it
+    runs. The sum of the V_i, less the integral of the prices, is a lower bound on total latency.
+
     Parameters
     ----------
     workload : Workload
         Workload with output lengths below 10^6.
     minorant : AffineMinorant
-        Minorant of the batch time, for the workload's memory limit.
+        Affine lower bound on the length of a round, for the workload's memory limit.
     prices : RoundLengthPrices
-        Prices of machine time; any are valid.
+        Prices of machine time. Any prices give a valid lower bound.
     step : float
-        Step of the grid of time in seconds, a power of two, at most a cell.
+        Step of the time grid in seconds: a power of two, at most ``prices.cell``.
     size : int, default 32
-        Largest number of steps of a request in a block.
+        Largest number of consecutive steps of a request that are evaluated together, as a block.
     spread : float, default 1.2
-        Ratio of the longest to the shortest time beyond d0 among rounds that share a tangent, > 1.
+        Largest ratio of (round length - d0) among rounds that share a tangent, > 1. Smaller ratios
+        give better bounds and take longer.
     deadlines : Deadlines or None, default None
         With deadlines, V_i is that of *Service levels* in the module docstring, in [0, 1].
 
@@ -174,7 +200,7 @@ class PricedValues:
         d0, d1, d2 = map(float, minorant)
         refuse_long_outputs(workload)
         if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
-            reason = "is not a power of two that is at most a cell"
+            reason = "is not a power of two that is at most a cell (interval with one price) long"
             raise InvalidValueError("grid", "step", step, reason)
         refuse_late_arrivals(workload, step)
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
@@ -196,15 +222,15 @@ class PricedValues:
         self.integral = workload.replicas * prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:
-        """Compute lower bounds on V_i of the requests ``chosen``, rounded down.
+        """Compute lower bounds on the values V_i of the requests ``chosen``, rounded down.
 
         Parameters
         ----------
         chosen : int64 array
             Indices of requests, shape (k,).
         allowance : float64 array
-            Length of the window after arrival in which values are computed, in seconds, >= 0,
-            shape (k,). Any is valid; a window longer than V_i loses nothing.
+            Time after arrival within which a request's values are computed, in seconds, >= 0,
+            shape (k,). Any time gives a valid bound. A time longer than V_i loses nothing.
         """
         values = np.empty(len(chosen))
         requests = Requests._make(column[chosen] for column in self._requests)
@@ -219,7 +245,10 @@ class PricedValues:
         return np.maximum(found, 0.0)
 
     def points(self, allowance: FloatArray) -> int:
-        """Return the largest number of grid points at which a request is evaluated."""
+        """Return the largest number of time-grid points at which a request is evaluated.
+
+        ``allowance`` is as in `of`.
+        """
         return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
 
     def raise_values(
@@ -230,9 +259,10 @@ class PricedValues:
         pool: Executor,
         must_stop: Callable[[], bool] = never,
     ) -> bool:
-        """Raise ``values`` request by request in the given order; return False if stopped.
+        """Raise ``values`` to the bounds of `of`, request by request in the given order.
 
-        A request that is not reached in time keeps its value.
+        Return False if ``must_stop`` returned True before the end. A request that has not been
+        evaluated by then keeps its value, which is also a lower bound on V_i.
         """
 
         def evaluate(part: IntArray) -> None:
@@ -244,9 +274,12 @@ class PricedValues:
         return run_parts(pool, evaluate, parts, must_stop, self._tables.stop) is not None
 
     def total(self, values: FloatArray) -> Fraction:
-        """Return the exact sum of all ``values``, less the integral of prices of each machine."""
+        """Return the lower bound on total latency in seconds, or on the number of late requests.
+
+        This is the exact sum of all ``values``, less the integral of the price for each machine.
+        """
         return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
 
     def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
-        """Return the lower bound that the ``values`` of all requests prove."""
+        """Return the lower bound on total latency that the ``values`` of all requests prove."""
         return SecondsBound(self.total(values), "round-length prices", minorant, len(values))

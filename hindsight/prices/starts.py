@@ -33,7 +33,8 @@ SPREAD = 18.0
 """Gibbs weights of starts below exp(-SPREAD) times the largest weight of a request count as 0."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""`njit` with sums in any order, only for weights of starts: their rounding affects no proof."""
+"""`njit` with permission to reorder sums. It compiles only code for the Gibbs weights of starts,
+whose rounding errors affect no proof."""
 
 
 class PricedRounds(NamedTuple):
@@ -156,7 +157,7 @@ def cheapest_starts(
     where = 0
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # The first guess ``where`` is the cheapest start of the previous class.
+        # The first guess ``where`` of the cheapest start is that of the previous class.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
         # Stop when the latency alone, without memory, costs more than the best start.

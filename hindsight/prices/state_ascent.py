@@ -65,10 +65,12 @@ TABLE_STEPS = 301
 """Number of evaluations of the dual function in the ascent on prices of state tables."""
 
 VALUED_EVERY = 10
-"""Every VALUED_EVERY-th evaluation also computes the dual value and includes seldom used states."""
+"""Every VALUED_EVERY-th evaluation of the dual function computes its value as well as its gradient,
+and examines all states. The others skip states in which requests seldom are."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of the weights of starts; first and last step of Adam. In rounds."""
+"""First and last temperature of the Gibbs weights of starts, and first and last step size of Adam,
+all in rounds of latency."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of the weights of configurations (sets of active states): its ratio to that of the
@@ -106,12 +108,12 @@ class StateAscent:
     makespan : int
         Makespan of a known schedule: epochs up to it, or to the last arrival, are priced.
     threads : int, default 1
-        Number of threads, which evaluate different epochs; the prices do not depend on it.
+        Number of threads. They evaluate different epochs, and prices do not depend on the number.
     known : StatePrices or None, default None
-        Prices to begin from; None begins from an ascent on prices of state tables.
+        Initial prices. None takes them from an ascent on prices of state tables.
     last : int64 array or None, default None
-        Last start with which each request is on time. If given, the dual function bounds the cost
-        of late requests instead of latency.
+        Last start with which each request is on time, shape (n,). If given, the dual function is a
+        lower bound on the cost of late requests instead of total latency.
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
@@ -176,7 +178,7 @@ class StateAscent:
         self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
     def share(self, width: int) -> None:
-        """Let each ``width`` consecutive epochs share a row of prices, at first their mean."""
+        """Let every ``width`` consecutive epochs share a row of prices, the mean of their rows."""
         if width != self.width:
             prices = self._by_epoch(self.prices)
             self.width = width
@@ -246,7 +248,7 @@ class StateAscent:
         return Evaluation(value, math.nan, shared - self._replicas * z)
 
     def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
-        """Return the sum of the least costs of all requests, and the mass, for given prices.
+        """Return the sum of the least costs of all requests, and the mass of each state.
 
         The mass is the expected number of requests in each state at each epoch, under Gibbs weights
         of starts. It has the shape of the prices ``by_state``, (states, T).
@@ -269,8 +271,8 @@ class StateAscent:
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(level + z.sum(axis=1))
-            # In these rows the sums still overflow. Marginals equal to the mass give a gradient of
-            # 0, so that their prices stay the same.
+            # ``lost`` marks the rows of prices in which the sums overflow again. Marginals equal to
+            # the mass per machine give these rows a gradient of 0, so their prices stay the same.
             z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 
@@ -284,7 +286,10 @@ class StateAscent:
         return W / SCALE
 
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
-        """Run a kernel over all rows of prices; thread k of n takes rows k, k + n, k + 2 n, ..."""
+        """Run a compiled function over all rows of prices, in several threads.
+
+        Thread k of n takes the rows k, k + n, k + 2 n and so on.
+        """
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))
 

@@ -39,10 +39,12 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest ratio of a soft maximum to its temperature: exp of +-half of it fits into a double."""
+"""Largest ratio of a soft maximum to its temperature. exp(ratio / 2) and exp(-ratio / 2) then fit
+into float64."""
 
 SELDOM = 3e-4
-"""Expected number of requests in a state; with fewer, passes skip it until the next full pass."""
+"""Expected number of requests in a state, below which the computation of soft maxima skips this
+state until the next pass over all states."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Largest price of a state, in rounds of latency, that soft maxima count as 0."""
@@ -143,7 +145,7 @@ def gibbs_starts(
 
 
 class SoftMaxima(NamedTuple):
-    """Soft maximum, at each epoch, of the total price of a configuration.
+    """Soft maximum of the total price of a configuration, at each epoch.
 
     A configuration is a multiset of states that can be active together. Its Gibbs weight is
     exp(total price / h) at temperature h. `soft_capacities` updates all attributes.
@@ -235,7 +237,8 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # In order of decreasing k, no prefix that already contains this item gets it again.
+        # In order of decreasing k, value[k] does not contain item j yet. So each prefix contains
+        # the item at most once.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -262,7 +265,8 @@ def _add_marginals(
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # In order of increasing k, value[k + 1] still holds the completions without this item.
+        # In order of increasing k, value[k + 1] does not contain item j yet. So each completion
+        # contains the item at most once.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)

@@ -44,7 +44,8 @@ INT64_HEADROOM = 2**61
 """Upper limit of costs of starts in integer units, so that a few such costs fit into int64."""
 
 MOST_PRICES = 300_000
-"""Largest number of variables of `TokenDual`: L-BFGS-B stores some fifty numbers per variable."""
+"""Largest number of variables (prices) of `TokenDual`. It is limited because L-BFGS-B stores about
+fifty numbers for each variable."""
 
 
 def round_prices(
@@ -301,7 +302,7 @@ class TokenDual:
         self._final = np.maximum(classes.arrival_times, rounds) if final is None else final
         longest = int(classes.output_lengths.max())
         self._length = max(int(self._final.max()), rounds) + longest + 2
-        # Number of consecutive rounds that share a price.
+        # ``_width`` is the number of consecutive rounds that share a price.
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)

@@ -34,7 +34,8 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Largest number of rounds with a price in `filling_prices`; certificates hold no more prices."""
+"""Largest number of rounds for which `filling_prices` returns prices. Certificates cannot contain
+more prices."""
 
 LARGEST_NETWORK = 6_000
 """Largest number of arcs for which `transportation_bound` computes a flow, in about 0.3 s."""
