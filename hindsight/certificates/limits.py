@@ -28,13 +28,13 @@ LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. This takes some minutes."""
 
 CALL = 2_000
-"""Work counted for a few numpy calls on arrays of any size, in array entries visited."""
+"""Work counted as the overhead of a few numpy calls on any arrays, in array entries visited."""
 
 PLAIN = 10
-"""Work counted for each number that plain Python visits, in array entries visited by numpy."""
+"""Work counted for each number that a Python loop visits, in array entries that numpy visits."""
 
 LARGEST_LAYER = 10_000_000
-"""Largest count of numbers that store the partial schedules of one epoch of a search."""
+"""Largest number of integers in all partial schedules that a search stores for one epoch."""
 
 MOST_STAGES = 10_000
 """Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
@@ -46,22 +46,23 @@ LONGEST_PATH = 100_000
 """Largest number of epochs in a graph of paths. Each takes about 900 bytes besides its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Largest number of entries of the tables V of `path_states` that may be stored at one time."""
+"""Largest number of entries of tables of largest prices (`path_states`) stored at one time."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
-"""Largest number of points of a time grid: first, per evaluated request; second, per price."""
+"""Largest number of points of a time grid: LARGEST_WINDOW in the time span that is examined for one
+request, WIDEST_CELL in one time cell with a constant price."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""First, largest number of time cells with a price; second, of entries in a batch time table."""
+"""LARGEST_CELLS limits the time cells with a price, LARGEST_TIME the entries of a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
 """The step of a time grid is from d0 / 1024 to 16 d0, with d0 the fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest value of ``spread``, the ratio of round lengths that share a tangent."""
+"""Least and largest ``spread``: longest over shortest of the round lengths that share a tangent."""
 
 FULL_SIZE = 20_000
-"""Count of numbers in a `PathProof` and its instance from which on the full limits apply."""
+"""A `PathProof` gets the full limits if it and its instance have at least this many numbers."""
 
 LEAST_SIZE = 100
 """A `PathProof` of fewer numbers gets the limits of a proof with this count of numbers."""

@@ -26,7 +26,8 @@ FAR = 2**61
 """Cost that marks an unreachable node, in units of 1 / scale. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
-"""Largest number of pairs (new graph's start of an epoch, old graph's node) examined at once."""
+"""Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
+base is the start of an epoch, with what a graph records of requests then."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
@@ -98,10 +99,11 @@ class _Bases(NamedTuple):
     old : int64 array, shape (bases,)
         Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Rounds that each request still has from this epoch on, for the requests in
-        `Building.known`; 0 for a request that does not run.
+        Rounds that each request in `Building.known` (row) still has from this epoch on in each base
+        (column); 0 if the request does not run.
     started : bool array, shape (tracked, bases)
-        Whether each request in `Building.tracked` has been started before this epoch.
+        Whether each request in `Building.tracked` (row) has been started before this epoch in each
+        base (column).
     cost : int64 array, shape (bases,)
         G, the least cost of a path from the base to the end of the graph, in units of 1 / scale.
     """
@@ -182,17 +184,20 @@ class Building:
 
     For each request that it follows, a graph distinguishes whether the request runs, and how many
     rounds it still has. A *base* is one such combination at the start of an epoch, before any
-    request starts. A node leads from a base of its epoch to a base of the next epoch.
+    request starts. A node leads from a base of its epoch to a base of the next epoch. The new graph
+    is built from an old graph, which follows fewer requests.
 
     Parameters
     ----------
     proof : PathProof
-        The proof. It has the old graph and counts the work.
+        The proof. It has the old graph and counts the array entries visited.
     stage : Stage
         Start prices, and the requests that the new graph follows and the old one did not.
     budget : int
-        B of the stage, in units of 1 / scale: the largest sum of regrets and slacks of a schedule
-        within the limit of the proof, under the start prices of the stage.
+        B of the stage, in units of 1 / scale: the largest sum of regrets and slacks, under the
+        start prices of the stage, of a schedule whose total latency is within the proof's limit. A
+        regret is the cost of a start (latency plus prices) less the start price. A slack is the
+        capacity of an epoch less the price of its active requests.
     forth : list of int64 arrays
         Least cost F of a path from the beginning to each node of the old graph, one array per
         epoch, in units of 1 / scale.
@@ -263,15 +268,15 @@ class Building:
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # Regret P_i(t) - min P_i of each newly followed request that may complete in round
-        # tau + 1.
+        # Regret of each newly followed request that may complete in round tau + 1: the cost P_i(t)
+        # of the start at t that this needs, less the least cost min P_i of any start.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
         # Rule *memory*: for each new base of epoch tau + 1, take the old nodes that go to the old
         # base from which it was split off, and whose completing requests fit into memory together
-        # with the requests that run on. If the stage follows no further request, all these fit.
+        # with the requests that run on. If the stage follows no further request, all old nodes fit.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -369,8 +374,8 @@ class Building:
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # No request can have been started before epoch 0, the first. Drop the nodes of it that
-            # require a tracked request to have been started before.
+            # No request can have been started before epoch 0, the first. Drop the nodes of epoch 0
+            # that require a tracked request to have been started before.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():

@@ -78,13 +78,19 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 
 
 class PathProof(StateProof):
-    """Proof by graphs whose paths stand for schedules: no path is left within a total latency."""
+    """Proof that no schedule is within a limit on total latency, by graphs of paths.
+
+    Every schedule within the limit would be a path of the graph. Nodes on no path within the limit
+    are dropped until none is left.
+    """
 
     sees_replicas = False
     keys = ("states", "prices", "limit", "stages")
 
     def bound(self) -> int:
-        """Check that no path with a total latency of at most a limit is left; return the limit + 1.
+        """Check that the graphs leave no path within the limit of the proof; return the limit + 1.
+
+        The limit is the largest total latency, in rounds, that the proof excludes.
 
         Raises
         ------
@@ -148,7 +154,7 @@ class PathProof(StateProof):
         return sorted(new)
 
     def _begin(self, limit: int) -> None:
-        """Compute the costs of starts and the budget B, and make the first graph of paths.
+        """Compute the cost of each start and the budget B, and make the first graph of paths.
 
         B is the largest sum of regrets and slacks (see the module docstring) of a schedule with a
         total latency of at most ``limit`` rounds. The first graph records no request: it is a chain
@@ -159,7 +165,8 @@ class PathProof(StateProof):
         n, T = len(rows), len(self.capacity)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
-        # Upper bound on the cost P_i(t) of every request i and every start t <= last.
+        # Upper bound on the cost P_i(t), latency plus prices, of each request i and each start
+        # t <= last.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         refuse_above(FAR // (8 * n) - 1, largest, TOO_LARGE)
         self.a, _, self.o = np.array(rows, dtype=np.int64).T
@@ -170,8 +177,8 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # Rule *fixed starts*: in a schedule within the limit, no request is active after this
-        # number of epochs.
+        # Rule *fixed starts*: in a schedule within the limit on total latency, no request is active
+        # after the first ``epochs`` epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -189,8 +196,9 @@ class PathProof(StateProof):
     def _closes(self, stage: Stage) -> bool:
         """Apply a stage of the proof to the graph, and return whether no path is left.
 
-        Drop nodes on no path that costs at most the budget under the start prices of the stage. If
-        the stage names requests, replace the graph by one whose nodes also record these requests.
+        Drop nodes on no path that costs at most the budget B under the start prices of the stage. B
+        is the largest cost of a schedule within the limit on total latency. If the stage names
+        requests, replace the graph by one whose nodes also record these requests.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -210,10 +218,11 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """Drop the nodes through which every path costs more than the budget B: F + G > B.
 
-        F is the least cost of a path from the start of the graph to a node, and G that of a path
-        from the node to the end, the cost of the node included. Return F of the nodes that are
-        left, one array per epoch, or None if no path is left. ``above`` has, for each request i,
-        its start price u_i less the least cost P_i(t) of a start, in units of 1 / scale.
+        B is the largest cost of a schedule within the limit on total latency. F is the least cost
+        of a path from the start of the graph to a node, and G that of a path from the node to the
+        end, the cost of the node included. Return F of the nodes that are left, one array per
+        epoch, or None if no path is left. ``above`` has, for each request i, its start price u_i
+        less the least cost P_i(t) of a start, in units of 1 / scale.
         """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
@@ -254,5 +263,6 @@ class PathProof(StateProof):
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]
         regrets: Ints = costs + self.scale * np.maximum(starts - T, 0) - self.least
-        # Rule *fixed starts*: no schedule within the limit has a start with a regret above B.
+        # Rule *fixed starts*: no schedule within the limit on total latency has a start with a
+        # regret (cost less the least cost of a start) above the budget B.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

@@ -95,8 +95,8 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round. The number of blocks that it
-        # holds follows from them.
+        # Tokens that each followed request stores in its last round. From them follows the number
+        # of memory blocks that it holds.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # (k, S) of each entry of a table V of largest prices: the number of requests that are
@@ -233,7 +233,8 @@ class OtherRequests:
             In row r, the sum of the m of these requests in each case.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # V_0, the table before any state is taken: zeros, the same for all cases.
+        # The table V_0 of largest prices before any state is taken: zeros, the same for all cases,
+        # which are the combinations of active followed requests.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -241,8 +242,8 @@ class OtherRequests:
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # Cases form one group if they agree in the number of followed requests and the sum
-                # of their m, for each number of rounds up to r.
+                # Cases form one group if, for each number of remaining rounds up to r, they agree
+                # in the number of followed requests with it and in the sum of their tokens m.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)
@@ -278,8 +279,9 @@ class OtherRequests:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # Read V(k + number, S + held) of the old group. Where the requests do not fit after (k, S),
-        # a wrong entry is read here, and replaced by minus infinity below.
+        # Entry (k, S) of the new table is entry (k + number, S + held) of the old group's table. If
+        # the added requests do not fit in memory after k requests with S tokens, a wrong entry is
+        # read here, and replaced by minus infinity below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
         # Minus infinity: it stays negative if any sum of prices is added, and twice this value does

@@ -19,7 +19,7 @@ Problem = TypeVar("Problem", Instance, Workload)
 Row = tuple[int, int, int]
 
 Piece = tuple[int, int, int]
-"""A request's run without pause: round before it, its last round, tokens stored before it."""
+"""A run without pause of a request: the round before it, its last round, tokens stored before."""
 
 ANY_PROMPTS = {"allow_zero_prompt_length": True}
 """Metadata with which an instance or workload accepts prompts of 0 tokens."""
@@ -248,7 +248,8 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     blocks = np.zeros(len(rounds), dtype=np.int64)
     for e in kinds:
         own = remainders == e
-        # The number of whole blocks in held - t tokens, for each piece.
+        # Whole memory blocks in held - t tokens, for each piece: a run without pause that begins
+        # after round t and before which the request stores ``held`` tokens.
         whole = (held[own] - starts[own]) // size
         for times, sign in ((starts[own], 1), (ends[own], -1)):
             order = np.argsort(times)

@@ -54,7 +54,7 @@ ROW = 100
 """Work counted once for each request, whatever its number of starts, in array entries visited."""
 
 BLOCK = 1024
-"""Number of starts evaluated in the first batch of a request. Each next batch is twice as large."""
+"""Size of the first batch of starts of a request that are priced at once. Later ones are larger."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -215,11 +215,13 @@ class _PathProof(Proof):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
-            # `later` has F_k(t) of the module docstring for t = 0 .. T. It begins with k = `steps`.
+            # `later` has, for t = 0 .. T, F_k(t) of the module docstring: the least price plus
+            # latency after round t of a request that has k tokens by then. First k = `steps`.
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:
-                # F_k(t) with k = steps < o is needed only for t = T.
+                # F_k(t), the least price plus latency after round t of a request with k tokens, is
+                # needed for k = steps < o only at t = T.
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)

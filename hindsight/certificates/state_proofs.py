@@ -75,7 +75,7 @@ class StateProof(Proof):
             costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
                 self.spend(CALL + T)
-                # Among the starts after the last price, the first is the cheapest.
+                # No prices apply from epoch T on, so the first start from then on is the cheapest.
                 latest = self.scale * max(a, T)
                 least = int(costs[a:].min(initial=latest))
                 total += least + self.scale * (o - a)
@@ -87,8 +87,8 @@ class StateProof(Proof):
         If ``of_each_start`` is true, refuse prices for which the costs P_i(t) of all requests i and
         starts t would take too much memory.
         """
-        # Memory limit in tokens: number of machines with this limit. The two entries stand for the
-        # replicas, and for one machine with the memory of all replicas.
+        # Map from a memory limit in tokens to the number of machines that have it. The first entry
+        # is for the replicas, the second for one machine with the memory of all replicas.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]

@@ -126,8 +126,8 @@ def solve_linear(
         Method for linear programs: ``"choose"``, ``"simplex"``, ``"pdlp"``, or ``"ipm"``. The
         interior solution of ``"ipm"`` is not turned into a vertex.
     callback : Callable[[LinearResult], None] or None, default None
-        Called with each new incumbent or bound of an integer program, as the result of a stopped
-        solve. ``values`` is None unless the incumbent is new.
+        Called for each new incumbent or bound of an integer program, with a result whose
+        termination is ``"stopped"``. Its ``values`` are None unless the incumbent is new.
     should_stop : Callable[[], bool] or None, default None
         Polled during the solve. When it returns True, the solve ends with the result so far.
 

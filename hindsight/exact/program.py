@@ -118,9 +118,9 @@ class Program:
     ----------
     linear : LinearModel
         The arrays. The first columns are the variables X. N, W and ``busy`` follow if there are
-        any, each with one column per round. The rows are (2), (4), then (3), by round; with
-        ``differences``, the rows of N and then the rows of W replace (3). The rows of ``busy`` come
-        last.
+        any, each with one column per round. The rows are, in this order, (2), (4), and (3) with one
+        row per round. With ``differences``, the rows of N and then the rows of W take the place of
+        (3). The rows of ``busy`` come last.
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (counts,)
@@ -193,8 +193,8 @@ class Program:
     def _block(self, rows: Any, values: Any, size: int, columns: Any = None) -> Any:
         """Return a sparse matrix with ``size`` rows and one column for each variable X[c, t].
 
-        Non-zero ``values`` are in the given ``rows`` and ``columns``. Without ``columns``, entry j
-        is in column j.
+        Entry j of ``values`` is in row rows[j] and column columns[j], or in column j if ``columns``
+        is None. ``values`` may also be one number for all entries.
         """
         places = rows, np.arange(len(self.epochs)) if columns is None else columns
         values = np.broadcast_to(values, len(rows))

@@ -84,7 +84,7 @@ def _on_replicas(starts: StartSets) -> StartSets:
     """Return the starts on the timeline of a fleet, from the starts of each request on one machine.
 
     On the timeline, start t on replica k is start k H + t, where H is the horizon of one machine.
-    Each request may start on every replica that it needs.
+    The starts of a request are repeated on each of the replicas that `_needed_replicas` counts.
     """
     instance, horizon = starts.instance, starts.horizon
     count = useful_replicas(instance)
@@ -161,9 +161,9 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
 def start_sets(
     instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
 ) -> StartSets:
-    """Return the model starts for the given starts of each request, on every replica of a fleet.
+    """Return the `StartSets` with the given starts of each request, on every replica of a fleet.
 
-    The number of rounds of each replica is the last completion of these starts.
+    Each replica has as many rounds as the latest of these starts needs to complete.
     """
     last = np.array([allowed.max(initial=0) for allowed in starts])
     horizon = int((last + instance.output_lengths).max())

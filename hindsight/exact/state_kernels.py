@@ -51,8 +51,8 @@ from .state_pruning import improvable
 Keys = npt.NDArray[np.uint64]
 
 COST_SHIFT = 26
-"""Bits of the second part of a cost (TEL << COST_SHIFT) + w, where TEL is the total latency of
-started requests and w < 2^COST_SHIFT their sum of (s + o) t."""
+"""Bits of w in the cost (TEL << COST_SHIFT) + w of a partial schedule: TEL is the total latency of
+started requests, w their sum of (s + o) t with prompt s, output o and start t."""
 
 
 class Layer(NamedTuple):
@@ -126,12 +126,12 @@ class Child(NamedTuple):
         For each request, in units of 1 / SCALE: the rise of the lower bound if it does not start at
         tau, the rise if it starts at tau, and its price at tau if it starts.
     candidates : int64 array, shape (n + 1,)
-        Indices of the requests that may start at tau.
+        Indices of the requests that may start at tau: they have arrived and fit in memory.
     chosen : int64 array, shape (n + 1,)
         Positions in ``candidates`` of the requests that start at tau in the child.
     depth : int64 array, shape (1,)
-        Number of requests that start at tau in the child at which the last call of `expand` stopped
-        early, or 0.
+        If the last call of `expand` stopped early, the number of requests that start at tau in the
+        child at which it stopped; else 0.
     """
 
     starts: IntArray
@@ -244,9 +244,9 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     """Return the hash table's slot for ``search.child``, and the index of the state equal to it.
 
     The child is a partial schedule. The states at tau + 1 found so far are in ``search.following``.
-    One of them is equal to the child if it has the same started requests and they hold the same
-    memory in later rounds. The index is -1 if there is no equal state. Then the slot is free.
-    ``key`` is the hash of the child.
+    A state is equal to the child if the same requests have started and hold the same memory in
+    later rounds. The index is -1 if there is no equal state. Then the slot is free. ``key`` is the
+    hash of the child.
     """
     child, table, past = search.child, search.table, search.past
     keys, _, _, memory, starts = search.following

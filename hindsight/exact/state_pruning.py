@@ -124,8 +124,8 @@ class _Partial(NamedTuple):
 def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether request i, started at t, fits in memory in all its rounds without request j.
 
-    The other requests are those started in the partial schedule ``state``. If j is i, request i is
-    moved to t. If j is -1, no request is removed.
+    Memory is shared with the requests started in the partial schedule ``state``, of which request j
+    is removed. If j is i, request i is moved to t. If j is -1, no request is removed.
     """
     s, o, _, M = requests
     last = t + o[i]

@@ -40,7 +40,8 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Each state is tested for dominance by this many of the cheapest with its started requests."""
+"""Number of other states tested for whether they dominate a state: the cheapest ones with the same
+started requests."""
 
 PATIENCE = 5_000
 """Largest number of child states visited between two polls of ``should_stop``."""

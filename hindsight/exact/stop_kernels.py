@@ -151,8 +151,9 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
     """List the requests that may run next in a state, the candidates, by decreasing gain.
 
     The gain of a request is the decrease of the state's lower bound if it runs in the next round.
-    The list is written to ``task.choice``. Return the number of candidates, or -1 if every request
-    is complete, and the state's lower bound if no request runs, in units of prices.
+    The list is written to ``task.choice``. Return two numbers: the number of candidates (-1 if
+    every request is complete), and the state's lower bound if no request runs in the next round, in
+    units of prices.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -272,8 +273,9 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Include each next candidate that fits, while gains can still add up to ``need``, the
-            # decrease of the lower bound from ``base`` to the budget.
+            # Include each next candidate that fits, while the gains can still add up to ``need``.
+            # This is the decrease that brings the lower bound ``base`` of the state, if no request
+            # runs, down to the budget.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:

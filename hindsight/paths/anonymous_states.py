@@ -49,16 +49,17 @@ class AnonymousStates(NamedTuple):
     Attributes
     ----------
     tables : int32 array, shape (capacity, rows, M + 1)
-        V of each node of the tree, in units of prices, or -1 if the followed requests do not fit in
-        memory. Row rows[r] + k of a table is V_r(k, .).
+        The table of V of each node of the tree, in units of 1 / SCALE. ``capacity`` is the largest
+        number of nodes. Row rows[r] + k of a table has V_r(k, S) for S = 0 .. M. An entry is -1 if
+        the followed requests do not fit in memory.
     rows : int64 array, shape (theta + 2,)
         First row of each V_r in a table.
     used : int64 array, shape (1,)
         Number of nodes in the tree. Node 0, the root, has no followed request.
     keys, nodes : int64 array
-        Hash table of 2^k slots that finds the child of a node. Each slot has a key, computed from
-        the parent node and the state of the request that the child adds, and the child. The key is
-        -1 if the slot is free.
+        Hash table that finds a child of a node. Its size is a power of two. Each used slot has the
+        number of a child in ``nodes``, and in ``keys`` an integer that encodes its parent node and
+        the state of its additional request. The key of a free slot is -1.
     first : int64 array, shape (M + 3,)
         The states with r rounds to go are at first[r] .. first[r + 1] - 1 in the arrays ``held``,
         ``copies`` and ``weights``.
@@ -124,10 +125,10 @@ def set_epoch(
 ) -> None:
     """Prepare ``states`` for epoch ``tau``: list the states that have a price above 0.
 
-    In state (m, r) a request holds m tokens and has r rounds to go. Only states are listed in which
-    a request can be that is not ``followed``, with the price of the state and the number of such
-    requests. The knapsack tables of the previous epoch, which hold largest total prices, are
-    discarded.
+    ``followed`` flags the requests whose starts the path graph records. All other requests are
+    anonymous. In state (m, r) a request holds m tokens and has r rounds to go. A state is listed if
+    an anonymous request can be in it, with its price and the number of anonymous requests that can
+    be in it. The tables of largest total prices of the previous epoch are discarded.
     """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
@@ -158,7 +159,8 @@ def set_epoch(
 def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 
-    This table is the root of the tree of tables (`AnonymousStates`).
+    Followed requests are those whose starts the path graph records. There is one table for each set
+    of them. The tables form a tree (`AnonymousStates`), whose root is the table computed here.
     """
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
@@ -171,8 +173,11 @@ def _begin(states: AnonymousStates) -> None:
 
 @inner
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
-    """Compute V_r in the table of ``node`` for r = begin .. theta, from V_r for r = begin - 1.
+    """Compute V_r in the table of tree node ``node`` for r = begin .. theta, from V_(begin - 1).
 
+    Each node of the tree of tables (`AnonymousStates`) stands for one set of followed requests,
+    those whose starts the path graph records. theta is the largest r of an anonymous state that has
+    a price at this epoch.
     V_r(k, S) is the largest total price of anonymous states with at most r rounds to go that fit in
     memory together with k requests that hold S tokens and have at least r rounds to go.
     """
@@ -193,8 +198,9 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     """Return the tree node for the followed requests of ``parent`` and one more, in state (m, r).
 
-    Each node of the tree has the table of largest total prices V for one set of followed requests
-    (`AnonymousStates`). The node is found in the hash table, or added with its table. Return -1 if
+    Followed requests are those whose starts the path graph records. Each node of the tree has the
+    table of largest total prices of anonymous states for one set of followed requests
+    (`AnonymousStates`). If the tree lacks the node, add it and compute its table. Return -1 if
     there is no room for another node.
     """
     tables, rows, used = states.tables, states.rows, states.used
@@ -272,10 +278,11 @@ def _behind(
 ) -> int:
     """Return the tree node for the followed requests in the first ``left`` entries of ``order``.
 
-    Each node of the tree has the table of largest total prices V for one set of followed requests
-    (`AnonymousStates`). Entries of ``order`` are positions in ``held`` and ``rounds``, the tokens
-    and rounds to go of followed requests, by increasing rounds to go. Nodes that the tree lacks are
-    added. Return -1 if there is no room for them.
+    Followed requests are those whose starts the path graph records. Each node of the tree has the
+    table of largest total prices of anonymous states for one set of followed requests
+    (`AnonymousStates`). ``held`` and ``rounds`` have the tokens and the rounds to go of followed
+    requests. ``order`` has positions in these arrays, by increasing rounds to go. Nodes that the
+    tree lacks are added. Return -1 if there is no room for them.
     """
     node = 0
     for p in range(left):

@@ -85,20 +85,20 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Largest number of graph nodes whose predecessors are found between two polls to stop."""
+"""Largest number of nodes whose predecessors are found between two polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Largest number of entries of the tables of `AnonymousStates` that are computed between two polls
-of ``should_stop``, if each node needs a table of its own."""
+"""Largest number of entries of `AnonymousStates.tables` computed between two polls of
+``should_stop`` in the worst case, in which each graph node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes of a path graph: its completions, 2 per node, have int32 positions."""
+"""Largest number of nodes N of a path graph: int32 must index up to 2 N completing requests."""
 
 MOST_THREADS = 4
 """Largest number of threads that build a path graph. Each thread reserves memory of its own."""
 
 NEVER = 1 << 50
-"""Cost above all real costs. It marks starts in no schedule within the limit on total latency."""
+"""Cost above all real costs. It marks starts that no schedule within the latency limit has."""
 
 
 class Room(NamedTuple):
@@ -281,7 +281,7 @@ def finer_graph(
 
 
 class _Builder:
-    """Builder of a path graph, which adds epochs one by one, from the last to the first."""
+    """Builder of a path graph. It adds the nodes of one epoch at a time, from the last epoch on."""
 
     def __init__(
         self,
@@ -316,8 +316,8 @@ class _Builder:
             above=layers.Sets.room(self.room, most),
             coarser=coarser,
         )
-        # An array of zeros takes memory only where it is written, so these arrays have the largest
-        # size that they may need.
+        # Each thread writes the nodes that it finds at one epoch to arrays of its own. An array of
+        # zeros takes memory only where it is written, so all have the largest size they may need.
         self.parts = [
             layers.Found(
                 layers.Sets.room(self.room, most),

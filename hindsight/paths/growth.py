@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Range of the growth of log(number of nodes) of path graphs, per round by which their limit on
-total latency rises. Measured on instances of 25 to 60 requests."""
+"""Least and largest assumed increase of log(number of nodes) of a path graph if its limit on total
+latency rises by one round. Measured on instances of 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""Largest growth of log(nodes), per round by which the limit on total latency rises, assumed after
-one graph of at least MANY requests. For n < MANY requests, it is GROWTH_OF_MANY * (MANY / n)."""
+"""Largest assumed increase of log(nodes) per round of the limit on total latency, after the first
+path graph for n requests: GROWTH_OF_MANY if n >= MANY, else GROWTH_OF_MANY * (MANY / n)."""
 
 SECONDS_A_NODE = 2.5e-6
-"""First estimate of seconds per node: time of one `refine` call / nodes of its largest graph."""
+"""First estimate of the seconds of a `refine` call divided by the nodes of its largest graph."""
 
 LARGE = 1_000_000
-"""The time of a path graph with more nodes than this replaces the estimate of seconds per node."""
+"""Only path graphs with more nodes than this update the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""A path graph that exceeded its limit on nodes is assumed to have this many times the limit."""
+"""A path graph that exceeded a limit of N nodes is assumed to need this factor times N nodes."""
 
 
 class GraphGrowth:
@@ -58,11 +58,11 @@ class GraphGrowth:
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """Return the largest reach at which a path graph should keep to limits on nodes and time.
+        """Return the largest reach at which a path graph is expected to keep to two limits.
 
-        The reach is the limit on total latency less the proved lower bound, in rounds. ``room`` is
-        the largest allowed number of nodes. ``seconds`` is the time allowed for all graphs that are
-        built for one limit on total latency.
+        The reach is the limit on total latency less the proved lower bound, in rounds. The
+        first limit, ``room``, is the largest number of nodes. The second, ``seconds``, is the time
+        for all graphs that are built for one limit on total latency.
         """
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
@@ -93,14 +93,16 @@ class GraphGrowth:
     def learn_too_large(self, reach: float, room: float) -> None:
         """Update the estimate after a path graph exceeded its limit of ``room`` nodes.
 
-        ``reach`` is its limit on total latency less the proved lower bound, in rounds.
+        ``reach`` is the limit on total latency for which the graph was built, less the proved lower
+        bound, in rounds.
         """
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # The new growth still predicts fewer nodes than the graph that was too large. So
-            # extrapolate from that graph from now on, as if it had BEYOND * room nodes.
+            # At this reach, the estimate still predicts fewer nodes than the limit ``room``, which
+            # the graph exceeded. From now on, extrapolate from this graph, as if it had
+            # BEYOND * room nodes.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:

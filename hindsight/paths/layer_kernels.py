@@ -99,10 +99,10 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
 @step
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
-    """Return the cost, memory and price of the running requests of a node at tau with request i.
+    """Return the cost, memory and price of the requests of a node at tau, after adding request i.
 
-    ``sums`` are those without request i, which completes in round tau + 1. If ``sign`` is -1,
-    ``sums`` are those with request i, and it is removed.
+    ``sums`` are the cost, memory and price before. Request i completes in round tau + 1. If
+    ``sign`` is -1, request i is removed instead.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -249,9 +249,10 @@ def _add_choices(
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. The
-    # slack of a new node is at least ``least``, the slack of its coarser node c. So sets of
-    # requests with a cost above left - least lead to paths above the budget, and are skipped.
+    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1.
+    # ``left`` is the budget less the least cost of a path up to node c of the coarser graph. The
+    # slack of a new node is at least ``least``, the slack of c. So sets of requests with a cost
+    # above left - least are only on paths that cost more than the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -281,9 +282,11 @@ def extend_sets(
 ) -> tuple[int, int]:
     """Find the nodes at epoch tau from which paths within the budget go on to nodes at tau + 1.
 
-    A node is a set of running requests with their starts. ``given.above`` has the nodes at tau + 1
-    in which no request starts at tau + 1. After calls for all of these nodes, `join_parents` adds
-    the nodes at tau from which further starts at tau reach the nodes found here.
+    The budget is the largest cost of a path that may be a schedule within the limit on total
+    latency. A node is a set of running requests with their starts. ``given.above`` has the nodes at
+    tau + 1 in which no request starts at tau + 1. After calls for all of these nodes,
+    `join_parents` adds the nodes at tau from which further starts at tau lead to the nodes found
+    here.
 
     Parameters
     ----------
@@ -320,9 +323,10 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the node that is node v without its last start at tau, and link v to it.
+    """Find or add the parent of node v at tau, and write its number as the parent of v.
 
-    That node is the parent of v: a path goes from it to v by starting the last request of v.
+    A node is a set of running requests with their starts. Its parent is the same set without the
+    last request that starts at tau. A path goes from the parent to v by starting this request.
     ``nodes`` is the number of nodes in ``found`` before. Return their number after, or -1 if the
     arrays are full.
     """
@@ -350,7 +354,9 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes from which starts at tau reach the nodes in ``found``; number all nodes at tau.
+    """Add the nodes at tau from which starts at tau lead to the nodes at tau found so far.
+
+    Then number all nodes at tau.
 
     A node is a set of running requests. Those that start at tau come last in it, in the order of
     indices. A path starts them in this order, so a node without its last request is the node before

@@ -195,7 +195,8 @@ class Split(NamedTuple):
         Arcs between new nodes, as in `PathGraph`: the node reached at the next epoch, and the node
         with one start less at the same epoch, or -1.
     alive : bool array, shape (capacity,)
-        Whether a path through the new node may cost no more than the budget.
+        Whether a path through the new node may cost no more than the budget, the largest cost of a
+        schedule within the limit on total latency.
     """
 
     heads: Codes
@@ -231,7 +232,8 @@ class Tracking(NamedTuple):
         For each epoch, the tracked requests that must have been started before it, because no arc
         starts them at this epoch or later. Each is one bit of the number.
     budget : int
-        Largest cost of a path, in units of 1 / SCALE.
+        Largest cost of a path that may be a schedule within the limit on total latency, in units of
+        1 / SCALE.
     """
 
     arcs: IntArray

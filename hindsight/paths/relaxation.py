@@ -64,7 +64,7 @@ CORE_SHARE = 0.5
 """If more than this share of nodes is near the cheapest paths, price steps use all nodes."""
 
 SETTLED = 0.02
-"""Prices count as converged if all mean numbers of starts of requests are this close to 1."""
+"""Prices have converged if each request's mean number of starts on a path is within this of 1."""
 
 
 class Climb(NamedTuple):
@@ -161,8 +161,8 @@ class PathRelaxation:
         latency. The last stage has the best prices: at these, all remaining nodes are dropped for
         any limit below the lower bound.
         """
-        # If tracking left no node, `drop` added no stage for the requests tracked last. This stage
-        # then records them.
+        # If `track` left no node, `drop` added no stage for the requests tracked last. The stage
+        # ``last`` then records them.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
@@ -171,7 +171,8 @@ class PathRelaxation:
 
         Most nodes are on no cheap path and have nearly no weight in the gradient. So steps use only
         the *core* of the graph: the nodes on paths that cost little more than the cheapest. After
-        every `STEPS_AT_ONCE` steps, the best prices are evaluated on the whole graph.
+        every `STEPS_AT_ONCE` steps, the lower bound that the best prices prove is computed on the
+        whole graph.
 
         Raises
         ------
@@ -278,9 +279,11 @@ class PathRelaxation:
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the Lagrangian value at start prices u and its gradient smoothed by Gibbs weights.
 
-        The value is a lower bound on total latency only if ``graph`` is the whole graph, not if it
-        has only the nodes near the cheapest paths. ``heat`` is the temperature of the weights
-        exp(-cost / heat) of paths, in rounds.
+        The value, in units of 1 / SCALE, is the least cost of a path plus a constant. It is a lower
+        bound on total latency only if ``graph`` is the whole graph, not if it has only the nodes
+        near the cheapest paths. Entry i of the gradient is 1 - (mean number of starts of request i
+        on a path), or 0 if the graph does not record its starts. Paths have weights
+        exp(-cost / heat) in this mean. The temperature ``heat`` is in rounds.
         """
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
@@ -320,7 +323,8 @@ class PathRelaxation:
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the costs of arcs and the least costs to the end in the whole graph (`_costs`).
 
-        ``u`` are start prices. They are kept if they prove the best lower bound so far.
+        The costs are those at start prices ``u``. If ``u`` proves a better lower bound on total
+        latency than all start prices before, it becomes `start_prices`.
         """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
