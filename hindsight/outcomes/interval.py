@@ -29,7 +29,7 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Relative gap of lower and upper bound up to which float seconds are recomputed exactly."""
+"""Largest relative gap of lower and upper bound at which float seconds are recomputed exactly."""
 
 
 class Interval:
@@ -44,8 +44,8 @@ class Interval:
         Clock, progress callback, and relative gap at which to stop. If the progress callback raises
         an exception, the solve is interrupted.
     offset : int, default 0
-        Optimum of the user's problem less the optimum of ``problem``, in rounds. Reports and the
-        result add it to costs and bounds. It is 0 except for the makespan.
+        Optimum of the user's problem minus the optimum of ``problem``, in rounds. Reports and the
+        result add this number to costs and bounds. It is 0 except for the makespan.
 
     Attributes
     ----------
@@ -66,7 +66,8 @@ class Interval:
         Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices.
         None before the first one.
     proof : Any
-        Proof of `root_bound` or of a larger lower bound, by prices or by path graphs, or None.
+        Proof of `root_bound` or of a larger lower bound. It consists of prices, or of a path graph,
+        whose nodes are sets of running requests. None if there is no proof.
     horizon : int
         Round by which every optimal schedule has completed; 0 until such a round is proved.
     first_token_bound : float
@@ -338,8 +339,9 @@ class Interval:
         Parameters
         ----------
         source : Instance or Workload or None, default None
-            The user's problem, if idle gaps were removed from it before the solve. `schedule` must
-            then be a schedule of the user's problem already.
+            The user's problem, if idle gaps (rounds in which no optimal schedule runs a request)
+            were removed from it before the solve. `schedule` must then be a schedule of the user's
+            problem already.
         horizon : int, default 0
             A round by which every optimal schedule of ``source`` has completed; 0 if none is known.
         """

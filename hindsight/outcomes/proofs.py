@@ -21,7 +21,7 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Largest number of prices of a proof after idle gaps are put back. Larger proofs are dropped."""
+"""Largest number of prices in a proof after `Proof.moved`. Proofs with more prices are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Price denominators that a certificate tries. It uses the first one that keeps the lower bound."""
@@ -87,7 +87,7 @@ class Proof(ABC):
         same number of rounds. The rounds of a block reach from its first arrival to the first
         arrival of the next block. This method moves the prices of these rounds back, to a later
         time, by the same number of rounds. Rounds in a gap get the price 0. The moved prices may
-        prove a smaller lower bound, so the caller must evaluate them again.
+        prove a smaller lower bound, so the caller must compute the bound again.
 
         Parameters
         ----------
@@ -181,15 +181,16 @@ NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
-    """Move prices to the rounds of the instance with its idle gaps; None if they are too many.
+    """Move prices to the rounds of the user's instance; return None if they are too many.
 
-    See `Proof.moved` for gaps and blocks.
+    Idle gaps (rounds in which no optimal schedule runs a request) were removed from this instance
+    before the prices were computed. They are put back, as `Proof.moved` describes.
 
     Parameters
     ----------
     old : int64 array, shape (R, ...)
-        Prices in the instance without gaps. The first axis is the epoch: the moment between two
-        rounds, counted from 0. Memory prices have the round less 1 there.
+        Prices in the instance without gaps. A row has the prices of one epoch: a moment between
+        two rounds, counted from 0. For memory prices, row r - 1 has the price of round r.
     arrival_times, shifts : int64 array, shape (n,)
         Parameters of `Proof.moved`.
 
@@ -211,7 +212,9 @@ def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntA
 def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArray:
     """Return by how many rounds each epoch moves when idle gaps are put back, shape (length,).
 
-    An epoch moves as far as the last request that arrived up to then; see `Proof.moved`.
+    An epoch is a moment between two rounds. Idle gaps are rounds in which no optimal schedule runs
+    a request (see `Proof.moved`). An epoch moves by as many rounds as the last request that arrives
+    at this epoch or before it.
 
     Parameters
     ----------

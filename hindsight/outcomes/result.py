@@ -133,9 +133,10 @@ class Result:
     log : tuple[Progress, ...]
         One progress report for each improvement of a bound.
     proof : Any
-        Proof of a lower bound, by prices or by path graphs, from which a certificate can be made.
-        It proves at least ``root_bound``, or a little less if the instance has idle gaps (rounds in
-        which no optimal schedule runs a request). None if there is no proof.
+        Proof of a lower bound, from which a certificate can be made. It consists of prices, or of a
+        path graph, whose nodes are sets of running requests. It proves at least ``root_bound``, or
+        a slightly smaller bound if the instance has idle gaps (rounds in which no optimal schedule
+        runs a request). None if there is no proof.
     """
 
     problem: Instance | Workload
@@ -268,7 +269,7 @@ class Result:
     def waiting_interval(self) -> tuple[int, int]:
         """Return a certified lower bound and an upper bound on the least waiting, in rounds.
 
-        Waiting is total latency less the sum of output lengths. Total latency depends on the
+        Waiting is total latency minus the sum of output lengths. Total latency depends on the
         scheduler only through waiting. Waiting is never negative, so an upper bound of 0 proves
         that the schedule is optimal.
 
@@ -397,7 +398,7 @@ class Relaxation:
     def certified_waiting(self) -> int:
         """Return a certified lower bound on the least waiting, in rounds.
 
-        Waiting is total latency less the sum of output lengths.
+        Waiting is total latency minus the sum of output lengths.
         """
         return max(0, self.certified_bound - self.instance.total_output_length)
 
@@ -436,8 +437,8 @@ def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: An
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
     """Return the relative gap (upper - lower) / upper between bounds on the waiting.
 
-    Waiting is total latency less the sum of output lengths. In the denominator an upper bound below
-    one round counts as one round. So if no request waits, the gap is 0 up to rounding errors.
+    Waiting is total latency minus the sum of output lengths. In the denominator, an upper bound
+    below one round counts as one round. So if no request waits, the gap is 0 up to rounding errors.
 
     Parameters
     ----------

@@ -205,7 +205,8 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         if limits is not None:
-            # Each array `late` is 1 for requests that are late even alone on the machine.
+            # ``known`` has one array for each minorant (affine lower bound on the batch time). An
+            # array is 1 for requests that are late even alone on the machine.
             minorants = affine_minorants(instance.batch_time, instance.memory_limit)
             known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
             return max(int((late == 1).sum()) for late in known), "requests late alone"

@@ -49,8 +49,8 @@ class Beside(Generic[Found]):
     def running(self) -> Iterator[None]:
         """Run the background search until the ``with`` block ends or raises an error.
 
-        When the block ends, the search is told to stop. The block waits for it, and uses its last
-        result unless it has been used already (see `take`).
+        When the block ends, the search is told to stop. The block waits until the search has ended,
+        and passes its last result to the function ``take`` unless it has been passed before.
         """
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
@@ -73,8 +73,8 @@ class Beside(Generic[Found]):
     def take(self) -> None:
         """Pass the latest result of the background search to the function ``take`` of this object.
 
-        Do nothing if there is no result that has not been used yet. If the background search ended
-        with an error, raise the error here.
+        Each result is passed only once. Do nothing if there is no new result. If the background
+        search ended with an error, raise the error here.
         """
         if self._found:
             self._use(self._found.popleft())

@@ -13,8 +13,8 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""Number of seconds. If at most so many are left when a solve ends, it counts as ended by its time
-limit."""
+"""Seconds. If at most this much of the time limit is left when a solve ends, the solve counts as
+ended by the time limit."""
 
 SLICE_SECONDS = 0.05
 """Time in seconds that a long loop tries to run between two calls of its stop callback."""
@@ -200,9 +200,10 @@ class Slices:
 
     @contextmanager
     def next(self, most: int) -> Iterator[int]:
-        """Yield the length of the next slice, 1 to ``most`` items, and time the ``with`` block.
+        """Yield the length of the next slice, 1 to ``most`` items of the loop.
 
-        The block must process this number of items of the loop.
+        The ``with`` block must run the loop over this number of items. The duration of the block
+        decides the length of the slice after it.
         """
         length = min(self._length, most)
         begun = time.monotonic()

@@ -69,7 +69,8 @@ class RankedRequests(NamedTuple):
         rounds.
     before_idle : float64 array, shape (n + 1,)
         Entry i: sum of w over the requests of rank >= i that are served before the server next
-        waits for an arrival. If it came to rank i slightly later, exactly these would be delayed.
+        waits for an arrival. If the server began rank i slightly later, exactly these requests
+        would be delayed.
     """
 
     prompt: IntArray
@@ -99,9 +100,10 @@ class Beam(NamedTuple):
         1 for placed requests among the ``window`` ranks from the first unplaced one on, else 0. The
         request of rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
-        For each running request, sorted by last round: last round, and prompt length minus start
-        (added to r, this is the number of tokens that the request holds in round r). At most
-        ``room`` requests may run at once.
+        Row x has one entry for each running request of state x, sorted by last round. ``ends`` has
+        its last round. ``bases`` has its prompt length minus its start: this number plus r is the
+        number of tokens that the request holds in round r. At most ``room`` requests may run at
+        once.
     """
 
     states: IntArray
@@ -112,7 +114,7 @@ class Beam(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """Memory that the running requests of one state hold in later rounds.
+    """Memory that the running requests of one state (partial schedule) hold in later rounds.
 
     The running requests are sorted by end (last round). Entry j of each array belongs to the j-th
     of them. A request with prompt length s and start t holds s - t + r tokens in round r of its
@@ -124,9 +126,9 @@ class Ahead(NamedTuple):
         Tokens that all running requests hold in the round in which request j ends. If several
         requests end in that round, this is right for the first of them, and too low for the others.
     ceilings : int64 array
-        Largest sum of peaks and ends (last rounds) over the requests 0 .. j. A request with prompt
-        length s and start t fits in all rounds in which these end if this sum plus s - t is at most
-        the memory limit M.
+        Largest value of ``peaks[k]`` plus the last round of request k, over k = 0 .. j. A further
+        request with prompt length s and start t fits in the last rounds of the requests 0 .. j if
+        this value plus s - t is at most the memory limit M.
     bases : int64 array
         Sum of prompt length minus start, over request j and all after it.
     held : float64 array
@@ -180,8 +182,9 @@ class Search(NamedTuple):
     kept : Kept
         The best children (partial schedules with one more request) found in the present step.
     tree : int64 array, shape (n, width, 3)
-        Entry d: `Kept.rows` of the step that extends partial schedules with d placed requests. From
-        these entries, the starts of the final schedule are read backwards.
+        Entry (d, c): row of the parent of child c, rank of the request that it places, and start
+        of that request (`Kept.rows`), in the step from d to d + 1 placed requests. From these
+        entries, the starts of the final schedule are read backwards.
     ahead : Ahead
         Workspace: memory that the running requests of the state being extended hold later. Each
         array has one entry more than the number of requests that may run at once.
@@ -197,11 +200,12 @@ class Search(NamedTuple):
 
 @step
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
-    """Insert a child into ``kept`` if it is among the ``width`` children with the least values.
+    """Insert a child into ``kept``, which holds the children with the least values so far.
 
-    The child is the partial schedule in row x of the beam with request i added at ``start``. Its
-    ``value`` estimates the cost of complete schedules that extend it. ``cost`` is the part of the
-    value that the placed requests contribute.
+    The child is the partial schedule in row x of the beam with the request of rank i added at
+    ``start``. Its ``value`` estimates the cost of complete schedules that extend it. ``cost`` is
+    the part of the value that the placed requests contribute. If ``kept`` is full, the child with
+    the largest value is dropped.
     """
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
@@ -237,15 +241,15 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
     """Return the first start >= ``start`` at which request i fits into partial schedule x.
 
-    The request fits if it and the running requests together hold at most M tokens in each round of
-    its run.
+    Partial schedule x is row x of ``beam``, and request i is the one of rank i. It fits if it and
+    the running requests together hold at most M tokens (memory limit) in each round of its run.
     """
     ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
     prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
     peaks, ceilings, bases = search.ahead.peaks, search.ahead.ceilings, search.ahead.bases
     while True:
-        # Check the last round of request i, ``own_end``. Requests with end < own_end hold no memory
-        # in it. ``excess`` is the number of tokens above the memory limit.
+        # Check the last round of request i, ``own_end``. Requests that end before own_end hold no
+        # memory in that round. ``excess`` is the number of tokens above the memory limit in it.
         own_end = start + output
         covered = _ends_until(ends, x, running, own_end)
         first = covered
@@ -278,7 +282,7 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
     """Compute the memory that the running requests of partial schedule x hold in later rounds.
 
-    The results are written into the arrays of ``ahead``.
+    Partial schedule x is row x of ``beam``. The results are written into the arrays of ``ahead``.
     """
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
@@ -304,8 +308,9 @@ def _fluid_total(
 ) -> tuple[float, float]:
     """Return the cost of the unplaced requests of partial schedule x in a fluid relaxation.
 
-    In this relaxation, a single server serves the unplaced requests one after another, in order of
-    rank, from round ``begin`` on. The cost is the sum of weight times the middle round of service.
+    Partial schedule x is row x of ``beam``. In the fluid relaxation, a single server serves the
+    unplaced requests one after another, in order of rank, from round ``begin`` on. The cost is the
+    sum of weight times the middle round of service.
 
     Also return the sum of the weights of the requests that are served before the server first waits
     for an arrival. A slightly later ``begin`` would delay exactly these requests. The cost of
@@ -326,9 +331,10 @@ def _fluid_total(
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
     # In the fluid relaxation of all requests, the server has served all ranks below ``stop`` in
-    # round front[stop]. In this one it has served them in round ``fluid``. The cost of the ranks >=
-    # ``stop`` is that in the relaxation of all requests, later[stop], plus the difference of these
-    # rounds for each unit of weight that is served there before the server next waits.
+    # round front[stop]. In the relaxation of the unplaced requests, it has served them in round
+    # ``fluid``. The cost of the ranks >= ``stop`` is that in the relaxation of all requests,
+    # later[stop], plus (fluid - front[stop]) times the weight that is served from there on before
+    # the server next waits.
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -350,15 +356,15 @@ def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
 
 @step
 def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
-    """Return the start of request i if it is placed next in the partial schedule x.
+    """Return the start of request i if it is placed next in partial schedule x (row of ``beam``).
 
     The request takes the first start at which it fits, not before the start of the request placed
     last. Requests with equal starts are placed only in order of rising rank. The start is -1 if
     more requests would run at once than the beam has room for.
 
     Also return the round in which the fluid relaxation of the extended schedule begins to serve
-    the unplaced requests. It first serves the volume that the running requests still hold, with
-    ``capacity`` tokens per round.
+    the unplaced requests. It first serves the volume (tokens times rounds) that the running
+    requests still hold, with `RankedRequests.capacity` tokens per round.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -386,7 +392,8 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
     # Cost of all unplaced requests of x in the fluid relaxation (one server, in order of rank). The
-    # value of a child follows from it: its request leaves the queue, and the service begins later.
+    # value of a child follows from this cost: the request that the child places needs no service,
+    # and the service of the others begins later.
     begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -408,9 +415,10 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         if start < 0:
             continue
         # Value of the child: cost of its placed requests, plus the cost of the others in the fluid
-        # relaxation. This serves all unplaced requests of x but i, ``shift`` rounds later. Only
-        # the weight ``affected``, served before the server first waits, is delayed by ``shift``. If
-        # i is part of it, the weight ``affected - before`` behind i is served length[i] sooner.
+        # relaxation. There, the server does not serve i, and begins to serve the others ``shift``
+        # rounds later than for x. This delays only the requests served before the server first
+        # waits, of total weight ``affected``. If i is one of them, those of them behind i, of
+        # weight ``affected - before``, are served length[i] rounds sooner.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift
@@ -431,7 +439,8 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # Let the window of ranks, for which ``placed`` has flags, begin at the first unplaced rank.
+    # ``placed`` has one flag for each rank in a window of ranks. Move the window, so that it begins
+    # at the first unplaced rank of the child.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]

@@ -52,8 +52,9 @@ class BeamSettings(NamedTuple):
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
     """Return volume v = sum_j (s + j) and moment sum_j j (s + j) / v of each request.
 
-    Both have shape (n,), and j runs over the rounds 1 .. o of the request. The moment is the mean
-    of these rounds, weighted by the tokens held in each.
+    Both have shape (n,). A request has prompt length s and output length o, and j runs over its
+    rounds 1 .. o, in which it holds s + j tokens. The moment is the mean of these rounds, weighted
+    by the tokens held in each.
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)

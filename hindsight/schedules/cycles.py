@@ -140,7 +140,7 @@ class RuinAndRecreate:
         output, arrival = instance.output_lengths, instance.arrival_times
         self._mean_output, self._longest_output = float(output.mean()), int(output.max())
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
-        # Use at most n machines: further ones would stay empty.
+        # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
         # Two numbers of rounds for memory profiles. Even if all requests run one after another,
         # they end within ``_most_rounds``. Most schedules end within ``_rounds``, which `place`

@@ -69,12 +69,12 @@ is 4 * 2 ** k with k < `WIDEST`. The number of choices is 8 * 2 ** k with k < `M
 efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Work, right after the beam searches over all requests, of tails (beam searches over the end of
-the best schedule). Unit: partial schedules that are extended, divided by the number of requests."""
+"""Number of partial schedules, divided by the number of requests, that tails (beam searches over
+the end of the best schedule) extend right after the beam searches over all requests."""
 
 NOISY, NOISE = 0.5, 3.0
-"""Share of tails (beam searches over the end of the best schedule) that perturb the order of the
-requests, and standard deviation by which they change each request's rank (place in the order)."""
+"""`NOISY`: share of tails (beam searches over the end of the best schedule) that perturb the order
+of the requests. `NOISE`: standard deviation of the change of a request's place in this order."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
 """Range of the first temperature of an annealing of the order of the requests, and its last
@@ -93,11 +93,11 @@ in which requests are placed."""
 
 EXPLORING = 0.2
 """Probability that the heuristic to run next is drawn uniformly. Otherwise its probability is
-proportional to the latency per move by which it recently reduced the best schedule's."""
+proportional to its recent gain per move: the fall in total latency of the best schedule."""
 
 PATIENCE = 6
-"""Number of runs of heuristics with `MOST_MOVES` moves per request, since the last better schedule,
-after which `Improvement.run` ends."""
+"""`Improvement.run` ends once so many heuristics with the largest number of moves (`MOST_MOVES` per
+request) have run since the last better schedule."""
 
 
 class Improvement:
@@ -127,9 +127,10 @@ class Improvement:
         self.moves, self.rounds = RuinAndRecreate(self._instance, seed, threads), 0
         # The heuristics (kinds of work) have numbers: one for each entry of `CYCLES`, then one for
         # the annealing of the order of the requests, then one for tails (beam searches over the end
-        # of the best schedule). For each kind, ``_times`` is its number of runs, ``_gains`` the
-        # total latency by which it reduced the best schedule's, and ``_works`` its moves. In the
-        # last two, each run counts half as much as the next run of the kind.
+        # of the best schedule). For each kind, ``_times`` is its number of runs. ``_gains`` is the
+        # number of rounds by which its runs lowered the total latency of the best schedule, and
+        # ``_works`` the number of moves of its runs. In both sums, each run counts half as much as
+        # the next run of the kind.
         has_beams = self._instance.memory_rule == TOKENS and self._instance.replicas == 1
         self._kinds = len(CYCLES) + 1 + has_beams
         self._times = [0] * self._kinds
@@ -170,8 +171,8 @@ class Improvement:
         """Run the heuristics in random order until the solve is done.
 
         Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the schedule has too
-        many rounds (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop after `PATIENCE`
-        runs with the largest number of moves since the last better schedule.
+        many rounds (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop once `PATIENCE`
+        heuristics with the largest number of moves have run since the last better schedule.
         """
         interval = self._interval
         interval.phase = "search"
@@ -245,8 +246,10 @@ class Improvement:
     def _run_kind(self, kind: int, moves: int) -> None:
         """Run heuristic number ``kind``, and record by how much it lowered the total latency.
 
-        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take. The
-        numbers are those of the comment in ``__init__``: cycles, annealing of the order, tails.
+        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take.
+        Numbers below len(`CYCLES`) are cycles (annealings by ruin and recreate). The next number
+        is the annealing of the order of the requests. The last number is tails: beam searches
+        over the end of the best schedule.
         """
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
@@ -324,8 +327,8 @@ class Improvement:
         """Return the number of a heuristic that has not run yet, or else draw one.
 
         With probability `EXPLORING`, all heuristics are equally likely. Otherwise the probability
-        of a heuristic is proportional to the latency per move by which it recently reduced the best
-        schedule's.
+        of a heuristic is proportional to its recent gain per move. The gain is the fall in the
+        total latency of the best schedule.
         """
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
         kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.prices.any()).tolist()

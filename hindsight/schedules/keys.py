@@ -29,8 +29,8 @@ from .machines import assignments, machine_of
 from .serving import Rule, Run, serve
 
 SKIPS = (0, 3, 10)
-"""Values of `Rule.skips` for first schedules if the goal is total latency: number of requests that
-do not fit in memory and are passed over before a round."""
+"""Values of `Rule.skips` for first schedules if the goal is total latency: largest number of
+requests that are passed over, as they do not fit in memory, in the choice for one round."""
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
 """Values of `Rule.prompt_cap` for first schedules if the goal is total latency: largest number of
@@ -51,9 +51,9 @@ rank is tried first, and its rank has the factor (machine seconds that it still 
 (seconds until its deadline) ** q."""
 
 BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Values for first schedules if requests have deadlines: of `Rule.begun` (factor on the rank of
-requests that have a token), of `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`), and of
-`Rule.patience` (limit on the duration of a round)."""
+"""Values for first schedules if requests have deadlines. `BEGUN`: of `Rule.begun`, the factor on
+the rank of requests that have a token. `DUE_CAPS`: of `Rule.prompt_cap`, in the unit of
+`PROMPT_CAPS`. `PATIENCE`: of `Rule.patience`, which limits the duration of a round."""
 
 SHORTLIST = 12
 """Number of rules that are tried with every assignment of requests to machines. All rules are tried
@@ -84,8 +84,8 @@ KEY_SHARE, SEND_SHARE = 0.4, 0.7
 change a sort key or the machine of one request. The other moves swap two requests."""
 
 NEIGHBOURS = 3
-"""Limit on the distance in order of arrival of two requests whose machines one move swaps: with K
-machines, at most K * `NEIGHBOURS` places."""
+"""If a move swaps the machines of two requests, they are at most K * `NEIGHBOURS` places apart in
+order of arrival, where K is the number of machines."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """If requests have deadlines: share of moves that draw the request to change from the late ones,
@@ -175,16 +175,17 @@ class KeySearch:
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
         n = len(workload)
         self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
-        # Use at most n machines: further ones would stay empty.
+        # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan
         self.cost, self.cycle = math.inf, 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the first schedules, from all rules and assignments to machines.
+        """Try the first schedules: each combines a rule and an assignment of requests to machines.
 
-        Stop once ``should_stop`` returns True, but try at least one. A further call continues with
-        the combinations that are not tried yet. With deadlines, finally reject the late requests.
+        Stop once ``should_stop`` returns True, but try at least one combination. A further call
+        continues with the combinations that are not tried yet. With deadlines, finally reject the
+        late requests of the best schedule.
         """
         for _ in self._untried:
             if should_stop():

@@ -116,8 +116,9 @@ def _place(
 
     The rank of a request is its place in the order of priority. ``orders`` are the requests sorted
     by arrival, the requests sorted by rank, and the rank of each request. ``queue`` is a heap of
-    the ranks of the waiting requests, and of n, which stands for no request. Return the new
-    ``queue``. Starts are written to ``starts``.
+    the ranks of the waiting requests, and of n, which stands for no request. With ``skip``,
+    requests of higher rank may start before one that does not fit. Return the new ``queue``.
+    Starts are written to ``starts``.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -126,7 +127,7 @@ def _place(
     while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
         epochs -= 1
         # If no request waits, skip to the next arrival. Then add the requests that have arrived to
-        # the heap, and drop the requests that have ended.
+        # the heap of waiting requests, and drop the running requests that have ended.
         if len(waiting) == 1:
             state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
         while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:

@@ -148,7 +148,8 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         seconds, d2 = table + batch_time.kernel, batch_time.kv_token
     else:
-        # Evaluate rounds with one prompt, for up to 200 prompt lengths, and interpolate.
+        # Compute the durations of rounds with a single prompt, for up to 200 prompt lengths, and
+        # interpolate between them.
         places = np.unique(np.linspace(1, most, 200).astype(np.int64))
 
         def lasts(processed: int, stored: int) -> float:
@@ -188,8 +189,9 @@ def assignments(
         work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
         assignment = np.zeros(n, dtype=np.int64)
         for i in order.tolist():
-            # Entry (k, c) of ``left``: seconds of work that are left on machine k in classes up to
-            # c, if it has served the smallest charges first since the last arrival.
+            # Entry (k, c) of ``left``: seconds of work left on machine k from requests of classes
+            # 0 .. c (those with the smallest charges), if the machine has served the smallest
+            # charges first since the last arrival.
             left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
             there = work / typical

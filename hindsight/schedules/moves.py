@@ -29,19 +29,19 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""Largest number of draws in a move to find a first request that starts after its arrival or is
-left out, and largest number of draws to find each further request to remove."""
+"""A move draws up to `WAITING_DRAWS` times to find a first request that starts after its arrival or
+is left out. It draws up to `DRAWS_PER_REQUEST` times per request that it wants to remove."""
 
 TRIED = 8
 """Number of requests that each move draws if requests may be left out. The move tries to schedule
 those of them that are left out at present."""
 
 SORTED = 8
-"""Approximate number of sorts by start, in n moves, of the n requests that a thread may move."""
+"""The n requests that a thread may move are sorted by start about this many times in n moves."""
 
 EVERYWHERE = 0.3
-"""Share of moves that remove requests on any machine. The other moves remove further requests only
-on one or two machines."""
+"""Share of moves that remove requests on any machine. Each other move removes a first request on
+any machine, and all further requests on one or two machines."""
 
 BLINK, LONGEST_STEP = 0.01, 4
 """Probability that a move skips a start at which a request fits, and largest number of rounds from
@@ -241,9 +241,9 @@ def _place_of(work: Work, start: float) -> int:
 def _draw(work: Work) -> int:
     """Draw the requests that a move removes into `Removed.taken`; return their number.
 
-    The first request starts after its arrival or is left out. The others start near a random round
-    between its arrival and its start (or last allowed start). If requests may be left out, some
-    that are left out at present are drawn too.
+    The first request starts after its arrival or is left out of the schedule. The others start near
+    a random round between the arrival and the start of the first one (its last allowed start, if it
+    is left out). If requests may be left out, some that are left out at present are drawn too.
     """
     table, removed, reach = work.table, work.removed, work.reach
     candidates, state = work.candidates, work.state

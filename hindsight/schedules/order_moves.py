@@ -118,9 +118,9 @@ class Sequence(NamedTuple):
 def _find(work: Sequence, i: int, now: int) -> int:
     """Place request i: find its rounds and machine, and write them to the schedule `TRIED`.
 
-    ``now`` is the start of the request before it in the order. Return the start of request i, or
-    its last round if requests may stop. Return -1 if it would end after the last round of the
-    memory profiles.
+    `TRIED` is the schedule that the current move tries. ``now`` is the start of the request just
+    before request i in the order. Return the start of request i, or its last round if requests may
+    stop. Return -1 if it would end after the last round of the memory profiles.
     """
     requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
@@ -149,8 +149,8 @@ def _find(work: Sequence, i: int, now: int) -> int:
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
     """Add ``sign`` (1 or -1) times the memory of request i to the memory profiles.
 
-    The request holds this memory in its rounds and on its machine in the schedule ``row``, which is
-    `PRESENT` or `TRIED`.
+    The request holds this memory in its rounds and on its machine in the schedule ``row``:
+    `PRESENT` (the schedule before the current move) or `TRIED` (the one that the move tries).
     """
     table, rounds, first = work.table, work.rounds, work.offset[i]
     if work.stops:
@@ -180,7 +180,10 @@ def _end(work: Sequence, i: int) -> int:
 
 @step
 def _keep(work: Sequence, i: int) -> None:
-    """Copy the rounds and the machine of request i from schedule `TRIED` to schedule `PRESENT`."""
+    """Copy the rounds and the machine of request i from schedule `TRIED` to schedule `PRESENT`.
+
+    `TRIED` is the schedule that the current move tries, `PRESENT` the one before the move.
+    """
     for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
         work.rounds[PRESENT, k] = work.rounds[TRIED, k]
     work.machines[PRESENT, i] = work.machines[TRIED, i]
@@ -290,9 +293,10 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
 def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, int, bool]:
     """Try a changed order: place its requests, from place ``first`` on, in the schedule `TRIED`.
 
-    ``first`` and ``last`` are the first and the last place that the move changed. Stop early if all
-    further requests would keep their starts, or if the move cannot be accepted. The memory profiles
-    are the same before and after the call.
+    `TRIED` is the schedule that the current move tries. ``first`` and ``last`` are the first and
+    the last place that the move changed. Stop early if all further requests would keep their
+    starts, or if the move cannot be accepted. The memory profiles are the same before and after the
+    call.
 
     Return the change in cost, the place after the last request placed, and whether the move is
     accepted. It is accepted if it is feasible and changes the cost by at most ``most``.

@@ -23,8 +23,8 @@ from .order_moves import BEST, PRESENT, Sequence, anneal, begin_order
 from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
 
 SLACK = 5.0
-"""Slack above the acceptance threshold. A move is rejected once the requests that it has placed so
-far raise the cost by more than both together. Unit: mean output length times mean weight."""
+"""A move is rejected once the requests that it has placed so far raise the cost by more than its
+acceptance threshold plus this slack. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
 """Least probability that a move takes a request that it has drawn, in annealings without delays and

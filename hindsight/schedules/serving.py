@@ -41,8 +41,8 @@ LENIENT = 1 + 1e-12
 exact times of the final schedule are compared with the exact deadlines later."""
 
 RUNNING = -(2.0**52)
-"""Number that, plus the last round of a running request, is the rank of this request if
-`Rule.reserves` is True. So its rank is smaller than that of any waiting request."""
+"""If `Rule.reserves` is True, the rank of a running request is this number plus its last round. So
+it is smaller than the rank of any waiting request."""
 
 
 class Rule(NamedTuple):
@@ -220,10 +220,10 @@ def _insert(count: int, request: int, run: Run) -> None:
 def _wait(i: int, running: int, memory: int, run: Run) -> int:
     """Return a lower bound on the number of rounds that request i must wait before it starts.
 
-    Return 0 if its memory fits in every round of its run, if it starts in the next round. The first
-    ``running`` requests in `Run.order` are already chosen for the next round, are sorted by their
-    last rounds, and hold ``memory`` tokens in it. Memory peaks in rounds in which a request
-    completes, so only these rounds are compared with the limit.
+    If request i can start in the next round, so that its memory fits in every round of its run,
+    return 0. The first ``running`` requests in `Run.order` are already chosen for the next round.
+    They are sorted by their last rounds, and hold ``memory`` tokens in the next round. Memory peaks
+    in rounds in which a request completes, so only these rounds are compared with the limit.
     """
     machine = run.machine
     steps: int = machine.output[i]

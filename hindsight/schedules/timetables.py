@@ -136,7 +136,8 @@ def fit(
     best, where = -1, first
     for after in range(profiles.shape[0]):
         k = (first + after) % profiles.shape[0]
-        # The profile ends at ``size``, so only starts earlier than the best one so far are found.
+        # ``size`` is the round after the last one, or the end of the request from its best start so
+        # far. The profile is cut off there, so that only earlier starts are found.
         at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
         if at >= 0:
             best, where, size = at, k, at + output

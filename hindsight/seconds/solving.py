@@ -50,40 +50,40 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 
 OWN_TIME, PRICES = "own time", "round-length prices"
-"""Names of two lower bounds: number of requests that are late even if they are served alone, and
-bound from the prices that the price ascent finds."""
+"""Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
+alone. `PRICES`: bound that prices of machine time prove, which a dual ascent finds."""
 
 OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
-"""Shares of the remaining time: for the first schedules, for the price ascent after them, and for
-the evaluation of its prices if annealing of the schedules follows."""
+"""Shares of the time left that each step gets: first schedules, then the ascent of machine-time
+prices, then (only with deadlines) the computation of the lower bound that these prices prove."""
 
 MARGIN = 1.1
-"""Prices are positive only until this many times the makespan of the best schedule."""
+"""Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
-"""Approximate number of price cells (intervals of constant price) in the mean latency, approximate
-number in the median time from arrival to deadline, and largest number of cells in all. The second
-replaces the first if requests have deadlines."""
+"""`CELLS`: approximate number of price cells (intervals of constant price) in the mean latency.
+`LEVEL_CELLS`: with deadlines, approximate number of cells in the median time from arrival to
+deadline instead. `MOST_CELLS`: largest number of cells in all."""
 
 TURNS = 150
-"""Largest number of passes of a price ascent without a time limit. A pass computes the value of
-each request under the present prices. With a time limit, 4 times as many passes are allowed."""
+"""Largest number of passes of a price ascent if there is no time limit. With one, 4 times as many
+are allowed. A pass computes the least cost, with payments, of each request at present prices."""
 
 PROBE_TURNS = 3
-"""Number of steps of price ascent that are tried with each minorant of the batch time. The minorant
-with the best bound is then kept."""
+"""Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
+time). The ascent continues only with the minorant whose lower bound on the cost is then largest."""
 
 STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""A price ascent ends, or halves its price cells, if `STALL_TURNS` passes over all requests have
-raised its bound by at most `STALL_GAIN` times the bound."""
+"""A price ascent ends, or halves its price cells (intervals of constant price), if `STALL_TURNS`
+passes over all requests raised its lower bound by at most `STALL_GAIN` times that bound."""
 
 CYCLES = 2
 """Number of annealings of the schedule if there is no time limit."""
 
 FINER_TURNS, FINEST_CELL = 40, 4.0
-"""Number of passes over all requests after which a price ascent halves its price cells (intervals
-of constant price), and least length of a halved cell, as a multiple of the overhead d0 of a round.
-The cells are halved only if there is time for as many further passes."""
+"""`FINER_TURNS`: number of passes over all requests after which a price ascent halves its price
+cells (intervals of constant price), if there is time for as many further passes. `FINEST_CELL`:
+least length of a halved cell, as a multiple of d0, the seconds of a round without tokens."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -93,13 +93,13 @@ GRIDS = (
     (12.8, 16, 1.1),
     (25.6, 8, 1.07),
 )
-"""Parameters of the time grids on which prices are evaluated, the coarsest first: least number of
-grid steps in the overhead d0 of a round, largest number of rounds of a request that are evaluated
-together, and largest ratio of (length - d0) between rounds that share a tangent
-(`PricedValues`)."""
+"""Parameters of the time grids on which the lower bound by prices is computed, the coarsest first.
+Each row: least number of grid steps in d0 (seconds of a round without tokens), largest number of
+consecutive rounds of a request whose payments are bounded together, and largest ratio of (round
+length - d0) between rounds whose payments one tangent bounds (`PricedValues`)."""
 
 LARGEST_WINDOW = 1 << 22
-"""Largest number of grid points at which one request is evaluated. Finer grids are not used."""
+"""Largest number of time-grid points for one request, from its arrival on, on the finest grid."""
 
 
 def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
@@ -135,9 +135,10 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
 def grids(
     minorant: AffineMinorant, prices: RoundLengthPrices
 ) -> Iterator[tuple[float, int, float]]:
-    """Yield the parameters of the time grids on which prices are evaluated, the coarsest first.
+    """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
-    They are the parameters ``step`` (seconds), ``size`` and ``spread`` of `PricedValues`.
+    Each item has the parameters ``step`` (seconds), ``size`` and ``spread`` of `PricedValues`,
+    which computes this bound. ``minorant`` is the lower bound on the batch time that it uses.
     """
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
@@ -145,7 +146,10 @@ def grids(
 
 
 class _Priced(NamedTuple):
-    """A price ascent, the minorant of the batch time that it uses, and its deadlines, if any."""
+    """A price ascent, the minorant (affine lower bound) of the batch time, and request deadlines.
+
+    The deadlines are None if the goal is total latency.
+    """
 
     ascent: RoundLengthAscent
     minorant: AffineMinorant
@@ -242,7 +246,7 @@ class _Search:
     def _prove_by_prices(self, share: float) -> None:
         """Find prices of machine time by ascent, then compute the lower bound that they prove.
 
-        The second step may take the given share of the time that is then left.
+        ``share`` is the share of the time left after the ascent that this computation may take.
         """
         interval, clock = self._interval, self._interval.clock
         with ThreadPoolExecutor(self._threads) as pool:
@@ -252,9 +256,10 @@ class _Search:
                     self._evaluate(best, pool)
 
     def _ascend(self, pool: Executor) -> _Priced | None:
-        """Begin a price ascent for each minorant of the batch time, and return the best one.
+        """Begin a price ascent for each minorant of the batch time, and return the best ascent.
 
-        Only the best one runs to its end. Return None if no ascent is possible.
+        A minorant is an affine lower bound on the batch time. Only the best ascent runs to its end.
+        Return None if no ascent is possible.
         """
         interval, workload, clock = self._interval, self._workload, self._interval.clock
         interval.phase = "prices"
@@ -265,8 +270,8 @@ class _Search:
             return None
         share = Clock(ASCENT_SHARE * clock.seconds_left())
         if len(priced) > 1:
-            # Try all minorants. The one that gave the best bound without prices may not be the best
-            # one for prices.
+            # Try all minorants (affine lower bounds on the batch time). The one with the best lower
+            # bound on the cost without prices may not be the best one with prices.
             for one in priced:
                 one.ascent.climb(PROBE_TURNS, self._must_stop, pool)
         best = max(priced, key=lambda one: one.ascent.estimate)
@@ -282,7 +287,8 @@ class _Search:
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached = ascent.estimate
             turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
-            # Seconds of the next ``enough`` turns if price cells are halved: twice as long as now.
+            # Seconds that the next ``enough`` turns of the ascent would take with halved price
+            # cells: a turn would take twice as long as now.
             lasts = 2 * enough * (share.seconds() - began) / turns
             # With deadlines, price cells are never halved: finer cells would give weaker bounds.
             halved = ascent.cell / 2 if best.deadlines is None else 0.0
@@ -297,8 +303,9 @@ class _Search:
     def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
         """Return a price ascent whose first prices come from a schedule of all requests.
 
-        Return None if prices cannot improve the bound, because each request's part of it is known
-        without prices.
+        ``minorant`` is the affine lower bound on the batch time that the ascent uses. Return None
+        if prices cannot improve the lower bound: if for every request it is certain without prices
+        that it is late, or that it can be on time.
         """
         workload, d0, deadlines = self._workload, float(minorant.d0), None
         horizon, wide = schedule.makespan * MARGIN + 4 * d0, schedule.mean_latency / CELLS
@@ -311,9 +318,10 @@ class _Search:
             horizon = min(horizon, float(deadlines.end[is_open].max()) + 2 * d0)
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
-        # Price cells are at least 2 d0 long, where d0 is the overhead of a round. If gamma
-        # (`RoundLengthPrices`) changes within a round, the evaluation takes the least of several
-        # rates. So shorter cells would give weaker bounds.
+        # Price cells (intervals of constant price) are at least 2 d0 long, where d0 is the seconds
+        # of a round without tokens. If gamma (the share alpha / pi of a price, `RoundLengthPrices`)
+        # changes within a round, the lower bound counts only the least payment that its values in
+        # the round allow. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
@@ -335,10 +343,12 @@ class _Search:
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
             interval.proof = SecondsProof(prices, minorant, allowance)
         else:
-            # A request is evaluated from its arrival until after its deadline.
+            # ``allowance``: seconds from its arrival, until after its deadline, for which the
+            # payments of a request are computed.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # Evaluate requests in order of output length. On a finer grid, a value V_i gains in
-        # proportion to V_i, but the time of its evaluation also grows with the output length.
+        # Compute the least cost V_i of each request i, with its payments, in order of output
+        # length. On a finer grid, V_i rises in proportion to V_i, but the time to compute V_i also
+        # grows with the output length.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
