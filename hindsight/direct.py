@@ -27,8 +27,8 @@ def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> 
     search : Search
         Search options, already checked.
     anneal : bool, default True
-        Whether to improve list schedules in seconds by simulated annealing. `hindsight.relax`
-        passes False.
+        For problems in seconds: whether simulated annealing improves the list schedules.
+        `hindsight.relax` passes False.
     """
     interval, goal = Interval(problem, search), problem.goal
     with search.clock.listening(), interval.kept_when_interrupted():

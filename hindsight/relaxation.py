@@ -36,7 +36,7 @@ TOLERANCE = 0.01
 """Default relative accuracy of the bound at which the method ``"lagrangian"`` stops."""
 
 LONGEST_AXIS = 2**20
-"""Latest arrival, in rounds, up to which idle gaps between requests are kept in an instance."""
+"""Latest arrival, in rounds, up to which method ``"lagrangian"`` keeps rounds without requests."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
 """Estimated seconds to build the linear program, per (request, start) pair and per round."""
@@ -48,11 +48,11 @@ LARGEST_STRENGTHENED = 100_000_000
 """Largest number T (M + 1)^2 of state prices, with T rounds, for method ``"states"``: 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""Starts beyond the horizon are added to the program if their reduced cost is below minus this."""
+"""A start after the program's last round is added to it if its reduced cost is below minus this."""
 
 
 STATE_STEPS = 120
-"""Number of ascent steps in state prices. For 25 requests they take about ten milliseconds."""
+"""Number of ascent steps of method ``"states"``. They take about 10 ms for 25 requests."""
 
 METHODS = ("auto", "lp", "lagrangian", "states")
 
@@ -167,9 +167,10 @@ def relax_until(
     tolerance: float | None = None,
     **options: Any,
 ) -> Any:
-    """Do the same as `relax`, but end once ``should_stop`` returns True. It is called often.
+    """Do the same as `relax`, but end once ``should_stop`` returns True.
 
-    If ``should_stop`` is None, Ctrl-C ends the computation. ``options`` are those of `Search`.
+    ``should_stop`` is called many times per second. If it is None, Ctrl-C ends the computation.
+    ``options`` are those of `Search`.
     """
     search = Search.checked(time_limit, should_stop, **options)
     instance = as_problem(problem)
@@ -199,8 +200,8 @@ def relax_until(
 def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
     """Solve the linear relaxation by dual ascent in memory prices.
 
-    If the latest arrival is after `LONGEST_AXIS`, idle gaps are removed first and put back in the
-    result. The optimum stays the same.
+    If the latest arrival is after `LONGEST_AXIS`, idle gaps (rounds in which no optimal schedule
+    runs a request) are removed first and put back in the result. The optimum stays the same.
     """
     moved = CompressedInstance(instance, instance, np.zeros(len(instance), np.int64))
     if int(instance.arrival_times.max()) > LONGEST_AXIS:
@@ -233,8 +234,8 @@ def _fits(instance: Instance) -> bool:
 def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
     """Solve the linear program over all starts by HiGHS.
 
-    The program contains all starts up to a horizon. The horizon is extended until no later start
-    has a negative reduced cost.
+    The program contains all starts with which requests complete by a last round, the horizon. The
+    horizon is extended until no later start has a negative reduced cost.
     """
     clock, thorough = search.clock, len(instance) <= THOROUGH_UP_TO
     schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
@@ -300,7 +301,11 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
 
 
 def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
-    """Solve the relaxation by state prices with dual ascent; return its bound and mean starts."""
+    """Solve the configuration relaxation by dual ascent; return its bound and mean starts.
+
+    The ascent is in state prices, which depend on the round, on the tokens that a request has used
+    and on the rounds that it still runs.
+    """
     instance.require_tokens()
     instance.refuse_weights("is not 1: state prices count every request alike")
     limit = instance.memory_limit

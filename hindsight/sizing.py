@@ -38,10 +38,10 @@ from instances.progress import shows_progress
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
-"""Share of the remaining time for the solve with one latency limit or number of replicas."""
+"""Share of the remaining time that the solve for one limit or number of replicas gets."""
 
 WIDTH = 0.01
-"""Relative distance of the bounds on a latency limit in seconds at which bisection ends."""
+"""Bisection for a latency limit in seconds ends at this relative distance of its two bounds."""
 
 SHORTEST = 1e-9
 """Shortest latency limit for which a solve is run, in seconds."""
@@ -77,8 +77,9 @@ class _Bisection:
     def __init__(self, search: Search, needed: int, low: Any, high: Any, *, is_whole: bool) -> None:
         self._search, self._needed, self._is_whole = search, needed, is_whole
         self.low, self.high = low, high
-        # The smallest tried number that is not proved too small, the largest tried number for which
-        # no schedule with enough requests on time was found, and the number of tries.
+        # ``_unproved`` is the smallest tried number that is not proved too small. ``_failed`` is
+        # the largest tried number for which no schedule with enough requests on time was found.
+        # ``_tried`` counts the tries.
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
         self._share = PROBE_SHARE
 
@@ -99,7 +100,8 @@ class _Bisection:
             if not wide:
                 if not (limited and self._is_whole and self._share < 1):
                     return
-                # Try a number again that its solve left undecided, now with all the time left.
+                # No solve has shown whether this number is too small. Try it again, now with all
+                # the time left.
                 self._share = 1.0
                 yield self._unproved if self._unproved < self.high else self._failed
                 continue
@@ -110,7 +112,8 @@ class _Bisection:
     def attempt(self, number: float, problem: Instance | Workload, goal: OnTime) -> Result:
         """Try a number: maximise the requests on time until it is known whether they are enough.
 
-        ``problem`` and ``goal`` already contain the number as replicas or as latency limit.
+        ``problem`` and ``goal`` already contain the number, as its number of replicas or as its
+        latency limit. Return the result of this solve.
         """
         self._tried += 1
         limit = self._share * self._search.clock.seconds_left()
@@ -133,7 +136,7 @@ class _Bisection:
 
 
 def solve_tail(stated: Problem, search: Search) -> Result:
-    """Find bounds on the least value of a latency quantile that any scheduler can reach.
+    """Return bounds on the least value that a quantile of latency has in any schedule.
 
     Parameters
     ----------
@@ -153,7 +156,8 @@ def solve_tail(stated: Problem, search: Search) -> Result:
     with clock.listening():
         for number in bisection.numbers():
             low = bisection.low
-            # "serve": late requests are served too, so that every schedule contains all requests.
+            # With "serve", late requests are served too, so that every schedule contains all
+            # requests.
             level = OnTime(ServiceLevel(**{goal.of: max(number, SHORTEST)}), "serve")
             found = bisection.attempt(number, problem, level)
             certified = found.certified if bisection.low > low else certified
@@ -180,9 +184,10 @@ def solve_tail(stated: Problem, search: Search) -> Result:
 
 
 def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
-    """Return the least latency, or time to first token, of each request if served alone.
+    """Return a lower bound on the time of each request if it is served alone, shape (n,).
 
-    Shape (n,), in rounds for an instance and in seconds for a workload. The goal selects the time.
+    The time is the latency or the time to first token, as ``goal.of`` says. It is in rounds for an
+    instance, and in seconds for a workload.
     """
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):

@@ -161,9 +161,10 @@ def solve_until(
     bounds: AnyBound | Iterable[AnyBound] = (),
     **options: Any,
 ) -> Result:
-    """Do the same as `solve`, but end once ``should_stop`` returns True. It is called often.
+    """Do the same as `solve`, but end once ``should_stop`` returns True.
 
-    If ``should_stop`` is None, Ctrl-C ends the solve. ``options`` are those of `Search`.
+    ``should_stop`` is called many times per second. If it is None, Ctrl-C ends the solve.
+    ``options`` are those of `Search`.
     """
     search = Search.checked(time_limit, should_stop, **options)
     stated = Problem.checked(problem, goal, preemption)

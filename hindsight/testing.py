@@ -68,7 +68,7 @@ class Verdict:
         if not self.failed:
             return f"{line} ({self.checked} instances)"
         line += f": not on {self.failed} of {self.checked} instances\n          {self.reason}"
-        # The code has no indentation, so that Python accepts it when it is copied.
+        # The code that reproduces the failure has no indentation, so that it runs when copied.
         is_shown = self.reproduction and not self.by_design
         return f"{line}\n\n{self.reproduction}\n" if is_shown else line
 
@@ -175,7 +175,7 @@ def check_bound(
         for one in cases:
             if not isinstance(one, Instance):
                 raise InvalidTypeError(None, "instance", one, "is not an Instance")
-            one.require_tokens()  # enumeration assumes memory counted in tokens
+            one.require_tokens()  # the enumeration of schedules counts memory in tokens
     else:
         cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
     if not cases:
@@ -226,8 +226,9 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap before the last request
             arrivals[-1] = 30
-        # Kinds 5 and 6: the first requests are long and leave no memory for others. The optimum
-        # delays them until the short requests, which arrive one round later, are complete.
+        # Kinds 5 and 6 of instances: the first requests are long and leave no memory for others.
+        # The optimum delays them until the short requests, which arrive one round later, are
+        # complete.
         if kind > 4:
             first = 1 if kind == 5 else max(1, n // 2)
             prompts += 6

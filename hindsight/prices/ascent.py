@@ -93,14 +93,14 @@ class Stage(NamedTuple):
     steps : int
         Largest number of evaluations of the dual function by Adam, or of steps of L-BFGS-B.
     heats : tuple[float, float]
-        Temperature of the smooth minorant of the dual function, in the first and in the last step
-        of Adam. In between it falls geometrically. L-BFGS-B uses only the first.
+        Temperature at which the dual function is smoothed, in the first and in the last step of
+        Adam. In between it falls geometrically. L-BFGS-B uses only the first.
     rates : tuple[float, float] or None, default None
         Change of a variable per step of Adam, in the first and in the last step. None selects
         L-BFGS-B.
     tolerance : float, default 0.0
-        Relative gain of the smooth minorant per step of L-BFGS-B below which the stage ends. Adam
-        ignores it.
+        A step of L-BFGS-B with a smaller relative gain of the smoothed dual function ends the
+        stage. Adam ignores it.
     """
 
     steps: int
@@ -136,8 +136,8 @@ class Adam:
         self._mean += gain * gradient
         self._square *= 1.0 - square_gain
         self._square += square_gain * gradient * gradient
-        # Both running means begin at 0. Divide each by the total weight of the gradients so far,
-        # which is below 1, to remove this bias.
+        # Both running means begin at 0, so they are too small at first. Divide each by the total
+        # weight of the gradients so far, which is below 1, to remove this bias.
         mean = self._mean / (1.0 - (1.0 - gain) ** self._steps)
         square = self._square / (1.0 - (1.0 - square_gain) ** self._steps)
         self.x += rate * mean / (np.sqrt(square) + damping)
@@ -173,8 +173,8 @@ def ascend(
     Parameters
     ----------
     dual : Dual
-        The dual function of variables (usually prices) and a heat, the temperature of its smooth
-        minorant. It may raise StoppedEarlyError, which ends the ascent.
+        The dual function of variables (usually prices) and a heat, the temperature at which it is
+        smoothed. It may raise StoppedEarlyError, which ends the ascent.
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]

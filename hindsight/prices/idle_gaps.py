@@ -83,8 +83,8 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     instance : Instance
         The problem.
     kept : int, default 1
-        Rounds kept between the latest arrival of a block and the next block, divided by the sum of
-        the block's output lengths. With 1 all idle gaps go; larger values keep part of them.
+        Number of rounds kept, per output token of a block, between the latest arrival of the block
+        and the next block. With 1 all idle gaps are removed; larger values keep part of them.
     """
     order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
     columns = instance.arrival_times[order], kept * instance.output_lengths[order]
@@ -95,8 +95,9 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
             shift = arrival - block_end
             work = 0
         shifts[index] = shift
-        # After the latest arrival of a block, each round runs a request of it until all are
-        # complete. So the block is complete by that arrival plus the sum of its output lengths.
+        # A block is the set of requests between two idle gaps. After its latest arrival, each round
+        # runs a request of the block until all are complete. So all are complete by that arrival
+        # plus the sum of their output lengths.
         work += output
         block_end = arrival - shift + work
     if not shifts.any():
@@ -109,11 +110,12 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
     """Return, for each request, the first arrival in the block after its own, shape (n,).
 
-    A block is the set of requests between two idle gaps. Arrivals are those of the instance without
-    gaps. The value is 2^62 for requests of the last block.
+    A block is the set of requests between two idle gaps (rounds in which no optimal schedule runs a
+    request). Arrivals are those of the instance without gaps. The value is 2^62 for requests of the
+    last block.
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
-    # Requests of one block have the same shift. Later blocks have larger shifts.
+    # All requests of a block have the same shift. Later blocks have larger shifts.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

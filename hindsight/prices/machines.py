@@ -153,8 +153,8 @@ def _jobs(
     output lengths of the workload: for bounds on first tokens, each is 1.
     """
     workload = relaxed(workload)
-    # In units of 1 / ``unit`` seconds, all processing times p_i are integers. Times are returned in
-    # units that are shorter by a factor of K, so that all p_i / K are integers too.
+    # In units of 1 / ``unit`` seconds, all processing times p_i are integers. This function returns
+    # times in units of 1 / (K ``unit``) seconds, so that all p_i / K are integers too.
     K = workload.replicas
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
@@ -180,9 +180,10 @@ def _jobs(
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int, int]]:
     """Simulate one preemptive machine that always serves the job of least processing time.
 
-    Only jobs that have been released count. With ``remaining``, the remaining processing time
-    decides, else the original one. Yields the uninterrupted pieces of service in order, as (index
-    of the job, start, length), in the unit of time of the jobs.
+    Only jobs that have been released are served. If ``remaining`` is True, the job of least
+    remaining processing time is served, otherwise that of least original processing time. Yields
+    the uninterrupted pieces of service in order, as (index of the job, start, length), in the unit
+    of time of the jobs.
     """
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
@@ -240,7 +241,7 @@ def mean_busy_prices(
     Of the requests that have arrived, the machine serves the one of least processing time p. This
     schedule gives the bound "mean busy times". The price at a time is the integral of 1 / p of the
     request served, from this time to the next idle time. It is the (fractional) number of requests
-    that become one second later if the machine stops for one second. With K replicas it is the
+    that complete one second later if the machine stops for one second. With K replicas it is the
     price of a second of one replica. Floats suffice, because an ascent only starts from these
     prices.
     """
@@ -298,6 +299,7 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds, by name, on the sum of times to first token in seconds.
 
-    They are the bounds of `machine_bounds` for requests that end with their first token.
+    They are the bounds that `machine_bounds` gives if every output length is 1. The parameters and
+    errors are those of `machine_bounds`.
     """
     return _bounds(workload, batch_time, [1] * len(workload))

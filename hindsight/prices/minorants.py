@@ -86,8 +86,9 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
     """Return affine minorants with the given d2 whose lines d0 + d1 x lie below all points (x, y).
 
-    x is the number of tokens processed, and y the seconds without those for KV tokens. Each line
-    has slope d1 >= 0 and passes through one or two of the points.
+    x is the number of tokens that a round processes. y is the length of this round in seconds,
+    except for the d2 seconds per KV token. Each line has slope d1 >= 0 and passes through one or
+    two of the points.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
@@ -111,15 +112,18 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 
 
 def is_known(batch_time: object) -> bool:
-    """Return whether affine minorants of a batch time are proved from its class.
+    """Return whether affine lower bounds on a round's length are proved from a batch time's class.
 
-    Its class must be one of the known classes exactly, because a subclass may compute another time.
+    The class must be one of the known classes exactly, because a subclass may compute another time.
     """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Return whether a batch time has affine minorants, proved from its class or declared by it."""
+    """Return whether a batch time has affine lower bounds on the length of a round.
+
+    They are proved from its class, or declared by its method ``minorants``.
+    """
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
 

@@ -95,7 +95,7 @@ def without_latency(instance: Instance) -> RequestClasses:
 
 
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
-    """Compute the running sums of prices, where ``prices[r]`` is that of a token in round r.
+    """Compute the running sums of prices, where ``prices[r]`` is the price of a token in round r.
 
     No request runs in round 0. So ``prices[0]`` does not count in the smallest price of the first
     block.
@@ -157,7 +157,7 @@ def cheapest_starts(
     where = 0
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # The first guess ``where`` of the cheapest start is that of the previous class.
+        # ``where`` is a guess of the cheapest start: at first that of the previous class.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
         # Stop when the latency alone, without memory, costs more than the best start.
@@ -299,8 +299,8 @@ def soft_starts(
                     if least < best:
                         best, where = least, at + int(costs.argmin())
             at = stop
-        # Compute the weights relative to the least cost ``best``. In blocks that were priced before
-        # it was found, all weights may be 0.
+        # Compute the weights exp((best - cost) / heat), where ``best`` is the least cost. All
+        # weights may be 0 in blocks whose costs were computed before ``best`` was found.
         total, moment = 0.0, 0.0
         for j in range(count):
             weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]

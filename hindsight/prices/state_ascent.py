@@ -62,15 +62,15 @@ LARGEST_PRICE_ARRAY = 20_000_000
 """Largest number of prices of states in T epochs, T (M + 1)^2, and of costs of starts, n T."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the dual function in the ascent on prices of state tables."""
+"""Number of evaluations of the dual function in the first ascent, on prices of a few tables that
+assign a number to each state."""
 
 VALUED_EVERY = 10
-"""Every VALUED_EVERY-th evaluation of the dual function computes its value as well as its gradient,
-and examines all states. The others skip states in which requests seldom are."""
+"""Every VALUED_EVERY-th evaluation of the dual function computes its value, not only its gradient,
+and includes states in which hardly any request is expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of the Gibbs weights of starts, and first and last step size of Adam,
-all in rounds of latency."""
+"""First and last temperature of Gibbs weights of starts. First and last step of Adam. In rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of the weights of configurations (sets of active states): its ratio to that of the
@@ -96,10 +96,12 @@ def _epochs(instance: Instance, makespan: int) -> int:
 class StateAscent:
     """Dual function of prices of all states, and the best prices found so far.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. The first prices are given,
-    or come from an ascent on prices of a few state tables (`hindsight.prices.state_tables`). Each
-    call of `improve` continues the ascent from the best prices. A row of prices holds for `width`
-    consecutive epochs.
+    In state (m, r) a request has used m tokens and has r rounds to go. Each state has a price at
+    each epoch, the time between two rounds. The dual function is the lower bound on total latency
+    that the prices prove. The first prices are given, or come from an ascent on prices of a few
+    state tables (`hindsight.prices.state_tables`), which assign a number to each state. Each call
+    of `improve` continues the ascent from the best prices. `width` consecutive epochs share one row
+    of prices.
 
     Parameters
     ----------
@@ -142,8 +144,8 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        # ``number[m, r]`` is the index of state (m, r), and ``state_of[i, age]`` that of the state
-        # of request i when it has run for ``age`` rounds.
+        # ``number[m, r]`` is the index of state (m, r). ``state_of[i, age]`` is the index of the
+        # state in which request i is when it has run for ``age`` rounds.
         number = np.zeros_like(self._copies)
         number[states.held, states.rounds] = np.arange(len(states.held))
         state_of = np.zeros((n, int(o.max())), dtype=np.int64)
@@ -163,7 +165,8 @@ class StateAscent:
             given = known.prices[:, states.held, states.rounds]
             self.prices[: len(given)] = given / known.scale
             return
-        # Ascend on prices of state tables, beginning with prices of 0.
+        # Each state table assigns a number to every state. Ascend in one price per table and epoch,
+        # beginning with prices of 0.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
@@ -178,7 +181,10 @@ class StateAscent:
         self.prices = np.ascontiguousarray((tables.T @ best.x).T)
 
     def share(self, width: int) -> None:
-        """Let every ``width`` consecutive epochs share a row of prices, the mean of their rows."""
+        """Let each ``width`` consecutive epochs (times between rounds) share a row of prices.
+
+        The row is at first the mean of the prices of these epochs.
+        """
         if width != self.width:
             prices = self._by_epoch(self.prices)
             self.width = width
@@ -198,8 +204,8 @@ class StateAscent:
         """
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        # The prices may have changed since the last stage. A count of 0 makes the first evaluation
-        # compute the dual value, besides the gradient.
+        # ``_count`` counts evaluations of the dual function. At 0, an evaluation computes the value
+        # as well as the gradient. The prices may have changed since the last stage.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
@@ -225,10 +231,11 @@ class StateAscent:
         return self._by_epoch(Q), self._by_epoch(W)
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """Evaluate the dual function at prices ``x`` of shape (rows, states).
+        """Return value and gradient of the dual function at prices ``x``, shape (rows, states).
 
-        The gradient is that of the smooth minorant at temperature ``heat``, see
-        `hindsight.prices.ascent.Dual`.
+        Each row has the prices of `width` consecutive epochs. The gradient is that of a smooth
+        lower bound on the dual function, at temperature ``heat`` (see
+        `hindsight.prices.ascent.Dual`).
         """
         least, mass = self._gibbs(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
@@ -250,8 +257,9 @@ class StateAscent:
     def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
         """Return the sum of the least costs of all requests, and the mass of each state.
 
-        The mass is the expected number of requests in each state at each epoch, under Gibbs weights
-        of starts. It has the shape of the prices ``by_state``, (states, T).
+        A request's least cost is the least of latency plus prices over its starts. The mass is the
+        expected number of requests in each state at each epoch, under Gibbs weights of starts. It
+        has the shape of the prices ``by_state``, (states, T).
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -271,15 +279,16 @@ class StateAscent:
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(level + z.sum(axis=1))
-            # ``lost`` marks the rows of prices in which the sums overflow again. Marginals equal to
-            # the mass per machine give these rows a gradient of 0, so their prices stay the same.
+            # ``lost`` marks the rows of prices whose sums still overflow. Marginals equal to the
+            # mass give these rows a gradient of 0, so that their prices stay the same.
             z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 
     def _hard(self, x: FloatArray) -> FloatArray:
-        """Return the total price of the heaviest configuration for each row of prices ``x``.
+        """Return, for each row of prices ``x``, the largest total price of a configuration.
 
-        The price of each member is first rounded to a multiple of 1 / SCALE.
+        A configuration is a multiset of states that can be active together. The price of each state
+        is first rounded to a multiple of 1 / SCALE.
         """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
@@ -302,7 +311,10 @@ class StateAscent:
         return np.ascontiguousarray(self._by_epoch(x).T)
 
     def _mean(self, values: FloatArray) -> FloatArray:
-        """Average ``values``, which has a row per epoch, over the epochs that share prices."""
+        """Return one row per row of prices: the mean of ``values`` over the epochs that share it.
+
+        ``values`` has one row per epoch.
+        """
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 

@@ -43,8 +43,8 @@ MAX_EXPONENT = 1200.0
 into float64."""
 
 SELDOM = 3e-4
-"""Expected number of requests in a state, below which the computation of soft maxima skips this
-state until the next pass over all states."""
+"""Soft maxima skip a state in which fewer requests than this are expected, until the next
+computation that includes all states with a price."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Largest price of a state, in rounds of latency, that soft maxima count as 0."""
@@ -121,7 +121,8 @@ def gibbs_starts(
             row = Q[state_of[i, age]]
             for t in range(lo, min(hi + 1, T - age)):
                 costs[t] += row[t + age]
-        # The least cost, or the penalty if less. Gibbs weights are computed relative to it.
+        # ``best`` is the least cost of a start, or the penalty if that is smaller. Gibbs weights
+        # are exp((best - cost) / heat).
         best = min(penalty, costs[lo])
         for t in range(lo, hi + 1):
             best = min(best, costs[t])
@@ -169,8 +170,9 @@ class SoftMaxima(NamedTuple):
 class _Items(NamedTuple):
     """Items that a configuration at one epoch may contain, by decreasing rounds to go.
 
-    There is one item for each copy of a state: as many as requests that may be in it together. A
-    prefix (k, S) of a configuration consists of k items whose tokens m sum to S.
+    A configuration is a multiset of states that can be active together. Each state has as many
+    items as requests may be in it together. A prefix (k, S) of a configuration consists of k items
+    whose tokens m sum to S.
 
     Attributes
     ----------
@@ -204,9 +206,11 @@ def _listed_items(
 ) -> tuple[int, int]:
     """Write the items of one epoch; return their number, and the number of prefix weights.
 
-    A state has items if requests are expected in it, or if its price is positive. The second
-    condition skips ``seldom`` used states unless ``refresh`` is True. ``warmth`` is the temperature
-    of this epoch. The prefix weights are those that `_append_items` will store.
+    An item is a copy of a state that a configuration (multiset of states that can be active
+    together) may contain. A state has items if requests are expected in it, or if its price is
+    positive. The second condition skips ``seldom`` used states unless ``refresh`` is True.
+    ``warmth`` is the temperature of this epoch. A prefix is the first part of a configuration, in
+    the order of the items. The prefix weights are those that `_append_items` will store.
     """
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
@@ -237,8 +241,8 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # In order of decreasing k, value[k] does not contain item j yet. So each prefix contains
-        # the item at most once.
+        # Append item j to all prefixes of k items. k decreases, so that no prefix to which the item
+        # has been appended gets it again.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -256,17 +260,18 @@ def _add_marginals(
 ) -> None:
     """Run the backward recursion, and add the expected number of members in state p to ``z[p]``.
 
-    value[k, S] becomes the weight of all completions of (k, S): all ways to extend a prefix of k
-    items, whose tokens m sum to S, to a configuration. ``total`` is the weight of all
-    configurations, and ``store`` holds the weights of prefixes before each item.
+    A configuration is a multiset of states that can be active together. value[k, S] becomes the
+    weight of all completions of (k, S): all ways to extend a prefix of k items, whose tokens m sum
+    to S, to a configuration. ``total`` is the weight of all configurations, and ``store`` holds the
+    weights of prefixes before each item.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # In order of increasing k, value[k + 1] does not contain item j yet. So each completion
-        # contains the item at most once.
+        # Add the completions that contain item j. k increases, so that value[k + 1] still holds the
+        # completions without this item.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -293,7 +298,8 @@ def soft_capacities(
     The maxima are those of the total price Q of states that can be active together. Epochs are
     independent, so threads may share them, and the results do not depend on the number of threads.
     A pass with ``refresh`` examines every priced state and marks those that are ``seldom`` used.
-    Later passes skip these states (their marginals count as 0) and are several times faster.
+    Later passes skip these states and are several times faster. They set the marginals of these
+    states, the expected numbers of members of a configuration in them, to 0.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
@@ -315,8 +321,9 @@ def soft_capacities(
         value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, store)
-        # Sum the weights of all configurations, in units of exp(level / h). Then ``value`` becomes
-        # the start of the backward recursion: after the last item, nothing can be added.
+        # Sum the weights exp(total price / h) of all configurations (sets of active states), in
+        # units of exp(level / h). Then ``value`` becomes the start of the backward recursion: after
+        # the last item, nothing can be added.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -341,7 +348,7 @@ def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: 
     tokens m sum to S. The states considered so far have r or fewer rounds to go. ``value`` is
     negative where no such k states are possible.
     """
-    # In order of increasing k, value[k + 1] does not contain the new state yet. So it is used once.
+    # k increases, so that value[k + 1] does not contain the new state yet: it is used only once.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]
@@ -361,12 +368,14 @@ def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int
     value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
     for tau in range(first, Q.shape[0], stride):
         value.fill(0)
-        # States are sorted by decreasing r. Begin at the end, so that r increases.
+        # States are sorted by decreasing number r of rounds to go. Begin with the last state, so
+        # that r increases.
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]
-                # All members of a set that precede this state have r or more rounds to go. In the
-                # r-th round from now they all run, with r or more tokens each: at most M / r fit.
+                # In a set of active states, all states before this one have r or more rounds to
+                # go. In the r-th round from now they all run, with r or more tokens each. So at
+                # most M / r states fit.
                 rows = value[: memory_limit // r + 1]
                 for _ in range(copies[p]):
                     prepend(rows, held[p], r, Q[tau, p], memory_limit)

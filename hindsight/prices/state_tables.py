@@ -116,8 +116,9 @@ class States(NamedTuple):
 def ordered_states(copies: IntArray) -> States:
     """Return the states (m, r) that some request can be in: those with ``copies[m, r]`` >= 1.
 
-    ``copies`` is the result of `state_copies`. The states are sorted by decreasing r, then by
-    increasing m.
+    In state (m, r) a request has used m tokens and has r rounds to go. ``copies[m, r]``, computed
+    by `state_copies`, is the number of requests that can be in it at the same time. The states are
+    sorted by decreasing r, then by increasing m.
     """
     m, r = np.nonzero(copies)
     order = np.lexsort((m, -r))
@@ -127,8 +128,8 @@ def ordered_states(copies: IntArray) -> States:
 def memory_table(states: States) -> IntArray:
     """Return the memory table, rho = m + 1 for each state (m, r), whose capacity D is M.
 
-    The sum of rho over the requests active at epoch tau is at most D. This is the memory constraint
-    of round tau + 1, in which a request in state (m, r) holds m + 1 tokens.
+    The sum of rho over the states of the requests active at epoch tau is at most D. This is the
+    memory constraint of round tau + 1, in which a request in state (m, r) holds m + 1 tokens.
     """
     return states.held + 1
 
@@ -136,8 +137,9 @@ def memory_table(states: States) -> IntArray:
 def core_table(states: States, sigma: int) -> IntArray:
     """Return the core table of ``sigma`` >= 1: rho = 1 for states in its core, else 0.
 
-    Two requests in states of the core do not fit into memory together in some later round. So at
-    most one active request is in the core at any epoch: the capacity D is 1.
+    The core of sigma is the set of states (m, r) with m >= sigma and 2 r >= 1 + M - m - sigma. Two
+    requests in states of the core do not fit into memory together in some later round. So at most
+    one active request is in the core at any epoch: the capacity D is 1.
     """
     m, r, _, limit = states
     core = (m >= sigma) & (2 * r >= 1 + limit - m - sigma)
@@ -153,6 +155,7 @@ def first_tables(states: States, prompt_lengths: IntArray) -> FloatArray:
     Returns
     -------
     float64 array, shape (tables, states)
+        One row per table, one column per state.
     """
     lengths = sorted({*prompt_lengths.tolist(), 1} - {0})
     places = np.linspace(0, len(lengths) - 1, min(len(lengths), MOST_CORES))

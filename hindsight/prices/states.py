@@ -88,10 +88,11 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 
 
 def exact_bound(prices: IntArray, instance: Instance) -> int:
-    """Evaluate the lower bound on total latency that prices of states prove, in exact integers.
+    """Return the lower bound on total latency that prices of states prove, in exact integers.
 
-    The largest total price of states that can be active together is computed here for each epoch.
-    So any prices give a valid bound.
+    In state (m, r) a request has used m tokens and has r rounds to go. The largest total price of
+    states that can be active together is computed here for each epoch. So any prices give a valid
+    bound.
 
     Parameters
     ----------
@@ -138,8 +139,8 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
 class StatePrices(Proof):
     """Integer prices of states at each epoch, which prove a lower bound on total latency.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. `hindsight.prices.states`
-    has the proof.
+    An epoch is the time between two rounds. In state (m, r) a request has used m tokens and has r
+    rounds to go. `hindsight.prices.states` has the proof.
 
     Attributes
     ----------
@@ -197,8 +198,10 @@ class StatePrices(Proof):
 class PathStage:
     """Stage of the proof `PathPrices`: drop nodes of the graph, then split the remaining nodes.
 
-    Every schedule is a path of the graph. A node is an epoch with the known facts about followed
-    and tracked requests. A node is dropped if each schedule through it exceeds the limit.
+    Every schedule is a path of the graph. A node is an epoch (the time between two rounds),
+    together with what is recorded about some requests: for each *followed* request, whether and
+    since when it is active, and for each *tracked* request, whether it has started. A node is
+    dropped if the total latency of each schedule through it exceeds the limit of the proof.
 
     Attributes
     ----------
@@ -207,8 +210,8 @@ class PathStage:
         the prices of states. For requests that are not followed yet it is the least cost of a
         start.
     followed, tracked : tuple[int, ...]
-        Requests by which nodes are split from now on. Nodes record whether (and since when) a
-        followed request is active, and whether a tracked request has been started.
+        Positions of the requests that become followed or tracked at the end of this stage. Nodes
+        are then split by what they record about these requests.
     """
 
     start_prices: IntArray
@@ -285,7 +288,7 @@ class PathPrices(Proof):
         }
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError unless the prices of states match the instance."""
+        """Raise InvalidValueError unless prices of states are >= 0, of shape (T, M + 1, M + 1)."""
         self.prices.check_shape(instance)
 
 

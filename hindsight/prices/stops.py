@@ -129,9 +129,9 @@ def costs_to_go(
 ) -> Iterator[npt.NDArray[Any]]:
     """Yield the least remaining cost of a request after each round, if it has produced k tokens.
 
-    There is one array for each k = o - 1, ..., 0. The request may be stopped between rounds. It
-    pays a price in each round in which it runs, and its latency, times the denominator, in the
-    round of its last token.
+    One array is yielded for each k = o - 1, ..., 0, in this order. The request may be stopped
+    between rounds. It pays a price in each round in which it runs, and its latency, times the
+    denominator, in the round of its last token.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def costs_to_go(
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
         price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
-        # Append the cost after round T. There are no later prices, so the request runs without a
-        # break from then on.
+        # Append the remaining cost after round T, the last round with prices. From then on the
+        # request runs without a break and pays no prices.
         costs = np.append(price + then, unit * (last + o - k - a))
         costs = np.minimum.accumulate(costs[::-1])[::-1]
         yield costs
@@ -164,7 +164,8 @@ def costs_to_go(
 def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArray:
     """Return the largest total price K_r of requests that fit into round r = 0 .. T together.
 
-    K_0 is 0. With one price lambda_r per token, the upper bound M lambda_r takes the place of K_r.
+    The result has shape (T + 1,), and K_0 is 0. If all tokens held in a round r have the same price
+    lambda_r, the result has the upper bound M lambda_r instead of K_r.
     """
     table, limit = prices.numerators, requests.memory_limit
     if prices.is_linear:
@@ -295,8 +296,8 @@ def set_shares(
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
             behind[n, m] = np.exp(slope * (m - limit) / warm)
-        # ``behind[i, m]`` is the total weight of the sets of requests i, i + 1, ... that fit into
-        # memory if m tokens are held already.
+        # ``behind[i, m]`` is the total weight of the sets of some of the requests i, i + 1, ...
+        # that fit into memory if other requests hold m tokens.
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
             most = prompt[i] + min(output[i], r - arrival[i])
@@ -305,8 +306,9 @@ def set_shares(
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
-        # ``ahead[i, m]`` is the total weight of the sets of requests 0 .. i - 1 that hold m tokens.
-        # Products of ``ahead`` and ``behind`` give the share of sets that contain request i.
+        # ``ahead[i, m]`` is the total weight of the sets of some of the requests 0 .. i - 1 that
+        # hold m tokens together. Products of ``ahead`` and ``behind`` give the share of sets that
+        # contain request i.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
@@ -329,7 +331,8 @@ SETTINGS = Settings(damping=1e-9)
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
     """Return a smooth minorant of the lower bound that prices of memory prove, and its gradient.
 
-    The bound itself is not computed, so the field ``value`` of the result is -inf.
+    The minorant is a differentiable function that nowhere exceeds the bound. The bound itself is
+    not computed, so the field ``value`` of the result is -inf.
 
     Parameters
     ----------

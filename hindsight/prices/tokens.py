@@ -51,7 +51,7 @@ fifty numbers for each variable."""
 def round_prices(
     prices: FloatArray, instance: Instance, largest_denominator: int = 2**24
 ) -> MemoryPrices:
-    """Round memory prices from floats to integers over a power of two.
+    """Round memory prices from floats to fractions whose common denominator is a power of two.
 
     The denominator is so small that `price_bound` is exact in int64. It is at most
     ``largest_denominator``, or a larger one with which a price of 1 / M keeps `PRICE_BITS` bits.
@@ -63,8 +63,9 @@ def round_prices(
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # Upper bound on the cost of a start, and on the terms from which `start_cost` computes it: the
-    # latency, (s - start) times the sum of prices, and the sum of r times the price of round r.
+    # ``weight`` is an upper bound on the cost of every start, and on the three terms from which
+    # `start_cost` computes a cost: the latency, (s - start) times the sum of prices, and the sum of
+    # r times the price of round r.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -176,11 +177,12 @@ def price_bound(
     classes: RequestClasses | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> PriceBound:
-    """Evaluate the lower bound that memory prices prove, in exact arithmetic.
+    """Return the lower bound on the optimum that memory prices prove, in exact arithmetic.
 
-    The bound is the sum of the least costs of all requests, less M times the sum of the prices.
-    Requests with equal arrival, lengths and weight are evaluated once. Blocks of starts that cannot
-    contain the cheapest start are skipped (`hindsight.prices.starts`).
+    The bound is the sum of the least costs of all requests, minus M times the sum of the prices.
+    The cost of a start is the weighted latency plus the prices of the memory held. The least cost
+    is computed once for all requests with equal arrival, lengths and weight. Blocks of starts that
+    cannot contain the cheapest start are skipped (`hindsight.prices.starts`).
 
     Parameters
     ----------
@@ -267,8 +269,9 @@ class FractionalStarts(NamedTuple):
 class TokenDual:
     """Dual function of prices per token of memory in the rounds 1 .. T.
 
-    The variables are these prices divided by their typical size. With more than `MOST_PRICES`
-    rounds, consecutive rounds share a price.
+    The dual function is the lower bound on the optimum that these prices prove, in floats. Its
+    variables are the prices divided by their typical size. With more than `MOST_PRICES` rounds,
+    consecutive rounds share a price.
 
     Parameters
     ----------
@@ -282,7 +285,7 @@ class TokenDual:
         Last start that is considered for each class of requests. None uses max(T, a): after it no
         price is left, so later starts only cost more.
     penalty : float, default inf
-        Cost of not starting a request. Each request pays its cheapest start or this, if less.
+        Cost of not starting a request. A request does not start if its cheapest start costs more.
     must_stop : Callable[[], bool], default never
         Called a few times a second; returning True stops an evaluation.
     """
@@ -315,21 +318,26 @@ class TokenDual:
         self._hints = classes.arrival_times.copy()
 
     def variables(self, prices: FloatArray) -> FloatArray:
-        """Return the scaled variables for given prices of rounds 1 .. T.
+        """Return the variables of the dual function for given prices of rounds 1 .. T.
 
-        A variable is the mean price of the rounds that share it, divided by a typical price.
+        A variable is the mean price of the consecutive rounds that share it, times the square root
+        of their number, divided by a typical price.
         """
         means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
         return means / self._unit
 
     def prices(self, x: FloatArray) -> FloatArray:
-        """Return the prices of rounds 1 .. T for given scaled variables ``x``, shape (T,)."""
+        """Return the prices of rounds 1 .. T, shape (T,), for the scaled variables ``x``.
+
+        It inverts `variables`.
+        """
         return np.repeat(x * self._unit, self._width)[: self.rounds]
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """Evaluate the dual function at scaled prices ``x``, and its smooth minorant at ``heat``.
+        """Return value and gradient of the dual function at scaled prices ``x``.
 
-        See `hindsight.prices.ascent.Dual`.
+        The result also has a smooth lower bound on the dual function at temperature ``heat``, whose
+        gradient it is, and the fractional solution (see `hindsight.prices.ascent.Dual`).
         """
         classes = self.classes
         prices = np.zeros(self._length)

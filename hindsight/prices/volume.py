@@ -91,8 +91,8 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     now = position = 0
     while position < len(order) or queue:
         if not queue:
-            # No arrived request is left to serve. Skip the rest of this round, and all rounds
-            # before the next arrival.
+            # All requests that have arrived are served completely. Skip the rest of this round, and
+            # all rounds before the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
             served.append((0, first - now // limit))
             now = first * limit
@@ -105,8 +105,8 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Add the round of each unit that is served now: the round of the first of these units, plus
-        # the number of rounds begun since.
+        # For each unit of volume that is served now, add the number of its round: the round of the
+        # first of these units, plus the number of rounds that begin between the two units.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -133,8 +133,9 @@ def _moment(request: Request) -> int:
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
     """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
-    In the bound, memory may serve the volume of a request in any rounds after its arrival. It is
-    computed in integers: fractions are rounded down, and the total is rounded up.
+    The volume of a request is the sum over its rounds of the tokens that it holds. The bound
+    assumes that memory may serve the volume in any rounds after the request's arrival, at most M
+    units per round. It is computed in integers: fractions are rounded down, the total up.
 
     Parameters
     ----------
@@ -166,8 +167,9 @@ def filling_prices(filling: VolumeFilling) -> FloatArray:
     sizes, counts = zip(*filling.marginal_volumes, strict=True)
     falls = np.repeat([1.0 / size if size else 0.0 for size in sizes], counts)
     prices = np.zeros(len(falls))
-    # In each run of consecutive full rounds, the price of a round is the sum of the falls from it
-    # to the end of the run.
+    # ``falls`` has, for each full round, the amount by which the price falls after it, and 0 for
+    # other rounds. In a run of consecutive full rounds, the price of a round is the sum of the
+    # falls from this round to the end of the run.
     edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]
@@ -226,7 +228,8 @@ def small_transportation_bound(instance: Instance) -> int | None:
 def cheapest_flow(instance: Instance) -> Fraction:
     """Return the least weighted sum of the mean rounds in which requests' volumes are served.
 
-    A round serves up to M units of volume, and up to s + o of them for one request.
+    The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
+    up to M units of volume, and up to s + o of them for one request.
     """
     # networkx is imported only here: it takes 0.2 s to load, and most solves do not need it.
     import networkx as nx
@@ -252,9 +255,11 @@ def cheapest_flow(instance: Instance) -> Fraction:
 def _rounds(instance: Instance) -> int:
     """Return a number of rounds after which the cheapest flow of volumes serves nothing.
 
-    Let a request be served in round r. Each round between the last arrival and r is full, or serves
-    s + o units of this request: otherwise a unit could move from r to that round. At most o rounds
-    serve s + o units of it.
+    The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
+    at most M units of volume, and at most s + o of one request. Let a request be served in round
+    r. Each round between the last arrival and r is full, or serves s + o units of this request:
+    otherwise a unit could move from r to that round. At most o rounds serve s + o units of this
+    request.
     """
     served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

@@ -29,12 +29,12 @@ MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
 
 TABLE_BYTES = 400_000_000
-"""Largest size in bytes of the tables used to build a path graph, which have the largest total
-prices of requests whose starts its nodes do not record."""
+"""Largest size in bytes of the tables used to build a path graph. They hold the largest total price
+of a set of requests that fits into memory, among those whose starts the nodes do not record."""
 
 EXPECTED = 300_000.0, 0.05
-"""First estimates: number of nodes of a path graph for total latencies up to the bound that prices
-prove, and growth of log(number of nodes) for each further round of total latency."""
+"""First estimates for path graphs that hold all schedules up to a total latency: number of nodes if
+it is the bound from prices, and growth of log(number of nodes) per further round of latency."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
@@ -44,15 +44,15 @@ FIRST_PART = 0.03
 graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
-"""Largest gap between upper bound and price bound, as a share of the largest gap whose path graph
-should fit in memory, for which the first graph holds all schedules within the gap."""
+"""The first path graph holds all schedules below the upper bound if the gap from the price bound to
+it is at most this share of the largest gap whose graph should fit in memory and time."""
 
 TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""
 
 SPARE_ROOM = 5.0
-"""Number of nodes at which a path graph is abandoned, as a multiple of the predicted number.
-Abandoned graphs correct later predictions."""
+"""A path graph is abandoned once its nodes exceed this multiple of their predicted number. The
+predictions for later graphs are then corrected."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at
@@ -144,9 +144,10 @@ class GraphSearch:
     ) -> bool:
         """Build finer and finer path graphs for one limit, and record the bounds that they prove.
 
-        A finer graph records the starts of more requests. ``prices`` are the state prices Q and
-        epoch capacities W, as for `run`. ``limit`` is the limit on total latency, in rounds. Return
-        False if memory or time did not suffice.
+        The paths of a graph contain all schedules whose total latency is at most the limit. The
+        nodes of a finer graph record the starts of more requests. ``prices`` are the state prices Q
+        and epoch capacities W, as for `run`. ``limit`` is the limit on total latency, in rounds.
+        Return False if memory or time did not suffice.
         """
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0

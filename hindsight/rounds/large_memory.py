@@ -157,8 +157,8 @@ def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxa
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
     """Continue to solve a linear relaxation, and return its result so far.
 
-    It gets the ``share`` of the time left, from 0 to 1. The lower bound that its memory prices
-    prove is recorded in ``interval``.
+    ``share``, from 0 to 1, is the part of the remaining time that it may take. The lower bound that
+    its memory prices prove is recorded in ``interval``.
     """
     interval.phase = "relaxation"
     left = interval.clock.limit_left()

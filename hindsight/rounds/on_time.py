@@ -65,8 +65,8 @@ STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""Largest number of non-zeros in the memory constraints of the integer program over all starts on
-time for which HiGHS is tried without state prices. Memory prices alone exclude too few starts."""
+"""Without state prices, HiGHS solves the integer program over starts on time only if its memory
+constraints have at most this many non-zeros. Memory prices alone exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of two lower bounds on the number of late requests: number of requests late even if served
@@ -107,11 +107,11 @@ def close_on_time(interval: Interval, search: Search) -> None:
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return a schedule of all requests: the best schedule, with the late requests added.
 
-    Late requests are placed in ascending order of volume, each at the first start that fits. For
-    short memory profiles, this is done in the problem without idle gaps (rounds without work). If
-    that problem still has too many rounds, or if the result is infeasible, late requests are
-    assigned to the replicas in turn. Each replica then runs its late requests one after another,
-    after its requests on time.
+    Late requests are placed in ascending order of volume, each at the first start that fits. This
+    is done in the problem without idle gaps (rounds without work), and needs an array of the tokens
+    held in each round of each replica. If this array would be too long, or if the result is
+    infeasible, late requests are assigned to the replicas in turn. Each replica then runs its late
+    requests one after another, after its requests on time.
     """
     problem: Instance = interval.source
     moved, replicas = compress(problem, ROOM), problem.replicas
@@ -179,16 +179,17 @@ class _OnTime:
         solve the integer program if it is small enough.
         """
         interval, below = self._interval, self._below
-        # Lower bound from volumes: the requests on time hold at most M tokens in each round, so
-        # their volumes sum up to at most M times the number of rounds. ``fitting`` is the largest
-        # number of requests whose volumes do. This bound takes little time, unlike one from prices.
+        # Lower bound on late requests from volumes: the requests on time hold at most M tokens in
+        # each round. So their volumes (sums of tokens held over rounds) are together at most M
+        # times the number of rounds. ``fitting`` is the largest number of requests for which this
+        # holds. The bound takes little time, unlike one from prices.
         rounds = self._rounds - int(below.arrival_times.min())
         held = list(accumulate(sorted(below.volumes.tolist())))
         fitting = bisect_right(held, below.memory_limit * rounds)
         interval.prove(len(interval.source) - fitting, VOLUMES)
         self._place_first()
-        # A short search comes before the prices, because its schedules are mostly optimal for small
-        # instances.
+        # A short search for schedules comes before the ascent in prices, because its schedules are
+        # mostly optimal for small instances.
         self._place(FIRST_SHARE, patient=False)
         if interval.is_done():
             return
@@ -269,7 +270,7 @@ class _OnTime:
             nonlocal best
             least = self._hopeless + math.ceil(found.value - 1e-9)
             # ``least`` is the bound on late requests in floats, rounded up. Compute the bound in
-            # exact integers only if ``least`` exceeds the best one, or for the first prices.
+            # exact integers only if ``least`` exceeds the best bound, or for the first prices.
             if best is None or least > interval.lower_bound:
                 late, prices = self._late(dual.prices(x))
                 if best is None or self._hopeless + late > interval.lower_bound:
@@ -401,8 +402,9 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
     priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
     for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
         _, own = priced.of(i)
-        # At the last start of ``own`` and after it, a request runs in rounds without a price only,
-        # so all these starts have the same priced cost.
+        # ``own`` has the priced costs of starts up to the last round with a price. From the last of
+        # these starts on, a request runs only in rounds without a price, so all later starts have
+        # the same priced cost.
         costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return _Late(prices.denominator, paid, costs)
@@ -411,8 +413,9 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
     """Return the bound on late requests that the best state prices of an ascent prove.
 
-    The result also has the priced cost of each start on time. A request is late if it starts after
-    its entry in ``last``, shape (k,), its last start on time.
+    A state price is the price of a request by round, tokens used and rounds to go. The result also
+    has the priced cost of each start on time. A request is late if it starts after its entry in
+    ``last``, shape (k,), its last start on time.
     """
     s, o, a, _ = instance.columns
     (Q, W), costs = ascent.integer_prices(), []

@@ -233,9 +233,10 @@ def open_makespan(interval: Interval, start: Any) -> None:
 def _makespan_schedules(interval: Interval) -> Iterator[Any]:
     """Yield list schedules for a small makespan until the time is up, but at least one.
 
-    The first orders place the requests with the longest outputs first, then those with the largest
-    peak memories. If no list schedule of many requests is complete in time, the schedule that runs
-    the requests one after another is yielded.
+    A list schedule places the requests in a given order, each at the first start that fits. The
+    first order is by descending output length, the second by descending peak memory. If no list
+    schedule of many requests is complete in time, the schedule that runs the requests one after
+    another is yielded.
     """
     source, stop = interval.source, interval.clock.must_stop
     is_fleet, is_thorough = source.replicas > 1, len(source) <= THOROUGH_UP_TO

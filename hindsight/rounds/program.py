@@ -2,10 +2,12 @@
 
 The variables of `hindsight.exact.program` count the requests of each class that start in each
 round, on a machine or on every replica, in tokens or in blocks. The prices of its relaxation
-(`hindsight.rounds.token_relaxation`) exclude starts. If the priced cost of a start exceeds that of
-the request's cheapest start by more than the gap, then every schedule with this start is worse than
-the best known schedule. This holds for the single-machine relaxation, and so for the problem
-itself. HiGHS computes its bounds in floating point, so they are not certified.
+(`hindsight.rounds.token_relaxation`) exclude starts. The priced cost of a start is the latency plus
+the prices of the memory held. The gap is the cost of the best known schedule minus the lower bound
+of the prices. If the priced cost of a start exceeds that of the request's cheapest start by more
+than the gap, then every schedule with this start is worse than the best known schedule. This holds
+for the single-machine relaxation, and so for the problem itself. HiGHS computes its bounds in
+floating point, so they are not certified.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Most non-zeros in the memory rows of an integer program: per second of remaining time, and in any
-case. Larger programs are not built, because HiGHS gains nothing on them."""
+"""Largest number of non-zeros in the memory rows of an integer program: per second of remaining
+time, and in total. Larger programs are not built, because HiGHS gains nothing on them."""
 
 LONGEST_SEARCH = 900.0
-"""Most seconds that HiGHS runs next to a search for schedules. This also limits its memory use."""
+"""Largest number of seconds that HiGHS runs next to a search for schedules, to limit its memory."""
 
 LARGEST_PROBE = 2_000_000
-"""Most (request, start) pairs of an integer program that decides if a makespan is possible."""
+"""Largest number of (request, start) pairs of a program that decides if a makespan is possible."""
 
 Take = Callable[[Program, FloatArray], object]
 """Callback for each better solution: called with the program and the values of its variables."""
@@ -75,16 +77,17 @@ def starts_left_by_states(
 ) -> list[IntArray]:
     """Remove the starts that state prices exclude, and return the remaining starts.
 
-    An excluded start occurs only in schedules worse than the best schedule found so far
-    (reduced-cost fixing).
+    In state (m, r) a request holds m tokens and has r rounds to go. An excluded start occurs only
+    in schedules worse than the best schedule found so far (reduced-cost fixing).
 
     Parameters
     ----------
     interval : Interval
         The bounds and the best schedule of the solve.
     prices : tuple[int64 array, int64 array]
-        State prices Q of one replica with its memory in tokens. Capacities W: in each round, the
-        highest total price of states that fit into the memory of one replica together.
+        State prices Q[tau, m, r] of one replica with its memory in tokens, shape (T, M + 1, M + 1).
+        Capacities W, shape (T,): for each tau, the highest total price of states that fit into the
+        memory of one replica together. Both are in units of 1 / SCALE rounds of latency.
     starts : list[int64 array]
         Starts of each request, from which those that the prices exclude are removed.
     """
@@ -151,8 +154,9 @@ def search_program(
         if found.values is not None:
             use(program, found.values)
         if found.bound is not None:
-            # The program may lack the best schedule found so far, and others of the same cost. So
-            # its bound may exceed the upper bound, and is capped there.
+            # The program may exclude the best schedule found so far, and others of the same cost.
+            # Then the lower bound of HiGHS may exceed the upper bound of the solve, and is capped
+            # there.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
@@ -184,7 +188,8 @@ def search_program(
     if result.termination == "infeasible" or (
         result.termination == "optimal" and least is not None and least >= interval.upper_bound
     ):
-        # HiGHS ends with a gap below 1 between its bounds. Costs are integers: the gap is closed.
+        # HiGHS has proved that no solution is better than the best schedule by 1 or more. Costs are
+        # integers, so the best schedule is optimal.
         interval.prove(interval.upper_bound, PROGRAM, certified=False)
     interval.note_stop()
 
@@ -212,7 +217,7 @@ def close_makespan(interval: Interval, search: Search) -> None:
         if _is_too_large(interval, starts):
             return
         program = Program(starts)
-        # The program only decides whether a schedule exists, so its objective is set to 0.
+        # The integer program only decides whether a schedule exists, so set its objective to 0.
         linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
         result = solve_linear(
             linear,

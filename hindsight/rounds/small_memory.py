@@ -68,11 +68,11 @@ FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
 
 WORTHWHILE_GAIN = 0.001
-"""Least gain, in a phase, of the lower bound from state prices, relative to the upper bound, after
-which the next phase has twice as many ascent steps. After a smaller gain, it has equally many."""
+"""If a phase raises the lower bound from state prices by at least this share of the upper bound,
+the next phase has twice as many ascent steps. Otherwise it has equally many."""
 
 FIRST_STEP = 0.002
-"""First budget of total latency of the exact search minus lower bound, divided by upper bound."""
+"""The first budget of the exact search is the lower bound plus this share of the upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
 """Ascent in state prices: number of steps at each width in the first phase, and first width. The
@@ -85,7 +85,7 @@ FADES = (1.0, 1.0, 0.5, 0.25)
 solve. The last factor also holds for all later phases."""
 
 RESUMED = 2
-"""Number of first entries of `FADES` that are skipped if the user gave state prices."""
+"""Number of phases whose factors in `FADES` are skipped if the user gave state prices."""
 
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
@@ -96,13 +96,13 @@ MANY_ALIKE = 4
 runs before the price ascent. With many identical requests, few partial schedules differ."""
 
 SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""`SETTLED`: gain, in a phase, of the lower bound from state prices, relative to the upper bound,
-above which path graphs wait for better prices, which make them several times smaller. `FEW_NODES`:
-expected number of nodes up to which a path graph does not wait after the first phase."""
+"""`SETTLED`: path graphs wait for better state prices, which make them several times smaller, if
+the last ascent raised the lower bound by more than this share of the upper bound. `FEW_NODES`:
+largest expected number of nodes of a path graph that does not wait after the first phase."""
 
 CONVERGED = 0.002
-"""Largest gain, in a phase, of the lower bound from state prices, relative to the upper bound,
-after which the price ascent ends, because path graphs raise the bound more in the same time."""
+"""The price ascent ends once a phase raises the lower bound from state prices by at most this share
+of the upper bound, because path graphs then raise the bound more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
 """Share of the remaining time that HiGHS gets for the integer program, and number of consecutive
@@ -112,6 +112,7 @@ phases without gain after which a solve without a time limit ends."""
 def refusal(interval: Interval) -> str | None:
     """Return the reason why state prices cannot be used for the problem, or None if they can.
 
+    A state price is the price of a request by round, tokens used and rounds to go.
     The reason completes an error message about the method ``"paths"``.
     """
     if interval.source.is_weighted:
@@ -229,8 +230,8 @@ class SmallMemory:
             if orders.best_cost < interval.upper_bound:
                 interval.offer(Schedule(self.source, orders.best.starts))
         if interval is self.interval:
-            # Annealings get longer only in the main thread. In a second thread, annealings of equal
-            # length take turns with ruin and recreate.
+            # In the main thread, each annealing has twice as many moves as the one before. In a
+            # second thread, annealings of equal length take turns with ruin and recreate.
             self._moves *= 2
 
     def _improve(self, interval: Interval) -> None:
@@ -264,8 +265,9 @@ class SmallMemory:
             must_stop=self._schedules.must_stop,
         )
         width = 1
-        # With few requests the exact search is decisive, and it needs separate prices for each
-        # epoch, which is width 1.
+        # ``width`` is the number of consecutive epochs (times between two rounds) with equal
+        # prices. With few requests the exact search is decisive, and it needs separate prices for
+        # each epoch.
         if self._known_prices is None and not self._has_few_requests:
             width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root(self._ascent)
@@ -301,7 +303,7 @@ class SmallMemory:
         is_better = interval.root_bound is None or bound > interval.root_bound
         if is_better:
             interval.root_bound = bound
-            # Replace the proof of the solve by these prices, unless path graphs have proved a bound
+            # Make the state prices Q the proof of the solve, unless path graphs have proved a bound
             # that is at least as large.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
@@ -324,8 +326,9 @@ class SmallMemory:
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
-            # ``_gain``: by how much the last ascent raised the lower bound from state prices. In
-            # the first phase it is the whole bound, and does not show whether they have converged.
+            # ``_gain`` is the amount by which the last ascent raised the lower bound from state
+            # prices. In the first phase it is the whole bound, and does not show whether the prices
+            # have converged.
             is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
@@ -335,7 +338,7 @@ class SmallMemory:
         self._search_program()
 
     def _exhaust_states(self, states: int) -> None:
-        """Search all partial schedules for growing budgets of total latency.
+        """Search all partial schedules for growing budgets (upper limits) of total latency.
 
         If a budget is exhausted without finding a schedule, the total latency of every schedule
         exceeds it. The searches for all budgets have at most ``states`` states (partial schedules)
@@ -352,17 +355,17 @@ class SmallMemory:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # The search has covered all schedules with a total latency within the budget. If it
-            # found one, this is optimal. Otherwise the optimum exceeds the budget.
+            # The search has covered all schedules with a total latency within the budget. If it has
+            # found a schedule, this is optimal. Otherwise the optimum exceeds the budget.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step
             step *= 2
 
     def _search_program(self) -> None:
-        """Solve the integer program over the starts that better schedules may use, given prices.
+        """Solve the integer program over the starts that better schedules may use.
 
-        Reduced costs by memory prices and by state prices exclude the other starts. The program is
+        Reduced costs at memory prices and at state prices exclude the other starts. The program is
         solved at most once in a solve, and only for memory in blocks or for replicas.
         """
         interval, relaxed = self.interval, self._relaxed

@@ -100,7 +100,8 @@ def solve_in_rounds(
     if interval.proof is not None and isinstance(moved, CompressedInstance):
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
-        # No certified bound exceeds that of the user's prices: report these prices as the proof.
+        # No certified bound exceeds the bound of the user's prices, so report these prices as the
+        # proof.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     interval.schedule = moved.restore(interval.schedule)
     return interval.result(given, horizon=interval.latest_completion + moved.latest)
@@ -109,7 +110,8 @@ def solve_in_rounds(
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
     """Choose the solver for the goal and the method, and run it until it ends.
 
-    ``prices`` are state prices given by the user, or None.
+    ``prices`` are state prices given by the user (prices of a request by round, tokens used and
+    rounds to go), or None.
     """
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
@@ -152,7 +154,9 @@ def _take_bounds(
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
     """Return the user's best prices as prices for the instance without idle gaps.
 
-    None is returned if the best prices are not state prices, or if there are none.
+    ``proved`` has the best bound and its prices, or is None. ``moved`` relates the instance to that
+    without gaps. None is returned if the best prices are not state prices (prices of a request by
+    round, tokens used and rounds to go), or if there are none.
     """
     prices = None if proved is None else proved[1].steps[0]
     if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):

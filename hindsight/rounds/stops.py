@@ -38,11 +38,11 @@ LONGEST_OUTPUT = 30_000
 produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""Largest number of rounds, and of output tokens, for which orders are annealed and prices used."""
+"""Largest number of rounds, and of output tokens of all requests, for which the solver runs."""
 
 LARGEST_PRICE_WORK = 400_000_000
-"""Largest product (rounds) x (output tokens) for which prices per token and round are evaluated.
-The evaluation takes up to about a second and cannot be interrupted."""
+"""Largest product (rounds) x (output tokens) for which the bound of prices per token and round is
+computed. The computation takes up to about a second and cannot be interrupted."""
 
 LARGEST_TABLE_WORK = 100_000_000
 """Largest product (rounds) x (memory limit) x (output tokens) for which prices may depend on the
@@ -134,9 +134,9 @@ class _Bounds:
             self._linear = self._proved()
 
     def _proved(self) -> stop_prices.PreemptivePrices:
-        """Round the present prices to integers, and return these prices.
+        """Return the present prices, rounded to integers.
 
-        The lower bound that they prove is recorded in the solve.
+        The lower bound that the rounded prices prove is recorded in the solve.
         """
         prices = stop_prices.round_preemptive_prices(self._prices)
         bound = stop_prices.preemptive_price_bound(self._below, prices)
@@ -166,9 +166,9 @@ class _Bounds:
     def search_states(self, phase: int) -> bool:
         """Run a beam search, then exact searches for growing budgets of total latency.
 
-        The beam search looks for a better schedule. An exact search without a schedule within its
-        budget proves a lower bound. Return False if `MOST_STATES` states per round do not suffice
-        for an exact search.
+        The beam search looks for a better schedule. A budget is an upper limit on total latency. If
+        an exact search finds no schedule within its budget, it proves a lower bound. Return False
+        if `MOST_STATES` states per round do not suffice for an exact search.
         """
         interval, source, stop = self._interval, self._interval.source, self._must_stop
         search, most = self._search, min(STATES << 2 * phase, MOST_STATES)

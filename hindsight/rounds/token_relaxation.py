@@ -50,14 +50,14 @@ PATIENCE = 4
 """Number of consecutive stages with almost no gain (see `GAIN`) after which the ascent ends."""
 
 CERTIFIED_EVERY = 10
-"""Number of ascent steps between two evaluations of the bound in exact arithmetic."""
+"""Number of ascent steps after which the bound of the prices is computed in exact arithmetic."""
 
 SETTLED = 1e-6
 """Gain of an ascent step below which its stage ends. Unit: tolerance x value of the bound."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Largest denominator of prices rounded to fractions. Prices are about 1 / M, so with it rounding
-lowers the bound by less than the tolerance."""
+"""Largest denominator of the fractions to which prices are rounded. Prices are about 1 / M, so this
+rounding lowers the bound by less than the tolerance."""
 
 
 class TokenRelaxation:
@@ -82,7 +82,8 @@ class TokenRelaxation:
         self._certified, self._value = 0, -math.inf
         self._bound: tokens.PriceBound | None = None
         self._ended: Literal["tolerance", "stalled"] | None = None
-        # Number of ascent steps in this stage, and in all stages.
+        # ``_steps`` counts the ascent steps of the present stage, ``_iterations`` those of all
+        # stages.
         self._steps = self._iterations = 0
         self._solution: tokens.FractionalStarts | None = None
         self._mean_starts: FloatArray | None = None
@@ -103,9 +104,10 @@ class TokenRelaxation:
         self._certified = max(busy, instance.total_output_length)
         prices = volume.filling_prices(filling)
         self._offer(prices)
-        # The volume relaxation ignores that a request takes o rounds, so with arrivals its prices
-        # are too high. The bound is concave in a common factor on all prices, so halve the prices
-        # as long as the bound rises.
+        # The volume relaxation serves each request's memory in any rounds after its arrival. It
+        # ignores that the request runs for o consecutive rounds. So if requests arrive at different
+        # times, its prices are too high. The bound is concave in a common factor on all prices, so
+        # halve the prices as long as the bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -124,8 +126,8 @@ class TokenRelaxation:
         """
         instance, longest = self.instance, int(self.instance.output_lengths.max())
         prices = self._first_prices()
-        # Fractional solutions leave little memory unused, so they need hardly more rounds than the
-        # volume relaxation.
+        # Fractional solutions leave little memory unused. So they need hardly more rounds than the
+        # volume relaxation, which fills the memory of each round: ``len(prices)`` rounds.
         latest = int(instance.arrival_times.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report("start")
@@ -148,7 +150,8 @@ class TokenRelaxation:
             assert self._solution is not None
             is_idle = self._value - before <= GAIN * self._tolerance * abs(self._value)
             idle, before = idle + 1 if is_idle else 0, self._value
-            # The gap between the cost of the fractional solution and the bound of the prices.
+            # ``distance`` is the gap between the cost of the fractional solution and the lower
+            # bound that the prices prove.
             distance = abs(self._solution.cost - self._value)
             if distance <= least:
                 least, self._mean_starts = distance, self._solution.mean_starts
@@ -168,7 +171,7 @@ class TokenRelaxation:
         return last + int(self._classes.output_lengths.max()) + 2
 
     def _new_dual(self, known: FloatArray) -> None:
-        """Set up the dual function for the present number of rounds, and its initial prices.
+        """Create the dual function for the present number of rounds, and its initial prices.
 
         The first rounds have the prices ``known``. Later rounds have price 0.
         """
@@ -202,10 +205,10 @@ class TokenRelaxation:
         self._offer_variables(latest)
 
     def _lengthen(self, heat: float) -> None:
-        """Add rounds with prices while the fractional solution needs them.
+        """Give prices to further rounds, as long as the fractional solution needs them.
 
         It needs them if it exceeds the memory limit in a round after the last price. After each
-        addition, further ascent steps are made at temperature ``heat``.
+        extension, further ascent steps are made at temperature ``heat``.
         """
         while not self.clock.must_stop() and self._solution:
             rounds = self._rounds + max(1, self._rounds // 10)
@@ -217,15 +220,18 @@ class TokenRelaxation:
             self._climb(STEPS, heat)
 
     def _offer_variables(self, value: float) -> None:
-        """Evaluate the present prices exactly if ``value``, their bound in floats, is the best."""
+        """Compute the bound of the present prices exactly, and report it if it is the best so far.
+
+        ``value`` is this bound in floats. Nothing is computed if it is not the best one.
+        """
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report("prices")
 
     def _offer(self, prices: FloatArray) -> bool:
-        """Evaluate the bound of the prices of rounds 1, 2, ... in exact arithmetic.
+        """Compute, in exact arithmetic, the lower bound that prices of rounds 1, 2, ... prove.
 
-        The best prices so far are kept. Return True if these are the best prices, and False if they
-        are not or if the clock stops the evaluation.
+        Return True if ``prices`` prove a larger bound than all earlier prices. They are then kept
+        as the best prices. Return False if not, or if the clock stops the computation.
         """
         exact = tokens.round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         options: Any = {"classes": self._classes, "should_stop": self.clock.must_stop}
