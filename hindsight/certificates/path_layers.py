@@ -27,7 +27,7 @@ FAR = 2**61
 
 AT_ONCE = 1 << 15
 """Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
-base is the start of an epoch, with what a graph records of requests then."""
+base is the state of a path at the start of an epoch: which requests run, and for how long."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 

@@ -68,7 +68,7 @@ class GraphGrowth:
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """Update the estimate after all path graphs for one limit on total latency.
+        """Update the predicted sizes and times of path graphs by the graphs for one limit.
 
         Parameters
         ----------

@@ -50,8 +50,9 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest absolute value of a start price (multiplier), in rounds. A path has fewer than 2^15
-epochs, and at most 2^8 requests complete in each, so its cost stays below 2^60."""
+"""Largest absolute value of a start price (multiplier), in rounds. Costs are in units of 2^-20
+rounds. A path has fewer than 2^15 epochs, in each of which at most 2^8 requests complete. So all
+costs are below 2^60."""
 
 STEPS_AT_ONCE = 25
 """Number of price steps that use the same core: the graph's nodes on paths of nearly least cost."""
@@ -292,8 +293,9 @@ class PathRelaxation:
         return self._priced.constant(u) + int(to_end[-1]), gradient
 
     def sublimate(self, ascent: Climb) -> None:
-        """Track more and more requests, each time with an ascent on prices, until no path is left.
+        """Track more and more requests, and raise the prices each time, until no path is left.
 
+        No path within the limit on total latency means that no schedule within the limit exists.
         To track a request is to record in the nodes whether it has been started, so that paths
         start it exactly once.
 

@@ -53,8 +53,8 @@ SLACKEST = 0.02
 tangent considers."""
 
 TOUCH = 0.93
-"""Durations of a block in a range share a tangent. It is best for one of them: the one at which
-(duration - d0 per step) is TOUCH times its largest value. For shorter ones it is too steep."""
+"""All durations of a block within one range share a tangent. It is exact where the duration without
+d0 for each step is TOUCH times the largest of the range, and a weaker bound elsewhere."""
 
 GROWTH = 2
 """Least number of tokens that a request holds before a block, divided by the block's steps. So the

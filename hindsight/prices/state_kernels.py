@@ -295,11 +295,12 @@ def soft_capacities(
 ) -> None:
     """Write the soft maxima and Gibbs marginals of epochs first, first + stride, ...
 
-    The maxima are those of the total price Q of states that can be active together. Epochs are
-    independent, so threads may share them, and the results do not depend on the number of threads.
-    A pass with ``refresh`` examines every priced state and marks those that are ``seldom`` used.
-    Later passes skip these states and are several times faster. They set the marginals of these
-    states, the expected numbers of members of a configuration in them, to 0.
+    A configuration is a set of requests that fits into memory, each in one state. Its price is the
+    sum of the prices Q of their states, and the maxima are over configurations. The marginal of a
+    state is the expected number of requests in it, under the Gibbs weights of configurations.
+    Epochs are independent, so threads may share them, and the results do not depend on the number
+    of threads. A pass with ``refresh`` examines every priced state and marks those that are
+    ``seldom`` used. Later passes skip these, set their marginals to 0, and are faster.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1

@@ -238,8 +238,8 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
             # later this round is, the more tokens the others hold.
             return rounds - steps + 1 if excess > 0 else 0
         if excess > 0:
-            # For each round that request i waits, it holds one token less in the round in which
-            # request j completes. ``excess`` is the number of tokens above the limit in this round.
+            # The round in which request j completes is ``excess`` tokens above the limit. Each
+            # round that request i waits takes one token off it: ``excess`` rounds are enough.
             return min(excess, rounds)
         total -= machine.held[j] + run.done[j] + 1
         count -= 1
