@@ -224,7 +224,10 @@ def _tail(point: int, step: float, following: _Values) -> float:
 
 @step
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
-    """(7) Return a lower bound on G_{k-1} for starts after the last computed grid point."""
+    """Return a lower bound on G_{k-1} for starts after the last grid point of ``span``.
+
+    See (7) in the docstring of the module.
+    """
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
         best = 1.0 if best >= following.deadline else 0.0

@@ -228,11 +228,11 @@ def _listed_items(
 
 @step
 def _append_items(items: _Items, count: int, states: States, store: FloatArray) -> int:
-    """Run the forward recursion: value[k, S] becomes the weight of all prefixes (k, S).
+    """Sum the weights of all sets of items, by their number of items k and of tokens S.
 
-    A prefix (k, S) consists of k items whose tokens m sum to S, and its weight is exp(total price /
-    h). ``store`` receives the weights as they are before each item is appended. Returns the
-    largest k.
+    ``items.value[k, S]`` becomes the sum over all sets of k items whose tokens m add up to S. The
+    weight of a set is exp(total price / h). ``store`` receives the sums as they are before each
+    item is added. Returns the largest k.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states

@@ -74,7 +74,7 @@ class Background:
             step(apart)
 
     def advance(self) -> None:
-        """Run the first step of the search now, unless a second thread runs the steps."""
+        """Run ``steps[0]`` of the search now, unless a second thread runs the steps."""
         if self._thread is None:
             self._steps[0](self._interval)
 

@@ -411,11 +411,11 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
 
 
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
-    """Return the bound on late requests that the best state prices of an ascent prove.
+    """Return the lower bound on the number of late requests that state prices prove.
 
-    A state price is the price of a request by round, tokens used and rounds to go. The result also
-    has the priced cost of each start on time. A request is late if it starts after its entry in
-    ``last``, shape (k,), its last start on time.
+    The prices are the best ones of the ascent. A state price is the price of a request by round,
+    tokens used and rounds to go. The result also has the priced cost of each start on time.
+    ``last``, shape (k,), has the last start at which each of the k requests is on time.
     """
     s, o, a, _ = instance.columns
     (Q, W), costs = ascent.integer_prices(), []

@@ -84,8 +84,8 @@ FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
 
 PLACED_PER_MOVE = 30
-"""Number of requests that an annealing of their order places in the time in which ruin and recreate
-makes one move. The solve counts the work of all heuristics in moves of ruin and recreate."""
+"""One move of ruin and recreate takes about as long as placing this many requests in the annealing
+of request orders. The solve counts the work of all heuristics in such moves."""
 
 ORDER_MOVES = 8
 """Number of moves that ruin and recreate makes in the time of one move of an annealing of the order

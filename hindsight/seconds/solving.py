@@ -404,7 +404,7 @@ def with_late(schedule: Any, served: IntArray, workload: Workload) -> Any:
 def _opened(workload: Workload, should_stop: Callable[[], bool]) -> Any:
     """Return the best schedule that `KeySearch.open` finds for all requests.
 
-    Deadlines are ignored: the schedule has the least total latency.
+    Schedules are compared by total latency. Deadlines are ignored.
     """
     keys = KeySearch(workload, 0)
     keys.open(should_stop)
