@@ -94,7 +94,7 @@ class StateSearch:
 
     def __init__(self, requests: RequestColumns, max_states: int = 2_000_000) -> None:
         s, o, _, limit = self.requests = requests
-        self._max_states, n, rounds = max_states, len(s), int(o.max())
+        n, rounds = len(s), int(o.max())
         self._past = max(64, 1 << (rounds + 23).bit_length())
         # Last epoch t for which starts fit into int16, and the second part of a cost, the sum of
         # (s + o) t over all requests, fits into COST_SHIFT bits.
