@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from hindsight.certificates.writing import bound_of_prices
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from instances import Instance, InvalidTypeError, InvalidValueError
@@ -113,5 +112,8 @@ class OwnBound:
         if problem.goal == "makespan":
             reason = "are prices for total latency only"
             raise InvalidValueError(self.label, "value", value, reason)
+        # Imported here: the checker takes 40 ms to load, and few solves have prices of the user.
+        from hindsight.certificates.writing import bound_of_prices
+
         preemptive = problem.preemption == "keep" or False not in value.optima
         return bound_of_prices(problem.source, value, preemptive=preemptive), value
