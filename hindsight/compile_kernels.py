@@ -33,7 +33,7 @@ from .solver import solve
 
 
 def compile_kernels() -> None:
-    """Compile every loop by calling it at least once, in small runs on four requests."""
+    """Compile every loop of this package by calling it at least once, on four requests."""
     compilation.PLAIN_SECONDS = 0.0
     instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
@@ -47,14 +47,14 @@ def compile_kernels() -> None:
     relax(instance, method="states")
     relax(instance, method="lagrangian", tolerance=1e-7)
 
-    # Compile the loops of path graphs: start from a schedule and prices far from the optimum, so
-    # that the search does not end at once.
+    # Compile the loops of path graphs (`hindsight.paths`). The search starts from a schedule and
+    # prices far from the optimum, so that it does not end before it has called every loop.
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
     prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval, 1).run(prices, never)
 
-    # Compile the loops for preemptive schedules.
+    # Compile the loops for preemptive schedules, in which requests may stop between rounds.
     stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
     dual = partial(smooth_bound, instance.columns)
     table = ascend(dual, np.ones((20, levels)), (stage,))
@@ -69,7 +69,7 @@ def compile_kernels() -> None:
 
 
 def main() -> None:
-    """Compile all loops, and print how many seconds each compilation takes."""
+    """Compile all loops of this package, and print how many seconds each compilation takes."""
     taken: list[float] = []
 
     def show(name: str, seconds: float | None) -> None:

@@ -15,10 +15,11 @@ from hindsight.seconds import solving as seconds
 
 
 def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
-    """Solve a problem in seconds, or maximise the requests on time in rounds.
+    """Solve a problem in seconds, or maximise the number of requests on time in rounds.
 
-    `hindsight.rounds.on_time` solves problems in rounds, and `hindsight.seconds.solving` solves
-    problems in seconds.
+    In seconds, each round lasts as long as its batch takes, and `hindsight.seconds.solving` solves
+    the problem for the goals of total latency and requests on time. In rounds,
+    `hindsight.rounds.on_time` solves it for the goal of requests on time.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> 
         Search options, already checked.
     anneal : bool, default True
         For problems in seconds: whether simulated annealing improves the list schedules.
-        `hindsight.relax` passes False.
+        `hindsight.relax`, which is for lower bounds, passes False.
     """
     interval, goal = Interval(problem, search), problem.goal
     with search.clock.listening(), interval.kept_when_interrupted():

@@ -33,26 +33,26 @@ from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
-"""Default relative accuracy of the bound at which the method ``"lagrangian"`` stops."""
+"""Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 LONGEST_AXIS = 2**20
-"""Latest arrival, in rounds, up to which method ``"lagrangian"`` keeps rounds without requests."""
+"""If the last arrival is after this round, method ``"lagrangian"`` removes idle gaps first."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Estimated seconds to build the linear program, per (request, start) pair and per round."""
+"""Estimated seconds to build the linear program, per pair of request and start, and per round."""
 
 INTERIOR_POINT_FROM = 4_000
-"""Fewest start variables from which interior point without crossover is faster than simplex."""
+"""With at least this many variables, interior point without crossover is faster than simplex."""
 
 LARGEST_STRENGTHENED = 100_000_000
-"""Largest number T (M + 1)^2 of state prices, with T rounds, for method ``"states"``: 0.8 GB."""
+"""Largest number T (M + 1)^2 of prices for method ``"states"`` (T rounds, M tokens): 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""A start after the program's last round is added to it if its reduced cost is below minus this."""
+"""The program gets starts after its last round with reduced costs below minus this, in rounds."""
 
 
 STATE_STEPS = 120
-"""Number of ascent steps of method ``"states"``. They take about 10 ms for 25 requests."""
+"""Number of steps of the dual ascent in state prices by method ``"states"``."""
 
 METHODS = ("auto", "lp", "lagrangian", "states")
 
@@ -100,12 +100,13 @@ def relax(
     building the program (`hindsight.rounds.token_relaxation`). It takes instances of any size,
     stops at the tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
     ``"states"`` solves a much tighter relaxation (`hindsight.prices.state_ascent`). The state of a
-    running request is the number of tokens that it holds and the number of rounds that it still
-    runs. A configuration is a multiset of states that fits into memory together. In each round the
+    running request is the number of tokens that it has used and the number of rounds that it still
+    runs. A configuration is a multiset of states that fit into memory together. In each round the
     running requests must form a configuration, or a mixture of configurations. The result contains
-    mean starts under the Gibbs weights of the starts. As far as the ascent has converged, these
-    weights are a fractional schedule. ``"states"`` needs one machine in tokens, M up to 255 and
-    equal weights.
+    mean starts, in which a start has the Gibbs weight exp(-cost / temperature), where the cost is
+    the latency plus the prices. As far as the ascent has converged, these weights are a fractional
+    schedule. ``"states"`` needs one machine, memory counted in tokens, a memory limit M up to 255,
+    and weights of 1.
 
     For an instance with memory in blocks, ``"lp"`` and ``"lagrangian"`` use the relaxed instance in
     tokens (`instances.problem.memory_translation.relaxed`). Its bounds and prices also hold for the
@@ -222,9 +223,11 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
 def _fits(instance: Instance) -> bool:
     """Return whether the linear program over all starts has at most `LARGEST_RELAXATION` columns.
 
-    The number of its rounds is estimated from the total volume of the requests.
+    It has a column for each pair of request and start, and for each round. The number of its rounds
+    is estimated from the total volume of the requests: the tokens that they hold, summed over all
+    rounds.
     """
-    # Add the volumes as Python integers, because their sum may exceed 64 bits.
+    # Add the volumes as Python integers, because their sum may not fit into 64 bits.
     served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
     fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
@@ -234,8 +237,9 @@ def _fits(instance: Instance) -> bool:
 def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
     """Solve the linear program over all starts by HiGHS.
 
-    The program contains all starts with which requests complete by a last round, the horizon. The
-    horizon is extended until no later start has a negative reduced cost.
+    The program contains all starts with which requests complete by a last round, the horizon. It is
+    solved again with a later horizon until all starts that it leaves out have reduced costs of at
+    least 0, up to a tolerance. Then its optimum is that of the program with all starts.
     """
     clock, thorough = search.clock, len(instance) <= THOROUGH_UP_TO
     schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
@@ -260,8 +264,8 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         values, objective, costs = result.values, result.objective, result.reduced_costs
         if result.termination != "optimal" or values is None or objective is None or costs is None:
             raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")
-        # The memory W_r used in round r is a variable, and W_r <= M is its bound. So the price of
-        # memory in round r is minus the reduced cost of W_r.
+        # In the program, the memory W_r used in round r is a variable with the upper bound M. So
+        # the price of a token of memory in round r is minus the reduced cost of W_r.
         prices = round_prices(-costs[-rounds:], instance)
         bound = price_bound(instance, prices)
         further = _horizon_needed(instance, starts, bound)
@@ -280,11 +284,12 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
 
 
 def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) -> int:
-    """Return the horizon that the linear program needs so that its optimum holds for all starts.
+    """Return the horizon that the linear program needs so that later starts do not lower its value.
 
-    A start after the horizon of the program may lower the objective only if its reduced cost is
-    negative: at the prices of the solution, it is cheaper than every start of the same request in
-    the program. The result is the last completion of such a start, or the present horizon.
+    The horizon is the round by which all requests complete. A start with a later completion may
+    lower the value only if its reduced cost is negative: at the prices in ``bound``, it is cheaper
+    than every start of the same request in the program. The result is the last completion of such
+    a start, or the present horizon if there is none.
     """
     costs = PricedCosts(instance, bound.prices)
     tolerance = REDUCED_COST_TOLERANCE * bound.prices.denominator
@@ -301,10 +306,11 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
 
 
 def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
-    """Solve the configuration relaxation by dual ascent; return its bound and mean starts.
+    """Solve the configuration relaxation by dual ascent; return its lower bound and mean starts.
 
-    The ascent is in state prices, which depend on the round, on the tokens that a request has used
-    and on the rounds that it still runs.
+    In this relaxation, the running requests of each round must be a mixture of sets that fit into
+    memory until their requests complete. The ascent is in state prices, which depend on the round,
+    on the tokens that a request has used and on the rounds that it still runs.
     """
     instance.require_tokens()
     instance.refuse_weights("is not 1: state prices count every request alike")

@@ -38,10 +38,10 @@ from instances.progress import shows_progress
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
-"""Share of the remaining time that the solve for one limit or number of replicas gets."""
+"""Share of the time left that one solve gets: for one latency limit, or one number of replicas."""
 
 WIDTH = 0.01
-"""Bisection for a latency limit in seconds ends at this relative distance of its two bounds."""
+"""Relative distance of the two bounds at which bisection for a latency limit in seconds ends."""
 
 SHORTEST = 1e-9
 """Shortest latency limit for which a solve is run, in seconds."""
@@ -50,9 +50,10 @@ SHORTEST = 1e-9
 class _Bisection:
     """Bisection for the least number with which enough requests can be on time.
 
-    The number is a latency limit, or a number of replicas. To try a number, the requests on time
-    are maximised with it. This solve may leave open whether the number is too small. So the lower
-    bound and the upper bound on the least number are improved by separate bisections.
+    The number is a latency limit, or a number of replicas. To try a number, a solve maximises the
+    requests on time with it. If the solve ends early, it may leave open whether the number is too
+    small. So the lower bound and the upper bound on the least number are improved by two bisections
+    in turn.
 
     Parameters
     ----------
@@ -79,15 +80,15 @@ class _Bisection:
         self.low, self.high = low, high
         # ``_unproved`` is the smallest tried number that is not proved too small. ``_failed`` is
         # the largest tried number for which no schedule with enough requests on time was found.
-        # ``_tried`` counts the tries.
+        # ``_tried`` is how many numbers were tried so far.
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
         self._share = PROBE_SHARE
 
     def numbers(self) -> Iterator[Any]:
         """Yield numbers to try as long as there is time, but at least one.
 
-        They alternate between numbers that may raise the lower bound on the least number, and
-        numbers that may reduce the upper bound.
+        In turn, one number is chosen to raise the lower bound on the least number with which enough
+        requests can be on time, and one to reduce the upper bound.
         """
         if math.isinf(self.high):
             yield self.low
@@ -100,8 +101,8 @@ class _Bisection:
             if not wide:
                 if not (limited and self._is_whole and self._share < 1):
                     return
-                # No solve has shown whether this number is too small. Try it again, now with all
-                # the time left.
+                # No number is left that was not tried, but for some no solve has shown whether they
+                # are too small. Try one of these again, now with all the time left.
                 self._share = 1.0
                 yield self._unproved if self._unproved < self.high else self._failed
                 continue
@@ -112,8 +113,8 @@ class _Bisection:
     def attempt(self, number: float, problem: Instance | Workload, goal: OnTime) -> Result:
         """Try a number: maximise the requests on time until it is known whether they are enough.
 
-        ``problem`` and ``goal`` already contain the number, as its number of replicas or as its
-        latency limit. Return the result of this solve.
+        ``problem`` or ``goal`` already contains ``number``: the problem as its number of replicas,
+        or the goal as its latency limit. Return the result of this solve.
         """
         self._tried += 1
         limit = self._share * self._search.clock.seconds_left()
@@ -136,12 +137,15 @@ class _Bisection:
 
 
 def solve_tail(stated: Problem, search: Search) -> Result:
-    """Return bounds on the least value that a quantile of latency has in any schedule.
+    """Return bounds on the least value that a quantile of latency (or of time to first token) has.
+
+    The least value is over all schedules. It is found by bisection: for a limit on these times, the
+    number of requests that keep the limit is maximised.
 
     Parameters
     ----------
     stated : Problem
-        The problem, whose goal is `Tail`.
+        The problem, whose goal is `Tail`: the quantile, and which times it is of.
     search : Search
         Search options, already checked. The solves for all latency limits share the time limit.
     """
@@ -156,15 +160,16 @@ def solve_tail(stated: Problem, search: Search) -> Result:
     with clock.listening():
         for number in bisection.numbers():
             low = bisection.low
-            # With "serve", late requests are served too, so that every schedule contains all
-            # requests.
+            # A request is on time if its latency (or time to first token) is at most ``number``.
+            # With "serve", schedules serve late requests too, so that each contains all requests.
             level = OnTime(ServiceLevel(**{goal.of: max(number, SHORTEST)}), "serve")
             found = bisection.attempt(number, problem, level)
             certified = found.certified if bisection.low > low else certified
             times: Any = found.schedule.latencies
             if goal.of == "first_token":
                 times = found.schedule.first_token_times - problem.arrival_times
-            # The quantile that this schedule reaches: an integer in rounds, a float in seconds.
+            # The quantile of the times in the schedule found: the ``needed``-th smallest. It is an
+            # integer in rounds, or a float in seconds.
             reached = np.sort(times)[needed - 1].item()
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached
@@ -184,10 +189,10 @@ def solve_tail(stated: Problem, search: Search) -> Result:
 
 
 def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
-    """Return a lower bound on the time of each request if it is served alone, shape (n,).
+    """Return a lower bound on the latency or time to first token of each request, shape (n,).
 
-    The time is the latency or the time to first token, as ``goal.of`` says. It is in rounds for an
-    instance, and in seconds for a workload.
+    ``goal.of`` says which of the two. The bound is the least time that the request takes if it is
+    served alone: in rounds for an instance, and in seconds for a workload.
     """
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):
@@ -196,7 +201,7 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
     longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
-    # Reduce the times slightly, as a margin for rounding errors.
+    # Reduce these lower bounds slightly, as a margin for rounding errors.
     return longest * (1 - 1e-9)
 
 
@@ -283,7 +288,8 @@ def replicas_within(
 ) -> CapacityResult:
     """Do the same as `fewest_replicas`, with given search options.
 
-    ``search`` may share its clock with a longer computation.
+    ``search`` has the time limit, number of threads, seed and progress callback. Its clock may be
+    the clock of a longer computation.
     """
     exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = as_problem(problem)
@@ -300,6 +306,7 @@ def replicas_within(
             if found.lower_bound >= needed:
                 bisection.high = replicas
             # Requests that are late even if served alone are late with every number of replicas.
+            # If these are so many that too few are left, no number of replicas suffices.
             alone = [found.bounds[one].value for one in (ALONE, OWN_TIME) if one in found.bounds]
             hopeless = len(problem) - max(alone, default=0) < needed
             if hopeless:

@@ -43,32 +43,36 @@ def solve(  # noqa: PLR0913
 
     **Which optimum.** With ``preemption="never"`` a request runs from start to end without a break.
     A scheduler that evicts a request and loses its work, or pauses it and holds its memory, cannot
-    beat this optimum. One that stops a request and keeps its tokens can, and is compared with
-    ``"keep"``: a request may be stopped between rounds, holds no memory until it resumes, and
-    resumes at no cost. With ``"recompute"``, in seconds, a resumed request processes its prompt and
-    its tokens again, as engines do. In seconds lower bounds hold for every scheduler.
+    beat this optimum. A scheduler that stops a request and keeps its tokens can. Compare it with
+    the optimum for ``"keep"``: a request may be stopped between rounds, holds no memory until it
+    resumes, and resumes at no cost. With ``"recompute"``, in seconds, a resumed request processes
+    its prompt and its tokens again, as engines do. In seconds lower bounds hold for every
+    scheduler.
 
-    **In rounds** list schedules give the first upper bound. Exact memory prices give the first
-    lower bound and a horizon. Then one of these methods runs until the bounds meet:
+    **In rounds** list schedules give the first upper bound. Memory prices (a price for each token
+    held in a round) give the first lower bound, in exact arithmetic, and a horizon: a round by
+    which every optimal schedule has completed. Then one of these methods runs until the bounds
+    meet:
 
-    * ``"paths"``: state prices, and exact searches pruned by them, with all bounds in integers
-      (`hindsight.rounds.small_memory`). It needs a small M.
-    * ``"mip"``: the integer program in HiGHS, warm-started, over the starts that reduced-cost
-      fixing leaves (`hindsight.rounds.program`).
+    * ``"paths"``: prices of states (tokens used and rounds to go), and exact searches that leave
+      out what these prices exclude, with all bounds in integers (`hindsight.rounds.small_memory`).
+      It needs a small memory limit M.
+    * ``"mip"``: the integer program in HiGHS, from the best schedule known, over the starts that
+      reduced-cost fixing with memory prices leaves (`hindsight.rounds.program`).
     * ``"beams"``: only schedules, by beam search and then by ruin and recreate, at any size
-      (`hindsight.rounds.large_memory`). The lower bound comes from memory prices.
+      (`hindsight.rounds.large_memory`). The lower bound is that of memory prices.
 
     The makespan, the last completion round, is found by bisection: HiGHS decides whether all
     requests can complete by a given round. With memory in blocks or several replicas, lower bounds
-    come from one machine in tokens with the memory of all replicas, and from state prices of a
-    single replica (`hindsight.rounds.solving`).
+    come from a relaxation to one machine with memory in tokens, as much as all replicas have
+    together, and from state prices of a single replica (`hindsight.rounds.solving`).
 
-    **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules come
-    from annealed sort keys, lower bounds from prices of machine time
-    (`hindsight.seconds.solving`).
+    **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules are
+    list schedules, in an order of requests that simulated annealing improves. Lower bounds come
+    from prices of machine time (`hindsight.seconds.solving`).
 
-    `OnTime` maximises the requests that keep their limits (`hindsight.direct`). `Tail` is solved by
-    bisection over such limits (`hindsight.sizing`).
+    `OnTime` maximises the number of requests that keep their limits (`hindsight.direct`). `Tail` is
+    solved by bisection over such limits (`hindsight.sizing`).
 
     Ctrl-C, the time limit, or ``progress`` ends a solve with the bounds found so far. A second
     Ctrl-C ends it at once, also with these bounds.
@@ -87,11 +91,12 @@ def solve(  # noqa: PLR0913
         Which optimum to find, see above. None means ``"never"`` for an instance and ``"keep"`` for
         a workload. ``"recompute"`` is only for workloads, ``"never"`` only for instances.
     method : {"auto", "paths", "mip", "beams"}, default "auto"
-        Method for total latency in rounds. ``"auto"`` is ``"paths"`` if M is small and all weights
-        are 1, otherwise heuristics, memory prices and the integer program together. ``"mip"`` may
-        also be given for the makespan.
+        Method for total latency in rounds. ``"auto"`` is ``"paths"`` if the memory limit M is small
+        and all weights are 1, otherwise heuristics, memory prices and the integer program together.
+        ``"mip"`` may also be given for the makespan.
     start : Schedule, PreemptiveSchedule, FleetSchedule, SecondsSchedule or None, default None
-        A feasible schedule of the required class to start from. Not for `OnTime` and `Tail`.
+        A feasible schedule of the problem, from which the solve starts. Not for `OnTime` and
+        `Tail`.
     bounds : str or Callable or iterable of these, default ()
         User-defined lower bounds in rounds: functions of an instance that return a number or
         prices, or ``FILE.py:NAME`` of one. Prices are evaluated exactly and prove a bound. A number
@@ -99,8 +104,9 @@ def solve(  # noqa: PLR0913
     gap : float, default 0.0
         The solve stops once `Result.gap` is at most this value, 0 to 1.
     threads : int or None, default None
-        Threads of HiGHS, of ruin and recreate, and of prices and graphs. The results of prices and
-        graphs do not depend on it. None lets HiGHS choose and means every core for the others.
+        Number of threads of HiGHS, of ruin and recreate, and of the computation of prices and
+        graphs, whose results do not depend on it. None lets HiGHS choose, and means one thread per
+        core for the others.
     seed : int, default 0
         Seed of every random choice.
     progress : Callable[[Progress], object] or bool or None, default None

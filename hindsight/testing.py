@@ -20,11 +20,11 @@ from .outcomes.problem import Problem
 from .rounds.own_bounds import AnyBound, OwnBound
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
-"""Ranges of prompt lengths, end excluded, used in turn: empty or long prompts may reveal faults."""
+"""Ranges of random prompt lengths, end excluded, in turn. Empty and long prompts reveal faults."""
 
 
 class CheckError(AssertionError):
-    """Raised if a check of a bound or policy failed. The message is the whole report."""
+    """Error raised if a check of a user's bound or policy failed; the message is the report."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,14 @@ class Verdict:
     asks : str
         The property that is checked, in a few words.
     checked, failed : int
-        Number of instances on which the property was checked, and number on which it did not hold.
+        Number of instances on which the property was checked, and number of those on which it did
+        not hold.
     reason : str or None
         Reason of the failure on the smallest instance on which the property did not hold.
     reproduction : str or None
         Python code that shows the failure on this instance.
     by_design : bool
-        Whether the caller expects the check to fail.
+        Whether the caller expects the property not to hold. Then a failure is not reported as one.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether the property held on all instances, or its failure was expected."""
+        """Return whether the property held on all instances, or the caller expected a failure."""
         return self.failed == 0 or self.by_design
 
     def __str__(self) -> str:
@@ -98,7 +99,7 @@ class CheckReport:
 
     @property
     def failures(self) -> tuple[Verdict, ...]:
-        """Return the checks that did not pass."""
+        """Return the verdicts of the checks that did not pass."""
         return tuple(verdict for verdict in self.verdicts if not verdict.passed)
 
     def __getitem__(self, name: str) -> Verdict:
@@ -175,7 +176,7 @@ def check_bound(
         for one in cases:
             if not isinstance(one, Instance):
                 raise InvalidTypeError(None, "instance", one, "is not an Instance")
-            one.require_tokens()  # the enumeration of schedules counts memory in tokens
+            one.require_tokens()  # `optimum` enumerates schedules with memory counted in tokens
     else:
         cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
     if not cases:
@@ -210,9 +211,9 @@ def check_bound(
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Draw random instances of seven kinds in turn (see `check_bound`).
+    """Draw ``number`` random instances, of seven kinds in turn (see `check_bound`).
 
-    Instances with fewer requests come first. Enumeration solves each instance in milliseconds.
+    Instances with fewer requests come first. `optimum` solves each in milliseconds by enumeration.
     """
     for place in range(number):
         rng, kind = np.random.default_rng([seed, place]), place % 7
@@ -226,9 +227,9 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap before the last request
             arrivals[-1] = 30
-        # Kinds 5 and 6 of instances: the first requests are long and leave no memory for others.
-        # The optimum delays them until the short requests, which arrive one round later, are
-        # complete.
+        # Kinds 5 and 6 of instances: the first requests run long and leave no memory for others.
+        # The best schedules start them only when the other requests, which arrive one round later
+        # and are short, are complete.
         if kind > 4:
             first = 1 if kind == 5 else max(1, n // 2)
             prompts += 6
@@ -254,11 +255,12 @@ def instance_lines(instance: Instance) -> str:
 
 
 def optimum(problem: Problem) -> int:
-    """Return the least cost of a feasible schedule by enumerating all sets of requests per round.
+    """Return the least cost of a feasible schedule, by enumerating the requests that run per round.
 
-    No part of the solver is used. A request that has emitted k tokens holds s + k + 1 tokens in its
-    next round. Without preemption, a request that has started runs to the end. With preemption, it
-    may be stopped: it keeps its emitted tokens, and holds no memory until it resumes.
+    No part of the solver is used. A request of prompt length s that has emitted k tokens holds
+    s + k + 1 tokens in its next round. Without preemption, a request that has started runs to the
+    end. With preemption, it may be stopped: it keeps its emitted tokens, and holds no memory until
+    it resumes.
     """
     instance, goal, stops = problem.source, problem.goal, problem.preemption == "keep"
     rows = [(r.arrival_time, r.prompt_length, r.output_length, r.weight) for r in instance]
@@ -267,8 +269,9 @@ def optimum(problem: Problem) -> int:
     def least(now: int, done: tuple[int, ...]) -> float:
         """Return the least cost from round ``now`` on if request i has emitted ``done[i]`` tokens.
 
-        The cost is the makespan, or the sum over all present requests of weight x rounds until
-        completion. It is infinite if no schedule is feasible.
+        The cost is the makespan, or a sum over all requests that are not complete: weight x number
+        of rounds to the completion, from ``now`` or from the arrival if that is later. It is
+        infinite if no schedule is feasible.
         """
         left = [i for i, row in enumerate(rows) if done[i] < row[2]]
         present = [i for i in left if rows[i][0] <= now]
@@ -278,7 +281,7 @@ def optimum(problem: Problem) -> int:
             return least(min(rows[i][0] for i in left), done)
         begun = set() if stops else {i for i in present if done[i] > 0}
         # Every request fits into memory alone. So a round in which nothing runs can be useful only
-        # if a request has yet to arrive.
+        # if a request arrives after ``now``.
         may_idle = len(present) < len(left)
         best = math.inf
         for choice in product((False, True), repeat=len(present)):

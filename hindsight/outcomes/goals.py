@@ -92,8 +92,8 @@ def exact_total_latency(schedule: Any) -> Fraction | None:
     """Return the exact total latency of a schedule in seconds, as a fraction.
 
     Return None if the batch time has no exact formula. Floats in the input count as the decimal
-    numbers that they are written as: 0.1 is 1/10. This holds for arrival times, and for the start
-    of a round before which the schedule lets the machine wait.
+    numbers that they are written as: 0.1 is 1/10. Such floats are the parameters of the batch time,
+    arrival times, and the starts of rounds before which the schedule lets the machine wait.
     """
     if exact_seconds(schedule.problem.batch_time) is None:
         return None

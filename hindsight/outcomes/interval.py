@@ -29,7 +29,7 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Largest relative gap of lower and upper bound at which float seconds are recomputed exactly."""
+"""Largest relative gap of the bounds at which a cost in float seconds is computed again exactly."""
 
 
 class Interval:
@@ -52,7 +52,7 @@ class Interval:
     source : Instance or Workload
         Requests and machines of ``problem``.
     schedule : Any
-        Best schedule so far, an object of the class `Problem.kind`. None before the first one.
+        Best schedule so far, an object of the class `Problem.kind`. None before the first schedule.
     bounds : dict[str, Bound]
         Lower bounds on the cost. Keys are the names of bounding methods. Each value is the largest
         bound of its method.
@@ -64,7 +64,7 @@ class Interval:
         Why the solve ended. It is valid only after the end.
     root_bound : int or None
         Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices.
-        None before the first one.
+        None before such a bound is proved.
     proof : Any
         Proof of `root_bound` or of a larger lower bound. It consists of prices, or of a path graph,
         whose nodes are sets of running requests. None if there is no proof.
@@ -124,15 +124,16 @@ class Interval:
 
     @property
     def is_proved(self) -> bool:
-        """Return whether the lower bound equals the upper bound: `schedule` is proved optimal."""
+        """Return whether the lower bound equals the upper bound, so that `schedule` is optimal."""
         return self._may_meet and self.upper_bound == self.lower_bound
 
     @property
     def is_close(self) -> bool:
-        """Return whether the relative gap is at most the gap at which the user lets the solve stop.
+        """Return whether the relative gap of the bounds is so small that the solve may stop.
 
-        False if the user gave no such gap. The relative gap is (upper - lower) / upper. For the
-        goal `OnTime` it is (upper - lower) / number of requests.
+        The user gives the largest such gap; if he gave none, return False. The relative gap is
+        (upper - lower) / upper bound on the cost. For the goal `OnTime` it is
+        (upper - lower) / number of requests.
         """
         gap = self._search.gap
         if gap == 0 or not math.isfinite(self._cost):
@@ -142,10 +143,11 @@ class Interval:
 
     @property
     def _may_meet(self) -> bool:
-        """Return whether the lower bound may equal or exceed the upper bound.
+        """Return whether the bounds must be compared exactly, because they may be equal.
 
-        For integer costs it is always True: comparing them exactly is cheap. For float seconds it
-        is True if the relative gap is at most `NEAR`, where only exact fractions can decide.
+        For integer costs it is always True: comparing them exactly is cheap. For costs in float
+        seconds it is True if the relative gap is at most `NEAR`. Rounding errors are smaller than
+        that, so with a larger gap the lower bound is below the upper bound.
         """
         return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
 
@@ -238,8 +240,8 @@ class Interval:
             Whether the bound is proved in exact arithmetic or with directed rounding, and not only
             by a floating-point solver.
         proof : Any, default None
-            Prices that prove the bound. If the bound exceeds `root_bound`, the bound becomes
-            `root_bound` and the prices become the attribute `proof`.
+            Prices that prove the bound. If the bound exceeds the attribute `root_bound`, it is
+            stored there, and the prices are stored in the attribute `proof`.
 
         Raises
         ------
@@ -300,9 +302,9 @@ class Interval:
     def kept_when_interrupted(self) -> Iterator[None]:
         """Let the solve in the ``with`` block return its bounds when Ctrl-C ends it.
 
-        A KeyboardInterrupt in the block is caught if a feasible schedule was found before, else it
-        is raised. Another exception that the progress callback raised during the block is raised
-        again at the end of the block.
+        Ctrl-C raises KeyboardInterrupt in the block. It is caught if a feasible schedule has been
+        found, else it goes on to the caller. If the progress callback raised another exception
+        during the block, this exception is raised again at the end of the block.
         """
         try:
             yield
@@ -318,7 +320,8 @@ class Interval:
     def keep_error(self, error: BaseException) -> None:
         """Store an exception, to raise it after the solve, and stop the solve.
 
-        This is for exceptions in callbacks that HiGHS calls: they must not pass through HiGHS.
+        If several exceptions are stored, only the first is raised. This is for exceptions in
+        callbacks that HiGHS calls: they must not pass through HiGHS.
         """
         self._error = self._error or error
         self.clock.interrupt()
@@ -328,9 +331,9 @@ class Interval:
         """Return a round by which every optimal schedule of the instance has completed."""
         if self.horizon or self.problem.goal == "makespan":
             return self.horizon or int(self.upper_bound)
-        # In an optimal schedule no request has a latency above the upper bound, because that is the
-        # total latency of some schedule. So each request completes at most that many rounds after
-        # the last arrival.
+        # The upper bound is the total latency of some schedule. So an optimal schedule has at most
+        # this total latency, and no request in it has a larger latency. Each request arrives at the
+        # last arrival or earlier, so it completes at most that many rounds after the last arrival.
         return int(self.source.arrival_times.max()) + int(self.upper_bound)
 
     def result(self, source: Any = None, *, horizon: int = 0) -> Result:
@@ -366,10 +369,12 @@ class Interval:
     def _check(self, news: str) -> None:
         """Compare the lower bound with the upper bound; log both and call the progress callback.
 
+        If the gap between them is small enough for the user, end the solve.
+
         Parameters
         ----------
         news : str
-            Name of the bound that has just improved, for the error message.
+            Words for the bound that has just improved, with which the error message begins.
 
         Raises
         ------
@@ -387,8 +392,8 @@ class Interval:
             return
         line = self._progress()
         self.log.append(line)
-        # If the progress callback raised an exception before, it is not called again. Its exception
-        # is raised at the end of the solve.
+        # If the progress callback has raised an exception in an earlier call, do not call it again.
+        # The exception is raised at the end of the solve.
         if self._error is None:
             try:
                 self._search.report(line)

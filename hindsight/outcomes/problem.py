@@ -106,9 +106,10 @@ class Problem:
 
     @property
     def goal_name(self) -> str:
-        """Return the name of the cost, for messages: makespan, or (preemptive) total latency.
+        """Return the name of the cost, for messages.
 
-        For the goals `OnTime` and `Tail` it is "total latency" too.
+        It is "makespan", "total latency", or, if schedules may stop requests, "preemptive total
+        latency". The goals `OnTime` and `Tail` have no names of their own here.
         """
         if self.goal == "makespan":
             return "makespan"
@@ -116,7 +117,7 @@ class Problem:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether there is one machine, with memory counted in tokens (not in blocks)."""
+        """Return whether the problem has one machine, with memory counted in tokens, not blocks."""
         source = self.source
         return bool(source.replicas == 1 and source.memory_rule == TOKENS)
 
@@ -155,7 +156,8 @@ class Problem:
     def as_own(self, schedule: Any) -> Any:
         """Convert a schedule without preemption to a `PreemptiveSchedule` if the problem needs it.
 
-        Problems in rounds that allow preemption need it. For others, return the schedule unchanged.
+        Problems in rounds that allow preemption need it. In a schedule of several replicas, convert
+        the schedule of each. For other problems, return the schedule unchanged.
         """
         if self.preemption == "never" or self.in_seconds:
             return schedule

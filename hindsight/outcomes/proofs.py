@@ -21,10 +21,10 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Largest number of prices in a proof after `Proof.moved`. Proofs with more prices are dropped."""
+"""Largest number of prices in a proof after `Proof.moved`; proofs with more prices are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Price denominators that a certificate tries. It uses the first one that keeps the lower bound."""
+"""Denominators that a certificate tries for its prices, until one keeps their lower bound."""
 
 
 class Wanted(NamedTuple):
@@ -33,8 +33,8 @@ class Wanted(NamedTuple):
     Attributes
     ----------
     must_stop : Callable[[], bool], default never
-        Polled while the proof tries smaller denominators for its prices. Once it returns True, the
-        proof keeps its present denominator.
+        Polled while the proof tries smaller denominators for its prices. Once it returns True, no
+        more are tried, and the prices keep the denominator that they have.
     preemptive : bool, default False
         Whether the certificate bounds the optimum with preemption.
     scale : int or None, default None
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     scale: int | None = None
 
 
-# Requirements on a proof for a certificate that bounds the optimum without preemption.
+# Default requirements: for a certificate on the optimum without preemption, any denominator.
 PLAIN = Wanted()
 
 
@@ -68,7 +68,7 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the simpler proofs that this proof includes, then itself, the simplest first."""
+        """Return the simpler proofs that this proof includes, the simplest first; it comes last."""
         return (self,)
 
     @property
@@ -156,7 +156,7 @@ class MemoryPrices(Proof):
 
     @property
     def horizon(self) -> int:
-        """Return the last round with a price in ``numerators``; all later rounds have price 0."""
+        """Return the number of the last round that has a price; all later rounds have price 0."""
         return len(self.numerators)
 
     def as_floats(self) -> npt.NDArray[np.float64]:
@@ -177,14 +177,15 @@ class MemoryPrices(Proof):
 
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-"""Memory prices of 0 in every round. The lower bound they prove is the sum of output lengths."""
+"""Memory prices of 0 in every round. They prove the total latency of requests that do not wait."""
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:
-    """Move prices to the rounds of the user's instance; return None if they are too many.
+    """Move prices to the rounds of the user's instance; return None if they become too many.
 
-    Idle gaps (rounds in which no optimal schedule runs a request) were removed from this instance
-    before the prices were computed. They are put back, as `Proof.moved` describes.
+    Idle gaps (rounds in which no optimal schedule runs a request) were removed from the user's
+    instance before the prices were computed. Here the gaps are put back, as `Proof.moved`
+    describes.
 
     Parameters
     ----------
@@ -213,8 +214,8 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
     """Return by how many rounds each epoch moves when idle gaps are put back, shape (length,).
 
     An epoch is a moment between two rounds. Idle gaps are rounds in which no optimal schedule runs
-    a request (see `Proof.moved`). An epoch moves by as many rounds as the last request that arrives
-    at this epoch or before it.
+    a request (see `Proof.moved`). An epoch moves by as many rounds as the last of the requests that
+    have arrived at it, or by 0 before the first arrival.
 
     Parameters
     ----------
@@ -230,23 +231,24 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
 
 
 def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
-    """Convert integer prices from units of 1 / ``full`` to the nearest units of 1 / ``scale``.
+    """Round prices from multiples of 1 / ``full`` to the nearest multiples of 1 / ``scale``.
 
-    Halves are rounded up.
+    Both arrays are integers, the numerators of these fractions. Halves are rounded up.
     """
     return (prices * scale + full // 2) // full
 
 
 def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """Return the smallest denominator to which prices can be rounded with no loss of their bound.
+    """Return the smallest denominator with which rounded prices still prove the same lower bound.
 
     Parameters
     ----------
     full : int
-        Denominator of the prices so far. It is returned if no smaller one keeps the bound, or if
-        ``must_stop`` returns True before one is found.
+        Denominator of the prices before rounding. It is returned if no smaller one keeps the bound,
+        or if ``must_stop`` returns True before one is found.
     bound : Callable[[int], int]
-        Function that returns the lower bound proved by the prices, rounded to a denominator.
+        Function of a denominator: returns the lower bound that the prices prove if they are rounded
+        to multiples of 1 / denominator.
     must_stop : Callable[[], bool]
         Polled before each denominator of `SHORTER_SCALES` is tried.
     """

@@ -19,7 +19,7 @@ StopReason = Literal["proof", "gap", "time-limit", "interrupted", "size", "stall
 RelaxationStop = Literal["optimal", "tolerance", "time-limit", "interrupted", "stalled"]
 
 MEMORY_PRICES, STATE_PRICES, PROGRAM = "memory prices", "state prices", "integer program"
-"""Names of the lower bounds by memory prices, by state prices, and by an integer program."""
+"""Names of the lower bounds that memory prices, state prices, and an integer program prove."""
 
 NO_BOUND = "no cost is negative"
 """Name of the lower bound 0 on a cost. It always holds, and is shown if no other is proved."""
@@ -242,7 +242,10 @@ class Result:
 
     @property
     def certified_gap(self) -> float:
-        """Return the relative gap between the bounds proved without a floating-point solver."""
+        """Return the relative gap between the bounds proved without a floating-point solver.
+
+        It is computed as in `gap`.
+        """
         return relative_gap(self.problem, self.goal, *self._ends(certified=True))
 
     @property
@@ -349,8 +352,8 @@ class Relaxation:
         The instance that was relaxed.
     objective : float
         Value of the relaxation in rounds, in floating point. For the method ``"lp"`` it is the
-        value that HiGHS returns. For the other methods it is the lower bound that ``prices`` prove,
-        before it is rounded up.
+        value that HiGHS returns. For ``"lagrangian"`` it is the lower bound that ``prices`` prove,
+        before it is rounded up. For ``"states"`` it is ``certified_bound``.
     certified_bound : int
         Lower bound on the least total latency, in rounds, evaluated exactly from ``prices``.
     expected_start_times : float64 array
@@ -435,10 +438,11 @@ def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: An
 
 
 def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
-    """Return the relative gap (upper - lower) / upper between bounds on the waiting.
+    """Return the relative gap (upper - lower) / upper between two bounds on the least waiting.
 
     Waiting is total latency minus the sum of output lengths. In the denominator, an upper bound
-    below one round counts as one round. So if no request waits, the gap is 0 up to rounding errors.
+    below one round counts as one round, so that it is not 0. If no request waits in the best
+    schedule, both bounds on the waiting are 0, and the gap is 0 up to rounding errors.
 
     Parameters
     ----------

@@ -36,8 +36,9 @@ from instances.arrays import FloatArray
 class Evaluation(NamedTuple):
     """Value and gradient of a dual function (a lower bound on an optimum) at given variables.
 
-    The smooth minorant is a lower bound on the dual function. In it, minima and maxima are smoothed
-    at a temperature.
+    A dual function adds minima over the choices of each request, and subtracts maxima over the sets
+    of requests that run together. The *smooth minorant* has soft minima and soft maxima at a
+    temperature instead. It is differentiable, and nowhere exceeds the dual function.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class Evaluation(NamedTuple):
 
 
 Dual = Callable[[FloatArray, float], Evaluation]
-"""Dual function: returns the `Evaluation` at variables and a heat (temperature of smoothing)."""
+"""Function that evaluates a dual function at variables and at a heat, its temperature."""
 
 
 class Settings(NamedTuple):
@@ -96,11 +97,11 @@ class Stage(NamedTuple):
         Temperature at which the dual function is smoothed, in the first and in the last step of
         Adam. In between it falls geometrically. L-BFGS-B uses only the first.
     rates : tuple[float, float] or None, default None
-        Change of a variable per step of Adam, in the first and in the last step. None selects
-        L-BFGS-B.
+        About how much Adam changes each variable in the first and in the last step. In between the
+        change falls geometrically. None selects L-BFGS-B.
     tolerance : float, default 0.0
-        A step of L-BFGS-B with a smaller relative gain of the smoothed dual function ends the
-        stage. Adam ignores it.
+        L-BFGS-B ends the stage after a step that raises the smoothed dual function by less than
+        this share of its value. Adam ignores it.
     """
 
     steps: int
@@ -121,7 +122,8 @@ class Adam:
     x : float64 array
         Initial variables, of any shape; `step` changes them in place.
     settings : Settings, optional
-        Weights of the running means, damping, and bounds of the variables.
+        Weights of the latest gradient and of its square in the running means, damping, and bounds
+        of the variables.
     """
 
     def __init__(self, x: FloatArray, settings: Settings = ADAM) -> None:
@@ -129,15 +131,19 @@ class Adam:
         self._mean, self._square = np.zeros_like(x), np.zeros_like(x)
 
     def step(self, gradient: FloatArray, rate: float) -> None:
-        """Take one step uphill along ``gradient``, of about ``rate`` in every variable."""
+        """Take one step uphill from the present ``gradient`` and its running mean.
+
+        Each variable changes by about ``rate``.
+        """
         (gain, square_gain), damping, lowest, highest = self._settings
         self._steps += 1
         self._mean *= 1.0 - gain
         self._mean += gain * gradient
         self._square *= 1.0 - square_gain
         self._square += square_gain * gradient * gradient
-        # Both running means begin at 0, so they are too small at first. Divide each by the total
-        # weight of the gradients so far, which is below 1, to remove this bias.
+        # Both running means begin at 0, so they are too small at first: after k steps with weight g
+        # of the latest gradient, all gradients together have the weight 1 - (1 - g)^k. Divide each
+        # mean by this number.
         mean = self._mean / (1.0 - (1.0 - gain) ** self._steps)
         square = self._square / (1.0 - (1.0 - square_gain) ** self._steps)
         self.x += rate * mean / (np.sqrt(square) + damping)
@@ -145,16 +151,17 @@ class Adam:
 
 
 class Best:
-    """Callback of `ascend` that keeps the variables at which the dual function was largest.
+    """Callback of `ascend` that keeps the variables at which the dual function was largest so far.
 
-    These are ``x``, and the value of the dual function there is ``value``.
+    The attribute ``x`` has these variables, ``value`` the dual function at them. Before the first
+    call ``x`` is the parameter, and ``value`` is -inf.
     """
 
     def __init__(self, x: FloatArray) -> None:
         self.x, self.value = x, -math.inf
 
     def __call__(self, x: FloatArray, found: Evaluation) -> None:
-        """Copy the variables ``x`` if the dual function is larger there than ever before."""
+        """Copy the variables ``x`` if the dual function is larger at them than at all before."""
         if found.value > self.value:
             self.x, self.value = x.copy(), found.value
 
@@ -178,7 +185,7 @@ def ascend(
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]
-        Stages, in the order in which they run. Adam begins anew in each.
+        Stages, in the order in which they run. In each, Adam begins with running means of 0.
     stepped : Callable, optional
         Called with the variables and their `Evaluation`, at the start of a stage and after each
         step. Returning True ends the ascent. The callback must copy variables to keep them, because
@@ -200,8 +207,8 @@ def ascend(
             raise StoppedEarlyError
 
     try:
-        # Let BLAS use a single thread: further threads would wait in busy loops, which take most of
-        # the time on a busy machine.
+        # Let BLAS use a single thread. Further threads would wait in busy loops, and on a machine
+        # with other work these loops take most of the time.
         with threadpool_limits(1, "blas"):
             for stage in stages:
                 if stage.rates is None:
@@ -222,8 +229,8 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback that gets the variables and their `Evaluation` after each step of an ascent. It raises
-StoppedEarlyError to end the ascent."""
+"""Callback that gets the variables and their `Evaluation` after each step of an ascent. If it
+raises StoppedEarlyError, the ascent ends."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:
@@ -242,8 +249,8 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
         return -found.smooth, -found.gradient
 
     def accept(_: FloatArray) -> None:
-        # SciPy calls this function right after it accepts a step. The accepted point is the one
-        # that it evaluated last.
+        # SciPy calls this function right after it accepts a step. The accepted variables are those
+        # that it evaluated last, which are in ``tried``.
         last[0] = tried[0]
         report(*tried)
 

@@ -14,15 +14,15 @@ from instances.service_level import Limits
 from .minorants import AffineMinorant, own_seconds
 
 LATER = 1e-8
-"""Relative increase of each deadline, a time on the clock. It covers rounding errors in bounds, and
-in the times of schedules: at most 10^7 rounds with a relative error of 2^-53 each."""
+"""Share by which each deadline, a time on the clock, is raised. It covers rounding errors of bounds
+and of times in schedules: at most 10^7 rounds, each with a relative error of 2^-53."""
 
 
 def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
-    """Return lower bounds on the time to first token and on the latency of each request.
+    """Return two lower bounds for each request: on time to first token and on latency, in seconds.
 
-    These are the seconds that the request takes if it runs alone and each round is as short as
-    ``minorant``, the affine lower bound on its length, allows. Shape (n,) each.
+    They are the times that the request takes if it runs alone and each round is as short as
+    ``minorant``, the affine lower bound on its length, allows. Both arrays have shape (n,).
     """
     workload = relaxed(workload)
     s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
@@ -31,20 +31,25 @@ def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray,
 
 
 class Deadlines(NamedTuple):
-    """Deadlines that a request meets in every schedule in which it is on time, shape (n,) each.
+    """Deadlines of requests, for a lower bound on the number of late requests; shape (n,) each.
 
-    A late request costs 1. A request on time pays the prices of the rounds in which it runs.
+    In this bound a late request costs 1, and a request on time pays a price for each round in which
+    it runs. Prices are 0 from some time on. In every schedule in which a request is on time, it
+    meets its deadlines.
 
     Attributes
     ----------
     output : int64 array
-        Number of tokens whose rounds are priced. It is 1 if the request can begin after the last
-        price and still meet its deadline for the last token, else the output length.
+        Number of rounds, counted from the round of the first token, for which the request pays:
+        the output length, or 1. It is 1 if the request meets the deadline of its last token even if
+        it begins after the last price. Then at most the round of its first token must come earlier.
     end, first_token : float64 array
-        Deadlines of the last priced token and of the first token, in seconds on the clock.
+        Deadlines, in seconds on the clock: of the last round for which the request pays, and of the
+        first token.
     known : float64 array
-        Least cost of a request if it follows without evaluating prices: 1 for requests that are
-        always late, 0 for those that can be on time after the last price, else NaN.
+        Least cost of a request if it can be told without evaluating prices, else NaN. It is 1 for
+        requests that are late in every schedule, and 0 for requests that are on time even if they
+        begin after the last price.
     """
 
     output: IntArray
@@ -54,9 +59,9 @@ class Deadlines(NamedTuple):
 
     @classmethod
     def none(cls, output: IntArray) -> Deadlines:
-        """Return infinite deadlines, for bounds on latency rather than on late requests.
+        """Return infinite deadlines, for lower bounds on latency instead of on late requests.
 
-        ``output`` holds the output lengths of the requests, shape (n,).
+        ``output`` has the output length of each request, shape (n,).
         """
         never = np.full(len(output), np.inf)
         return cls(output, never, never, np.full(len(output), np.nan))
@@ -68,10 +73,11 @@ class Deadlines(NamedTuple):
         """Return the deadlines of all requests, for prices that are 0 after ``horizon`` seconds.
 
         ``limits`` are the limits on latency, time to first token and time per token. A request is
-        late in every schedule if it exceeds a limit even when it runs alone. The limits on the time
-        to first token and on the time per token together limit the latency. Otherwise the limit on
-        the time per token is ignored, which can only raise the upper bound on the number of
-        requests on time.
+        late in every schedule if it exceeds a limit even when it runs alone in rounds of the length
+        ``minorant``. The limit on the time per token is used for this test, and, together with the
+        limit on the time to first token, as a limit on latency. A schedule may break it without
+        missing these deadlines. So fewer requests may count as late than really are, and the lower
+        bound on late requests stays valid.
         """
         a, o = workload.arrival_times, np.asarray(workload.output_lengths)
         first, own = own_times(workload, minorant)
@@ -82,15 +88,16 @@ class Deadlines(NamedTuple):
         end, first_token = later(limits.latest(o)), later(limits.first_token)
         late = (a + own > end) | (a + first > first_token)
         late |= a + own - first > later(limits.decode(o))
-        # Let a request be able to begin after the last price and still complete by its deadline.
-        # It pays only for the round of its first token, and only if that has an earlier deadline.
+        # ``waits``: whether a request can begin after the last price and still complete by its
+        # deadline. Then it pays at most for the round of its first token. It pays nothing at all if
+        # its first token meets its own deadline in this case too.
         free = np.maximum(a, horizon)
         waits = end >= free + own
         paid_late = np.where(waits & (first_token >= free + first), 0.0, np.nan)
         known = np.where(late, 1.0, paid_late)
         short = waits | late
         end = np.where(short, first_token, end)
-        # Prices are not evaluated for requests whose least cost is known, so their deadline may be
-        # any finite number, such as the arrival time.
+        # Prices are not evaluated for requests whose least cost is known. So their deadline ``end``
+        # is not used, and may be any finite number, such as the arrival time.
         end = np.where(np.isnan(known), end, a)
         return cls(np.where(short, 1, o), end, first_token, known)

@@ -42,7 +42,8 @@ class CompressedInstance(NamedTuple):
     instance : Instance
         The instance with moved arrival times; ``original`` itself if there are no gaps.
     shifts : int64 array
-        Number of rounds by which the arrival of each request was moved towards 0, shape (n,).
+        Number of rounds by which each request arrives earlier in ``instance`` than in ``original``,
+        shape (n,).
     """
 
     original: Instance
@@ -52,15 +53,17 @@ class CompressedInstance(NamedTuple):
     def restore(self, schedule: AnySchedule) -> AnySchedule:
         """Put the idle gaps back into a schedule; its latencies stay the same.
 
-        ``schedule`` is one of `instance`, and the result is one of `original`.
+        ``schedule`` is a schedule of the instance without idle gaps (the attribute `instance`). The
+        result is a schedule of the instance with its gaps (`original`).
         """
         return schedule.moved(self.original, self.shifts)
 
     def moved(self, schedule: AnySchedule) -> AnySchedule | None:
-        """Remove the idle gaps from a schedule of `original`, to get one of `instance`.
+        """Remove the idle gaps from a schedule of `original`, the instance with its gaps.
 
-        Return None if the result is infeasible. Then some requests from before a gap are still
-        running when the first request after the gap may start.
+        The result is a schedule of `instance`, which has no gaps. Return None if it would be
+        infeasible: then some requests from before a gap run so long that they would meet the first
+        requests from after the gap, and all together they do not fit into memory.
         """
         if self.instance is self.original:
             return schedule
@@ -69,22 +72,24 @@ class CompressedInstance(NamedTuple):
 
     @property
     def latest(self) -> int:
-        """Return the largest number of rounds by which the arrival of a request was moved."""
+        """Return the largest number of rounds by which removing the gaps moved an arrival."""
         return int(self.shifts.max())
 
 
 def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     """Remove idle gaps, the rounds in which no optimal schedule runs a request.
 
-    The optimum stays the same. The requests between two gaps are called a block.
+    The least total latency stays the same. The requests between two gaps are called a block.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     kept : int, default 1
-        Number of rounds kept, per output token of a block, between the latest arrival of the block
-        and the next block. With 1 all idle gaps are removed; larger values keep part of them.
+        Factor on the distance of blocks: from the latest arrival of a block to the first arrival of
+        the next block there will be at most ``kept`` times as many rounds as the block has output
+        tokens. With 1 all idle gaps are removed, because a block needs no more rounds than that.
+        Larger values keep a part of each gap.
     """
     order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
     columns = instance.arrival_times[order], kept * instance.output_lengths[order]
@@ -95,9 +100,10 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
             shift = arrival - block_end
             work = 0
         shifts[index] = shift
-        # A block is the set of requests between two idle gaps. After its latest arrival, each round
-        # runs a request of the block until all are complete. So all are complete by that arrival
-        # plus the sum of their output lengths.
+        # A block is the set of requests between two idle gaps. In an optimal schedule, each round
+        # after its latest arrival produces a token of the block until all tokens are produced. So
+        # all its requests are complete by that arrival plus ``work``, the sum of their output
+        # lengths (times ``kept``).
         work += output
         block_end = arrival - shift + work
     if not shifts.any():
@@ -108,14 +114,15 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
 
 
 def next_block_begins(compressed: CompressedInstance) -> IntArray:
-    """Return, for each request, the first arrival in the block after its own, shape (n,).
+    """Return, for each request, the round of the first arrival in the next block, shape (n,).
 
     A block is the set of requests between two idle gaps (rounds in which no optimal schedule runs a
-    request). Arrivals are those of the instance without gaps. The value is 2^62 for requests of the
-    last block.
+    request). The next block is the one after the request's own block. Arrivals are those of the
+    instance without gaps. The value is 2^62 for requests of the last block.
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
-    # All requests of a block have the same shift. Later blocks have larger shifts.
+    # Blocks are told apart by their shift, the number of rounds by which removing the gaps moved
+    # their requests: it is the same for all requests of a block, and larger for later blocks.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants, is_known
 
 MEAN_UNIT = 2**60
-"""Terms of the bound "mean busy times" are rounded down to multiples of 1 / MEAN_UNIT seconds."""
+"""The bound "mean busy times" rounds each request's term down to a multiple of 1 / this seconds."""
 
 
 class SecondsBound(NamedTuple):
@@ -97,14 +97,15 @@ class SecondsBound(NamedTuple):
     total : Fraction
         Lower bound for every scheduler, in seconds; exact, or rounded down.
     name : str
-        Kind of bound, such as "own time", "one machine" or "mean busy times".
+        Name of the method that proves the bound, such as "own time", "one machine" or "mean busy
+        times" (`machine_bounds`).
     minorant : AffineMinorant or None
         Affine lower bound on the length of a round that the proof uses; None if it uses none.
     requests : int
         Number of requests in the sum.
     certified : bool
         True if the minorant is proved from the definition of the batch time, False if the batch
-        time only declares it. All bounds are computed in fractions or with outward rounding.
+        time only declares it, so that the bound holds only if the declaration is true.
     """
 
     total: Fraction
@@ -115,14 +116,14 @@ class SecondsBound(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the bound on the mean over requests instead of the sum, in seconds, as a float."""
+        """Return the lower bound on the mean over requests, in seconds: the sum / their number."""
         return float(self.total / self.requests)
 
 
 class _Job(NamedTuple):
     """A request as a job on one preemptive machine that is as fast as all K replicas together.
 
-    All times are integers, in the unit of time that `_jobs` returns.
+    All numbers are integers in the unit of time whose number per second `_jobs` returns.
 
     Attributes
     ----------
@@ -131,11 +132,11 @@ class _Job(NamedTuple):
     own : int
         Least time from the start of the request's first round to the end of its last round.
     seconds : int
-        Processing time p_i / K. The machine time p_i of a request is its share of the lengths of
-        the rounds in which it runs.
+        Processing time p_i / K on this machine. Here p_i is the least machine time of the request:
+        the sum over its rounds of its share of their lengths.
     moment : int
         2 * ``seconds`` * (least time from the mean time of the request's processing to its
-        completion).
+        completion), in squares of the unit of time.
     """
 
     release: int
@@ -147,14 +148,16 @@ class _Job(NamedTuple):
 def _jobs(
     workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
 ) -> tuple[list[_Job], int]:
-    """Return one job per request, and the number of time units per second.
+    """Return one job per request, and the number of units of time per second.
 
-    The unit is so short that all times of the jobs are integers. ``output_lengths`` replaces the
-    output lengths of the workload: for bounds on first tokens, each is 1.
+    The times of the jobs are in this unit, which is so short that all are integers.
+    ``output_lengths`` replaces the output lengths of the workload: for bounds on the time to first
+    token, each is 1.
     """
     workload = relaxed(workload)
-    # In units of 1 / ``unit`` seconds, all processing times p_i are integers. This function returns
-    # times in units of 1 / (K ``unit``) seconds, so that all p_i / K are integers too.
+    # In units of 1 / ``unit`` seconds, all arrival times and all processing times p_i are integers.
+    # The function returns times in units of 1 / (K ``unit``) seconds, so that the times p_i / K on
+    # a machine as fast as K replicas are integers too.
     K = workload.replicas
     releases = [decimal(one) for one in workload.arrival_times.tolist()]
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
@@ -178,12 +181,11 @@ def _jobs(
 
 
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int, int]]:
-    """Simulate one preemptive machine that always serves the job of least processing time.
+    """Simulate one preemptive machine that always serves the released job of least processing time.
 
-    Only jobs that have been released are served. If ``remaining`` is True, the job of least
-    remaining processing time is served, otherwise that of least original processing time. Yields
-    the uninterrupted pieces of service in order, as (index of the job, start, length), in the unit
-    of time of the jobs.
+    If ``remaining`` is True, the remaining processing time counts, otherwise the original one.
+    Yields the uninterrupted pieces of service in the order of time, as (index of the job in
+    ``jobs``, start, length). Start and length are in the unit of time of the jobs.
     """
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
@@ -206,7 +208,8 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int,
         if not left[i]:
             heapq.heappop(waiting)
         elif remaining:
-            # The remaining time of the job served has fallen, so this job stays on top of the heap.
+            # The job served had the least remaining time, which has just fallen further. So it
+            # stays on top of the heap, and only its entry must be replaced.
             waiting[0] = (left[i], i)
 
 
@@ -215,8 +218,8 @@ def _own_time(jobs: Sequence[_Job], unit: int) -> Fraction:
 
 
 def _one_machine(jobs: Sequence[_Job], unit: int) -> Fraction:
-    # A job completes at the end of its last piece of service, which replaces earlier pieces in the
-    # dictionary.
+    # A job completes at the end of its last piece of service. Pieces come in the order of time, so
+    # in this dictionary the last piece of a job replaces the earlier ones.
     completed = {job: start + length for job, start, length in _serve(jobs, remaining=True)}
     return Fraction(sum(completed.values()) - sum(job.release for job in jobs), unit)
 
@@ -236,14 +239,15 @@ _BOUNDS = {"own time": _own_time, "one machine": _one_machine, "mean busy times"
 def mean_busy_prices(
     workload: Workload, minorant: AffineMinorant
 ) -> tuple[list[float], list[float]]:
-    """Return times in seconds, and the price of one second of the machine at each time.
+    """Return times in seconds, and the price of one second of the machine at each of these times.
 
-    Of the requests that have arrived, the machine serves the one of least processing time p. This
-    schedule gives the bound "mean busy times". The price at a time is the integral of 1 / p of the
-    request served, from this time to the next idle time. It is the (fractional) number of requests
-    that complete one second later if the machine stops for one second. With K replicas it is the
-    price of a second of one replica. Floats suffice, because an ascent only starts from these
-    prices.
+    The prices come from the schedule of one preemptive machine that always serves, of the requests
+    that have arrived, the one of least processing time p. It is the schedule of the bound "mean
+    busy times" (`machine_bounds`). The price at a time is the number of requests, in fractions,
+    that the machine still serves before it is idle next: if it stopped for one second, they would
+    all complete one second later. This number is the integral, up to the next idle time, of 1 / p
+    of the request served. With K replicas the price is that of a second of one replica. Floats
+    suffice, because these prices are only the first ones of an ascent.
     """
     jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
     times: list[float] = []
@@ -277,9 +281,12 @@ def _bounds(
 def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
-    The names are "own time", "one machine" and "mean busy times". The module docstring has the
-    statements and proofs. The bounds use an affine minorant of the batch time, a lower bound on the
-    length of a round. If there are several minorants, each bound is the largest over them.
+    "own time" adds the least times of all requests, each alone. "one machine" is the least total
+    latency on one preemptive machine, as given by shortest remaining processing time first. "mean
+    busy times" bounds the mean time at which each request is processed on such a machine, and adds
+    the least time from then to its completion. The head of this module has the proofs. The bounds
+    use affine minorants of the batch time, which are lower bounds on the length of a round. If
+    there are several minorants, each bound is the largest over them.
 
     Parameters
     ----------
@@ -297,9 +304,9 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
 
 
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
-    """Return three lower bounds, by name, on the sum of times to first token in seconds.
+    """Return three lower bounds, by name, on the sum of all times to first token, in seconds.
 
-    They are the bounds that `machine_bounds` gives if every output length is 1. The parameters and
-    errors are those of `machine_bounds`.
+    They are the bounds on total latency that `machine_bounds` gives if every output length is 1.
+    Names, parameters and errors are those of `machine_bounds`.
     """
     return _bounds(workload, batch_time, [1] * len(workload))

@@ -17,9 +17,9 @@ from instances.validation import as_fraction, decimal
 class AffineMinorant(NamedTuple):
     """Lower bound d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch) on a round's length.
 
-    The batch is the set of requests that advance, or process a chunk of their prompt, in the round.
-    Other requests, whose tokens are only held, may make the round longer. The lower bound leaves
-    them out. The coefficients are exact.
+    The batch is the set of requests that emit a token or process a chunk of their prompt in the
+    round. Other requests, whose tokens are only held in memory, may make the round longer. The
+    lower bound leaves them out. The coefficients are exact.
 
     Attributes
     ----------
@@ -46,11 +46,12 @@ def own_seconds(
     token: float,
     held: float,
 ) -> FloatArray:
-    """Return the total length, in seconds, of the o rounds of each request if it runs alone.
+    """Return the seconds that each request takes from its first to its last round if it runs alone.
 
-    A round lasts ``overhead`` + ``token`` * (tokens processed) + ``held`` * (KV tokens held). In
-    round k the request holds s + k tokens. It processes the s tokens of its prompt in round 1, and
-    one token in every other round.
+    A round lasts ``overhead`` + ``token`` * (tokens processed) + ``held`` * (KV tokens held)
+    seconds. A request of prompt length s and output length o runs for o rounds. In round k it holds
+    s + k tokens. It processes the s tokens of its prompt in round 1, and one token in every other
+    round. ``prompt`` and ``output`` have s and o of each request, shape (n,).
     """
     return (
         output * overhead
@@ -84,11 +85,12 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 
 
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
-    """Return affine minorants with the given d2 whose lines d0 + d1 x lie below all points (x, y).
+    """Return affine minorants with the given d2 whose lines d0 + d1 x exceed no point (x, y).
 
-    x is the number of tokens that a round processes. y is the length of this round in seconds,
-    except for the d2 seconds per KV token. Each line has slope d1 >= 0 and passes through one or
-    two of the points.
+    A minorant is a lower bound on the length of a round. x is the number of tokens that a round
+    processes. y is the shortest length of such a round in seconds, minus d2 times its KV tokens.
+    The lines are the constant of the least y, and the edges of the lower convex hull of the points
+    that have d0 > 0 and d1 > 0.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
@@ -114,15 +116,16 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 def is_known(batch_time: object) -> bool:
     """Return whether affine lower bounds on a round's length are proved from a batch time's class.
 
-    The class must be one of the known classes exactly, because a subclass may compute another time.
+    They are for `TiledTime`, `AffineTime`, `IterationTime` and `UnitTime`, but not for subclasses
+    of these, because a subclass may compute another time.
     """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 
 
 def has_minorants(batch_time: object) -> bool:
-    """Return whether a batch time has affine lower bounds on the length of a round.
+    """Return whether affine lower bounds on the length of a round are known for a batch time.
 
-    They are proved from its class, or declared by its method ``minorants``.
+    Either they are proved from its class, or its method ``minorants`` declares them.
     """
     return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
 
@@ -143,36 +146,40 @@ def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMi
 
 
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
-    """Return the known affine lower bounds on the length of every round, from its batch time.
+    """Return affine minorants of a batch time: lower bounds on the length of every round.
 
-    A round that advances or processes any request processes at least one token, and at most M: a
-    request processes no more tokens than it holds, and all requests hold M at most. So a minorant
-    need only lie below the batch time on ``1 .. M``.
+    A minorant is d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch), where the batch is
+    the set of requests that emit a token or process a part of their prompt in the round. A round
+    with a batch processes at least one token, and at most M: a request processes no more tokens
+    than it holds, and all requests together hold at most M. So a minorant need only lie below the
+    batch time for 1 .. M processed tokens.
 
-    - `AffineTime`: the batch time itself. `UnitTime`: the constant. `IterationTime`: the batch time
-      itself, with its d1 as d2. It counts only requests that advance, not those held, and so does a
-      minorant.
-    - `TiledTime`: attention takes at least one kernel, as each request of the batch decodes or
-      processes a prompt, and the KV tokens of the batch. Squares and products are left out. The
-      table of the other operations is constant in a tile, and a minorant never falls. So a minorant
-      lies below everywhere if it does at the last number of tokens up to M of each tile. Between
-      entries of the table, the values there are linear in that number: the entries, the first tile,
-      the last whole tile and M are all that matter. A function of one variable on an interval lies
-      above the lines through the edges of the lower convex hull of its kinks and ends, and above
-      its least value. Edges that meet the axis at 0 or below are left out, because the bounds
-      divide by d0 > 0.
+    - `AffineTime`: the batch time itself.
+    - `UnitTime`: d0 is its constant, d1 and d2 are 0.
+    - `IterationTime`: the batch time itself. Its own d1 becomes d2, because it is a time per KV
+      token of the batch.
+    - `TiledTime`: a table of seconds by processed tokens x, rounded up to whole tiles, plus
+      attention. Attention takes at least the time of one kernel, because every request of the batch
+      decodes or processes a prompt, and a time per KV token of the batch, which becomes d2. Terms
+      for squares and products of prompt lengths are >= 0 and are left out. What is left to bound is
+      a function of x alone: kernel + table. It is constant in each tile, and d0 + d1 x does not
+      fall as x grows. So d0 + d1 x lies below it everywhere if it does so at the largest x <= M of
+      each tile. At these x the table is linear between its entries. So it is enough that d0 + d1 x
+      lies below at the entries, at the ends of the first and of the last whole tile, and at M. The
+      lines returned are the edges of the lower convex hull of these points, and the constant of the
+      lowest point. Edges with d0 <= 0 are left out, because the bounds divide by d0.
     - Any other batch time with the method of `DeclaresMinorants`: the minorants that the method
-      returns, without a check that they lie below.
+      returns, without a check that they are lower bounds.
 
     Floats count as the decimals they are written as.
 
     Parameters
     ----------
     batch_time : BatchTime
-        Of one of these classes exactly (a subclass may compute another time), or with the method
-        of `DeclaresMinorants`.
+        A batch time of exactly one of these classes (a subclass may compute another time), or with
+        the method of `DeclaresMinorants`.
     memory_limit : int
-        Capacity M, tokens.
+        Memory limit M, in tokens.
 
     Raises
     ------

@@ -27,14 +27,14 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Number of consecutive rounds in a block. Blocks of starts that are too expensive are skipped."""
+"""Number of consecutive rounds in a block. Blocks that cannot have a cheapest start are skipped."""
 
 SPREAD = 18.0
-"""Gibbs weights of starts below exp(-SPREAD) times the largest weight of a request count as 0."""
+"""Weights exp(-cost / heat) of starts below exp(-SPREAD) of the request's largest count as 0."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""`njit` with permission to reorder sums. It compiles only code for the Gibbs weights of starts,
-whose rounding errors affect no proof."""
+"""`njit` with permission to reorder sums. It compiles only code for weights exp(-cost / heat) of
+starts, whose rounding errors affect no proof."""
 
 
 class PricedRounds(NamedTuple):
@@ -88,7 +88,8 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 def without_latency(instance: Instance) -> RequestClasses:
     """Return one class per request with weight 0, so that a start costs memory but no latency."""
-    # The columns are read-only. numba would compile its loops again for read-only arrays, so copy.
+    # Copy the columns of the instance, which are read-only: numba would compile its loops once more
+    # for read-only arrays.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     n, alone = len(instance), (column.copy() for column in columns)
     return RequestClasses._make([*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n)])
@@ -97,8 +98,8 @@ def without_latency(instance: Instance) -> RequestClasses:
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
     """Compute the running sums of prices, where ``prices[r]`` is the price of a token in round r.
 
-    No request runs in round 0. So ``prices[0]`` does not count in the smallest price of the first
-    block.
+    No request runs in round 0. So the smallest price of the first block of `BLOCK` rounds leaves
+    out ``prices[0]``.
     """
     weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
     without_zero = np.append(prices[1], prices[1:])
@@ -110,8 +111,8 @@ def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
 def block_floor(minima: npt.NDArray[Any], begin: int, end: int, o: int) -> Any:
     """Return a lower bound on the prices of all rounds begin + 1 .. end - 1 + o.
 
-    In these rounds a request of output length o runs if it starts at begin .. end - 1. ``minima``
-    holds the smallest price of each block of `BLOCK` rounds.
+    These are all rounds in which a request of output length o can run if it starts at one of the
+    rounds begin .. end - 1. ``minima`` has the smallest price of each block of `BLOCK` rounds.
     """
     first, last = begin // BLOCK, (end - 1 + o) // BLOCK
     least = minima[first]
@@ -149,18 +150,22 @@ def cheapest_starts(
 ) -> None:
     """Write to ``cheapest[i]`` the least `start_cost` over the starts a[i] .. final[i] of class i.
 
-    ``requests`` holds five arrays with an entry for each class of requests: arrival time a, prompt
-    length s, output length o, the cost of a round of latency, and the last start ``final``. Prices
-    must reach at least to round final[i] + o[i]. Integer prices give exact costs.
+    A class is a set of requests with equal arrival time, lengths and weight. ``requests`` has five
+    arrays with an entry for each class: arrival time a, prompt length s, output length o, the cost
+    of a round of latency, and the last start that is considered, ``final``. Prices must reach at
+    least to round final[i] + o[i]. Integer prices give exact costs.
     """
     a, s, o, units, final = requests
     where = 0
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # ``where`` is a guess of the cheapest start: at first that of the previous class.
+        # ``where`` is the cheapest start found so far. It begins as a guess: the cheapest start of
+        # the previous class, moved into the range of starts of class i.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
-        # Stop when the latency alone, without memory, costs more than the best start.
+        # Blocks of starts are visited in the order of time. Stop at a block if the latency of its
+        # first start alone, without memory, costs more than the best start: later starts have even
+        # more latency.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
             least = block_floor(prices.minima, begin, end, o[i])
@@ -179,7 +184,8 @@ def _price(
 ) -> float:
     """Write `start_cost` of starts begin, begin + 1, ... to ``costs``, and return the least cost.
 
-    ``request`` is (a, s, o, cost of a round of latency).
+    ``request`` has the arrival time a, the prompt length s, the output length o, and the cost of a
+    round of the request's latency.
     """
     a, s, o, unit = request
     least = np.inf
@@ -191,13 +197,14 @@ def _price(
 
 @vectorised
 def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, float]:
-    """Replace the cost of each start by its Gibbs weight exp((cheapest - cost) / heat).
+    """Replace each start's cost in ``costs`` by its Gibbs weight exp((cheapest - cost) / heat).
 
-    Weights below exp(-SPREAD) become 0. Returns the sum of the weights, and the sum of weight times
-    index in ``costs``.
+    ``cheapest`` is the least cost. Weights below exp(-SPREAD) become 0. Returns the sum of the
+    weights, and the sum over the starts of weight times index in ``costs``.
     """
-    # Compute exp(64 x) as the 64th power of the Taylor polynomial of exp(x). Compilers can
-    # vectorise this, but not calls of exp.
+    # The weight of a start is exp(64 x), with x = (cheapest - cost) / (64 heat) near 0. Compute it
+    # as the 64th power of the Taylor polynomial of exp(x). Compilers can vectorise this, but not
+    # calls of exp.
     unit = -1 / (64 * heat)
     total, moment = 0.0, 0.0
     for k in range(len(costs)):
@@ -220,9 +227,11 @@ def _hold(
 ) -> None:
     """Add the memory of requests whose starts begin, begin + 1, ... have the given weights.
 
-    The weights are fractional numbers of requests with prompt length s and output length o. The
-    memory is stored as differences: the tokens held in round r are entry r of cumsum(entering +
-    cumsum(running)).
+    The weights are fractional numbers of requests with prompt length s and output length o. A
+    request that starts at t holds s + 1 tokens in round t + 1, and one more in each later round, up
+    to s + o in round t + o. The memory is stored as differences: the tokens held in round r are
+    entry r of cumsum(entering + cumsum(running)). So a request adds s to ``entering`` and 1 to
+    ``running`` at t + 1, and takes s + o and 1 off them at t + o + 1.
     """
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
@@ -250,8 +259,9 @@ def soft_starts(
 ) -> None:
     """Compute Gibbs weights of the starts of some classes of requests, and the memory they hold.
 
-    A start has weight exp(-cost / heat), with the cost of `start_cost`. A request may also never
-    start: it then pays ``penalty`` and holds no memory. The weights of a request sum to 1.
+    A start has a weight proportional to exp(-cost / heat), with the cost of `start_cost`. A request
+    may also never start: then it pays ``penalty`` and holds no memory, and this choice has a weight
+    too. The weights of all choices of a request sum to 1.
 
     Parameters
     ----------
@@ -271,16 +281,16 @@ def soft_starts(
         Two arrays, ``entering`` and ``running``, to which this function adds the memory of the
         starts. The tokens held in round r are entry r of cumsum(entering + cumsum(running)).
     found : tuple of arrays, shape (classes,) each
-        Four results for each class: a cheapest start, the least cost, the sum of the weights
-        divided by the largest weight, and the mean start under the weights. The first array is
-        also read: its entries are first guesses of cheapest starts.
+        Four results for each class: a cheapest start, the least cost of a start or of not starting,
+        the sum of exp((least cost - cost) / heat) over all choices, and the mean start under the
+        weights. The first array is also read: its entries are first guesses of cheapest starts.
     """
     a, s, o, w, counts, _ = classes
     hints, cheapest, mass, mean_starts = found
     minima, reach = prices.minima, SPREAD * heat
-    # Work space for the blocks of starts that may have positive weights. ``kept`` has `BLOCK`
-    # entries per block: first the costs of its starts, later their weights. ``begins`` and ``ends``
-    # hold the first start of each block and the one after its last.
+    # Work space for the blocks of starts of one class that may have positive weights. ``kept`` has
+    # `BLOCK` entries per block: first the costs of its starts, later their weights. ``begins`` has
+    # the first start of each block, ``ends`` the start after its last one.
     most = len(prices.sums) // BLOCK + 2
     kept, begins, ends = np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most, np.int64)
     for i in range(part[0], part[1]):
@@ -299,8 +309,8 @@ def soft_starts(
                     if least < best:
                         best, where = least, at + int(costs.argmin())
             at = stop
-        # Compute the weights exp((best - cost) / heat), where ``best`` is the least cost. All
-        # weights may be 0 in blocks whose costs were computed before ``best`` was found.
+        # Compute the weights exp((best - cost) / heat), where ``best`` is the least cost over all
+        # blocks. In a block that was kept before ``best`` was found, all weights may be 0.
         total, moment = 0.0, 0.0
         for j in range(count):
             weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]

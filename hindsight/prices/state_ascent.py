@@ -55,33 +55,33 @@ from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, StatePrices, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
-"""Largest memory limit M, in tokens, for prices of states. Each epoch has (M + 1)^2 prices, and to
-find the most expensive states that fit into memory together takes M^3 steps."""
+"""Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). In each
+round there are (M + 1)^2 prices, and M^3 steps find the costliest states that fit together."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest number of prices of states in T epochs, T (M + 1)^2, and of costs of starts, n T."""
+"""Largest number T (M + 1)^2 of state prices in T rounds, and n T of costs of n requests."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the dual function in the first ascent, on prices of a few tables that
-assign a number to each state."""
+"""Number of evaluations of the dual function in the first ascent. It has one price per round
+and state table; a state table has a fixed number for each state of a request."""
 
 VALUED_EVERY = 10
-"""Every VALUED_EVERY-th evaluation of the dual function computes its value, not only its gradient,
-and includes states in which hardly any request is expected."""
+"""Every VALUED_EVERY-th evaluation computes the value of the dual function, not only its gradient.
+The gradient then counts all priced states, else only those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of Gibbs weights of starts. First and last step of Adam. In rounds."""
+"""First and last temperature of weights exp(-cost / heat) of starts; step sizes of Adam; rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Temperature of the weights of configurations (sets of active states): its ratio to that of the
-weights of starts, and its smallest and its largest value in rounds."""
+"""Temperature of weights of configurations (sets of states that fit into memory together): ratio to
+the temperature of weights of starts, smallest value, and largest value, in rounds."""
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
     """Return whether an instance is small enough for `StateAscent` with prices up to a makespan.
 
-    M is limited by `LARGEST_MEMORY_LIMIT`, and the numbers of prices and of costs of starts by
-    ``most``.
+    The memory limit M must be at most `LARGEST_MEMORY_LIMIT`. The number of prices of states and
+    the number of costs of starts must each be at most ``most``.
     """
     limit = instance.memory_limit
     entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
@@ -89,42 +89,46 @@ def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> 
 
 
 def _epochs(instance: Instance, makespan: int) -> int:
-    """Return T, the number of priced epochs: 1 + the larger of makespan and last arrival."""
+    """Return T, the number of priced epochs: 1 + the larger of makespan and last arrival.
+
+    An epoch is the time between two rounds.
+    """
     return max(makespan, int(instance.arrival_times.max())) + 1
 
 
 class StateAscent:
-    """Dual function of prices of all states, and the best prices found so far.
+    """Ascent on prices of states: the dual function, and the best prices found so far.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. Each state has a price at
-    each epoch, the time between two rounds. The dual function is the lower bound on total latency
-    that the prices prove. The first prices are given, or come from an ascent on prices of a few
-    state tables (`hindsight.prices.state_tables`), which assign a number to each state. Each call
-    of `improve` continues the ascent from the best prices. `width` consecutive epochs share one row
-    of prices.
+    In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
+    price at each epoch, the time between two rounds. The dual function is the lower bound on total
+    latency that the prices prove. The first prices are given, or come from an ascent on prices of a
+    few state tables (`hindsight.prices.state_tables`), each of which has a fixed number for each
+    state. Each call of `improve` continues the ascent from the best prices. `width` consecutive
+    epochs share one row of prices.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     makespan : int
-        Makespan of a known schedule: epochs up to it, or to the last arrival, are priced.
+        Makespan of a known schedule, in rounds: epochs up to the later of it and the last arrival
+        have prices.
     threads : int, default 1
-        Number of threads. They evaluate different epochs, and prices do not depend on the number.
+        Number of threads. Each evaluates other epochs, so their number does not change the prices.
     known : StatePrices or None, default None
-        Initial prices. None takes them from an ascent on prices of state tables.
+        Initial prices. With None they come from an ascent on prices of state tables.
     last : int64 array or None, default None
         Last start with which each request is on time, shape (n,). If given, the dual function is a
         lower bound on the cost of late requests instead of total latency.
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
-        Called at every step of the ascent on prices of tables; returning True ends it.
+        Called at every step of the ascent on prices of state tables; returning True ends it.
 
     Attributes
     ----------
     prices : float64 array, shape (rows, states)
-        The best prices so far, in rounds of latency.
+        The best prices so far, in rounds of latency: one row for each `width` epochs.
     width : int
         Number of consecutive epochs that share a row of prices; 1 at first.
     """
@@ -144,8 +148,9 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
-        # ``number[m, r]`` is the index of state (m, r). ``state_of[i, age]`` is the index of the
-        # state in which request i is when it has run for ``age`` rounds.
+        # In state (m, r) a request has used m tokens and has r rounds to go. ``number[m, r]`` is
+        # the index of this state. ``state_of[i, age]`` is the index of the state in which request i
+        # is when it has run for ``age`` rounds.
         number = np.zeros_like(self._copies)
         number[states.held, states.rounds] = np.arange(len(states.held))
         state_of = np.zeros((n, int(o.max())), dtype=np.int64)
@@ -165,14 +170,19 @@ class StateAscent:
             given = known.prices[:, states.held, states.rounds]
             self.prices[: len(given)] = given / known.scale
             return
-        # Each state table assigns a number to every state. Ascend in one price per table and epoch,
-        # beginning with prices of 0.
+        # A state table has a fixed number for every state. Its price at an epoch times this number,
+        # summed over the tables, is the price of the state. Ascend in the prices of the tables at
+        # all epochs, beginning with prices of 0.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
 
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
-            """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T)."""
+            """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T).
+
+            The price of a state at an epoch is the sum over the tables of ``x`` times the table's
+            number for the state.
+            """
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())
             return Evaluation(value, math.nan, tables @ mass - float(self._replicas))
@@ -183,7 +193,7 @@ class StateAscent:
     def share(self, width: int) -> None:
         """Let each ``width`` consecutive epochs (times between rounds) share a row of prices.
 
-        The row is at first the mean of the prices of these epochs.
+        Set each shared row to the mean of the prices that these epochs had.
         """
         if width != self.width:
             prices = self._by_epoch(self.prices)
@@ -196,16 +206,17 @@ class StateAscent:
         Parameters
         ----------
         steps : int
-            Number of steps.
+            Number of steps of Adam.
         heat : float, default 1.0
-            Factor on the temperatures `HEATS` and on the step sizes `RATES`.
+            Factor by which the temperatures `HEATS` and the step sizes `RATES` are multiplied.
         must_stop : Callable[[], bool], default never
             Called at every step, which takes some milliseconds; returning True ends the stage.
         """
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        # ``_count`` counts evaluations of the dual function. At 0, an evaluation computes the value
-        # as well as the gradient. The prices may have changed since the last stage.
+        # ``_count`` counts the evaluations of the dual function in this stage. The evaluation at
+        # count 0 computes the value as well as the gradient, and begins anew with exact maxima,
+        # because the prices may have changed since the last stage.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
@@ -214,7 +225,9 @@ class StateAscent:
     def start_weights(self) -> FloatArray:
         """Return the Gibbs weight of each start of each request, shape (n, T + 1).
 
-        The weights are those for the best prices so far, at the lowest temperature of `HEATS`.
+        It is proportional to exp(-cost / heat), and sums to 1 over the starts of a request. The
+        cost of a start is the latency plus the best prices so far of the states that the request
+        passes through. The heat is the lowest temperature of `HEATS`.
         """
         self._gibbs(self._by_state(self.prices), HEATS[1])
         return self._weights
@@ -222,8 +235,9 @@ class StateAscent:
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices rounded down to integers, and their exact capacities W.
 
-        Both are int64 in units of 1 / SCALE, shapes (T, M + 1, M + 1) and (T,). W[tau] is the
-        largest total price, at epoch tau, of states that can be active together.
+        Both are int64 in units of 1 / SCALE rounds of latency. Prices have shape (T, M + 1, M + 1):
+        one for each epoch tau and each state of m tokens used and r rounds to go. W has shape (T,).
+        W[tau] is the largest total price at epoch tau of states that fit into memory together.
         """
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, self._states.held, self._states.rounds] = np.floor(self.prices * SCALE)
@@ -233,9 +247,9 @@ class StateAscent:
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """Return value and gradient of the dual function at prices ``x``, shape (rows, states).
 
-        Each row has the prices of `width` consecutive epochs. The gradient is that of a smooth
-        lower bound on the dual function, at temperature ``heat`` (see
-        `hindsight.prices.ascent.Dual`).
+        Each row has the prices that `width` consecutive epochs share. The value is -inf in most
+        evaluations, see `VALUED_EVERY`. The gradient is that of a smooth lower bound on the dual
+        function, at temperature ``heat`` (see `hindsight.prices.ascent.Evaluation`).
         """
         least, mass = self._gibbs(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
@@ -247,8 +261,8 @@ class StateAscent:
                 unused = np.zeros(x.shape, dtype=np.bool_)
                 self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
-        # The gradient is a mean, not a sum, over the epochs that share prices. So the steps of Adam
-        # have the same size for every width.
+        # The gradient by a price is the mean, not the sum, over the epochs that share the price. So
+        # the gradient, and with it the damping of Adam, has the same size for every width.
         shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
@@ -257,9 +271,10 @@ class StateAscent:
     def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
         """Return the sum of the least costs of all requests, and the mass of each state.
 
-        A request's least cost is the least of latency plus prices over its starts. The mass is the
-        expected number of requests in each state at each epoch, under Gibbs weights of starts. It
-        has the shape of the prices ``by_state``, (states, T).
+        A start costs the latency plus the prices of the states that the request passes through. The
+        least cost of a request is that of its cheapest start. The mass is the expected number of
+        requests in each state at each epoch if a start has the probability proportional to
+        exp(-cost / heat). It has the shape of the prices ``by_state``, (states, T).
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -267,28 +282,32 @@ class StateAscent:
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
         """Return the expected number of members of a configuration in each state, for each row.
 
-        A configuration is a multiset of states that can be active together. It has the Gibbs weight
-        exp(total price / heat), for each row of prices ``x``. Shape (rows, states).
+        A configuration is a multiset of states that fit into memory together. For each row of
+        prices ``x``, its probability is proportional to exp(total price / heat). The result has
+        shape (rows, states). ``mass`` is the expected number of requests in each state. States in
+        which hardly any request is expected are left out, except where ``refresh`` is True.
         """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(level + z.sum(axis=1)).all():
-            # After a long step the soft maxima may be so far from ``level``, their old values, that
-            # sums overflow. Begin again from the exact maxima.
+            # Weights are computed in units of exp(level / heat), where ``level`` has the soft
+            # maxima before the last step. After a long step the new soft maxima may be so far from
+            # these that sums of weights overflow. Then set ``level`` to the exact maxima.
             hard = self._hard(x)
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(level + z.sum(axis=1))
-            # ``lost`` marks the rows of prices whose sums still overflow. Marginals equal to the
-            # mass give these rows a gradient of 0, so that their prices stay the same.
+            # ``lost`` marks the rows of prices whose sums still overflow. The gradient is the mass
+            # minus ``z`` times the number of replicas. Set ``z`` so that it is 0 in these rows, and
+            # their prices stay the same.
             z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 
     def _hard(self, x: FloatArray) -> FloatArray:
         """Return, for each row of prices ``x``, the largest total price of a configuration.
 
-        A configuration is a multiset of states that can be active together. The price of each state
-        is first rounded to a multiple of 1 / SCALE.
+        A configuration is a multiset of states that fit into memory together. The price of each
+        state is first rounded to a multiple of 1 / SCALE.
         """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
@@ -297,28 +316,39 @@ class StateAscent:
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a compiled function over all rows of prices, in several threads.
 
-        Thread k of n takes the rows k, k + n, k + 2 n and so on.
+        Each of n threads calls ``kernel`` with the arguments, its number k = 0 .. n - 1, and n. The
+        kernel then computes the rows k, k + n, k + 2 n and so on.
         """
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))
 
     def _by_epoch(self, shared: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return one row per epoch: repeat each row of ``shared`` for all epochs that share it."""
+        """Return one row per epoch: repeat each row of ``shared`` for all epochs that share it.
+
+        Each `width` consecutive epochs share a row.
+        """
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
     def _by_state(self, x: FloatArray) -> FloatArray:
-        """Convert prices ``x`` of shape (rows, states) to prices by epoch, shape (states, T)."""
+        """Convert prices ``x`` of shape (rows, states) to prices by epoch, shape (states, T).
+
+        Each row of ``x`` has the prices that `width` consecutive epochs share.
+        """
         return np.ascontiguousarray(self._by_epoch(x).T)
 
     def _mean(self, values: FloatArray) -> FloatArray:
-        """Return one row per row of prices: the mean of ``values`` over the epochs that share it.
+        """Return the mean of the rows of ``values`` over each group of epochs that share prices.
 
-        ``values`` has one row per epoch.
+        ``values`` has one row per epoch. The result has one row for each `width` consecutive
+        epochs, as the prices do.
         """
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 
     def _lengths(self) -> FloatArray:
-        """Return the number of epochs that share each row of prices (fewer for the last row)."""
+        """Return the number of epochs that share each row of prices.
+
+        It is `width`, or less for the last row.
+        """
         firsts = np.arange(0, self._epochs, self.width)
         return np.diff(firsts, append=self._epochs).astype(np.float64)

@@ -39,11 +39,11 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest ratio of a soft maximum to its temperature. exp(ratio / 2) and exp(-ratio / 2) then fit
-into float64."""
+"""Largest ratio of a soft maximum h log(sum of exp(price / h)) to its temperature h. Up to this
+ratio, exp(ratio / 2) and exp(-ratio / 2) fit into float64."""
 
 SELDOM = 3e-4
-"""Soft maxima skip a state in which fewer requests than this are expected, until the next
+"""If fewer requests than this are expected in a state, soft maxima skip the state until the next
 computation that includes all states with a price."""
 
 NEGLIGIBLE_PRICE = 1e-7
@@ -56,16 +56,16 @@ class PricedStarts(NamedTuple):
     Attributes
     ----------
     state_of : int64 array, shape (n, largest o)
-        Index in `States` of the state of request i at each age, the number of rounds since its
-        start. Entries from its output length on are 0.
+        Index in `States` of the state in which request i is at each age, the number of rounds since
+        its start. Entries from its output length on are 0 and not used.
     output_lengths, arrival_times : int64 array, shape (n,)
         Output length o_i and arrival time a_i of each request, in rounds.
     last_starts : int64 array, shape (n,)
         Last start that is considered for each request, at most T.
     epochs : int
-        Number T of epochs with prices.
+        Number T of epochs (times between two rounds) with prices.
     unit : float
-        Cost of a round of latency: 1, or 0 where late requests are counted.
+        Cost of a round of latency: 1, or 0 where late requests are counted instead of latency.
     penalty : float
         Cost of a request that does not start; infinite if all requests must start.
     """
@@ -91,7 +91,9 @@ def gibbs_starts(
     """Write the Gibbs weights of starts, and return the sum of the least costs of all requests.
 
     The cost of a start is the latency, plus the prices of the states that the request passes
-    through. Its weight is exp(-cost / heat), normalised over the starts of a request.
+    through. Not starting costs the penalty in ``requests``. The weight of each choice is
+    proportional to exp(-cost / heat), and the weights of all choices of a request sum to 1. An
+    epoch is the time between two rounds, and T is the number of epochs with prices.
 
     Parameters
     ----------
@@ -114,15 +116,16 @@ def gibbs_starts(
     for i in range(len(o)):
         x[i].fill(0.0)
         lo, hi = a[i], last[i]
-        # Cost of start t: the latency, plus the prices of all states on the way to completion.
+        # Cost of start t: the latency, plus the prices of all states through which the request
+        # passes from epoch t to its completion. Prices are 0 from epoch T on.
         for t in range(lo, hi + 1):
             costs[t] = unit * (t + o[i] - a[i])
         for age in range(o[i]):
             row = Q[state_of[i, age]]
             for t in range(lo, min(hi + 1, T - age)):
                 costs[t] += row[t + age]
-        # ``best`` is the least cost of a start, or the penalty if that is smaller. Gibbs weights
-        # are exp((best - cost) / heat).
+        # ``best`` is the least cost of a start, or the penalty for not starting if that is smaller.
+        # The Gibbs weight of a start is exp((best - cost) / heat), divided by the sum of weights.
         best = min(penalty, costs[lo])
         for t in range(lo, hi + 1):
             best = min(best, costs[t])
@@ -146,20 +149,23 @@ def gibbs_starts(
 
 
 class SoftMaxima(NamedTuple):
-    """Soft maximum of the total price of a configuration, at each epoch.
+    """Soft maximum of the total price of a configuration, at each of T epochs.
 
-    A configuration is a multiset of states that can be active together. Its Gibbs weight is
-    exp(total price / h) at temperature h. `soft_capacities` updates all attributes.
+    An epoch is the time between two rounds. A configuration is a multiset of states that fit into
+    memory together. Its Gibbs weight is exp(total price / h) at temperature h. `soft_capacities`
+    updates all attributes.
 
     Attributes
     ----------
     level : float64 array, shape (T,)
-        The latest soft maximum, h log(sum of weights), or an exact maximum. The next soft maximum
-        is expected near it. NaN if the two were so far apart that the sum overflowed.
+        The latest soft maximum, h log(sum of weights), at first an exact maximum. The next soft
+        maximum is computed in units of exp(level / h), because it is expected near ``level``. It
+        is NaN if it was so far away that the sum of weights overflowed.
     marginals : float64 array, shape (T, states)
-        Expected number z of members of a configuration in each state, under Gibbs weights.
+        Expected number z of members of a configuration in each state, if its probability is
+        proportional to its Gibbs weight.
     seldom : bool array, shape (T, states)
-        Whether z was below `SELDOM` in the last pass over all states.
+        Whether z was below `SELDOM` in the last computation that included all priced states.
     """
 
     level: FloatArray
@@ -170,21 +176,23 @@ class SoftMaxima(NamedTuple):
 class _Items(NamedTuple):
     """Items that a configuration at one epoch may contain, by decreasing rounds to go.
 
-    A configuration is a multiset of states that can be active together. Each state has as many
-    items as requests may be in it together. A prefix (k, S) of a configuration consists of k items
-    whose tokens m sum to S.
+    A configuration is a multiset of states (m tokens used, r rounds to go) that fit into memory
+    together. Each state has as many items as requests can be in it at the same time. A prefix of a
+    configuration consists of its first k items, whose tokens m sum to S. Two recursions sum the
+    weights exp(total price / h) of prefixes, by k and S, at temperature h. The forward recursion
+    appends the items one by one. Before each item it stores these sums for the backward recursion.
 
     Attributes
     ----------
     states : int64 array
         Index of the state of each item.
     roots : float64 array
-        exp(q / 2 h), where q is the price of the item and h the temperature.
+        exp(q / 2 h), the root of the weight of each item, where q is the price of its state.
     offsets, depths : int64 array
-        Position in the store of the weights of prefixes before each item, and the number of sizes k
-        that are stored there.
+        For each item, the position of the sums that are stored before it is appended, and the
+        number of values of k for which they are stored.
     value : float64 array, shape (M + 2, M + 1)
-        Work space for weights by k and S, of the forward and of the backward recursion.
+        Sums of weights by k and S, of the recursion that runs at present.
     """
 
     states: IntArray
@@ -204,13 +212,12 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """Write the items of one epoch; return their number, and the number of prefix weights.
+    """Write the items of one epoch; return their number, and how many sums `_append_items` stores.
 
-    An item is a copy of a state that a configuration (multiset of states that can be active
-    together) may contain. A state has items if requests are expected in it, or if its price is
-    positive. The second condition skips ``seldom`` used states unless ``refresh`` is True.
-    ``warmth`` is the temperature of this epoch. A prefix is the first part of a configuration, in
-    the order of the items. The prefix weights are those that `_append_items` will store.
+    An item is a copy of a state that a configuration (multiset of states that fit into memory
+    together) may contain. A state gets items if more than `SELDOM` requests are expected in it
+    (``mass``). It also gets items if its price exceeds `NEGLIGIBLE_PRICE`, but states marked
+    ``seldom`` only if ``refresh`` is True. ``warmth`` is the temperature of this epoch.
     """
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
@@ -228,11 +235,12 @@ def _listed_items(
 
 @step
 def _append_items(items: _Items, count: int, states: States, store: FloatArray) -> int:
-    """Sum the weights of all sets of items, by their number of items k and of tokens S.
+    """Sum the weights of all configurations, by their number of items k and of tokens S.
 
-    ``items.value[k, S]`` becomes the sum over all sets of k items whose tokens m add up to S. The
-    weight of a set is exp(total price / h). ``store`` receives the sums as they are before each
-    item is added. Returns the largest k.
+    A configuration is a set of the ``count`` items whose states fit into memory together. Its
+    weight is exp(total price / h), with temperature h. ``items.value[k, S]`` becomes the sum of the
+    weights of all configurations of k items whose tokens m add up to S. Items are added one by one,
+    and ``store`` receives the sums as they are before each item. Returns the largest k.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -241,8 +249,8 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # Append item j to all prefixes of k items. k decreases, so that no prefix to which the item
-        # has been appended gets it again.
+        # Append item j to all configurations of k earlier items. k decreases: value[k] is read
+        # before configurations that contain item j are added to it, so none gets the item twice.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -260,18 +268,20 @@ def _add_marginals(
 ) -> None:
     """Run the backward recursion, and add the expected number of members in state p to ``z[p]``.
 
-    A configuration is a multiset of states that can be active together. value[k, S] becomes the
-    weight of all completions of (k, S): all ways to extend a prefix of k items, whose tokens m sum
-    to S, to a configuration. ``total`` is the weight of all configurations, and ``store`` holds the
-    weights of prefixes before each item.
+    A configuration is a multiset of states that fit into memory together, listed in the order of
+    the ``count`` items. Its weight is exp(total price / h), with temperature h. Items are visited
+    from the last to the first. ``items.value[k, S]`` becomes the sum of the weights of all ways to
+    extend k earlier items, whose tokens m sum to S, by the items visited so far. ``store`` has the
+    sums of the weights of k earlier items, as written by `_append_items`. Their products give the
+    weight of all configurations that contain an item, and ``total`` that of all configurations.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # Add the completions that contain item j. k increases, so that value[k + 1] still holds the
-        # completions without this item.
+        # Add to value[k] the ways to extend k earlier items that begin with item j. k increases:
+        # value[k + 1] is read before such ways are added to it, so the item is not used twice.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -293,14 +303,16 @@ def soft_capacities(
     first: int,
     stride: int,
 ) -> None:
-    """Write the soft maxima and Gibbs marginals of epochs first, first + stride, ...
+    """Write to ``maxima`` the soft maxima and Gibbs marginals of epochs first, first + stride, ...
 
-    A configuration is a set of requests that fits into memory, each in one state. Its price is the
-    sum of the prices Q of their states, and the maxima are over configurations. The marginal of a
-    state is the expected number of requests in it, under the Gibbs weights of configurations.
-    Epochs are independent, so threads may share them, and the results do not depend on the number
-    of threads. A pass with ``refresh`` examines every priced state and marks those that are
-    ``seldom`` used. Later passes skip these, set their marginals to 0, and are faster.
+    An epoch is the time between two rounds. A configuration is a set of requests that fits into
+    memory, each in one state. Its price is the sum of the prices Q of their states. The soft
+    maximum over all configurations is heat log(sum of exp(price / heat)). The marginal of a state
+    is the expected number of requests in it, if the probability of a configuration is proportional
+    to exp(price / heat). Epochs are independent, so threads may share them, and the results do not
+    depend on the number of threads. A call with ``refresh`` includes every priced state and marks
+    the states in which hardly any request is expected (`SELDOM`). Later calls skip these states,
+    set their marginals to 0, and are faster.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
@@ -322,9 +334,11 @@ def soft_capacities(
         value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, store)
-        # Sum the weights exp(total price / h) of all configurations (sets of active states), in
-        # units of exp(level / h). Then ``value`` becomes the start of the backward recursion: after
-        # the last item, nothing can be added.
+        # Sum the weights exp(total price / h) of all configurations (sets of states that fit into
+        # memory together), in units of exp(level / h). This unit is split: ``start`` is the root of
+        # 1 / exp(level / h), and ``value`` has one such factor already. Then set ``value`` to
+        # ``start``, with which the backward recursion begins: after the last item, only the empty
+        # extension of weight 1 is left.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -344,12 +358,14 @@ def soft_capacities(
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
     """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
 
-    States that are active together are listed by decreasing rounds to go r. ``value[k, S]`` is the
-    largest total price of states, among those considered so far, that can follow k states whose
-    tokens m sum to S. The states considered so far have r or fewer rounds to go. ``value`` is
-    negative where no such k states are possible.
+    In state (m, r) a request has used m tokens and has r rounds to go. States that fit into memory
+    together are listed by decreasing r. This function is called for all states by increasing r.
+    ``value[k, S]`` is the largest total price of states from the calls so far that can stand in a
+    list behind k states whose tokens m sum to S. It is negative if no such k states are possible.
     """
-    # k increases, so that value[k + 1] does not contain the new state yet: it is used only once.
+    # Behind k states of S tokens, the new state stands before the best end of a list behind k + 1
+    # states of S + m tokens. k increases: value[k + 1] is read before the new state is used in it,
+    # so the state is used only once.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]
@@ -359,24 +375,25 @@ def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: 
 
 @partial(njit, makes_arrays=True)
 def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int) -> None:
-    """Write W[tau], the total price of the heaviest configuration at epoch tau, exactly.
+    """Write to W[tau] the largest total price of a configuration at epoch tau, exactly.
 
-    A configuration is a multiset of states that can be active together. Only epochs first, first +
-    stride, ... are written, so that threads may share the epochs. ``Q[tau, p]`` is the price of
-    state p at epoch tau in integers; negative prices count as 0.
+    An epoch is the time between two rounds. A configuration is a multiset of states that fit into
+    memory together. Only epochs first, first + stride, ... are written, so that threads may share
+    the epochs. ``Q[tau, p]`` is the price of state p at epoch tau in integers; negative prices
+    count as 0.
     """
     held, rounds, copies, memory_limit = states
     value = np.empty((memory_limit + 1, memory_limit + 1), np.int64)
     for tau in range(first, Q.shape[0], stride):
         value.fill(0)
-        # States are sorted by decreasing number r of rounds to go. Begin with the last state, so
-        # that r increases.
+        # States are sorted by decreasing number r of rounds to go. Visit them from the last to the
+        # first: `prepend` must get them by increasing r.
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]
-                # In a set of active states, all states before this one have r or more rounds to
-                # go. In the r-th round from now they all run, with r or more tokens each. So at
-                # most M / r states fit.
+                # In a list of states that fit into memory, all states before this one have r or
+                # more rounds to go too. In the r-th round from now they all run, and each holds at
+                # least the r tokens produced until then. So at most M / r states fit.
                 rows = value[: memory_limit // r + 1]
                 for _ in range(copies[p]):
                     prepend(rows, held[p], r, Q[tau, p], memory_limit)

@@ -58,8 +58,8 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 
 MOST_CORES = 12
-"""Largest number of core tables in `first_tables`. More tables take longer and prove less: on one
-instance, 50 tables proved 41,633 rounds of latency in 15.5 s, and 12 proved 42,107 in 10.3 s."""
+"""Largest number of tables by `core_table` in `first_tables`. More take longer and prove less: on
+one instance, 50 proved a latency of 41,633 rounds in 15.5 s, and 12 proved 42,107 in 10.3 s."""
 
 
 def state_copies(
@@ -67,9 +67,9 @@ def state_copies(
 ) -> IntArray:
     """Count the requests that can be in each state at the same time: ``copies[m, r]``.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. The count is the number of
-    requests that ever pass through this state, but at most M // (m + r), the number of requests in
-    it that fit into memory together.
+    In state (m, r) a request has used m tokens and has r rounds to go, so it will hold m + r tokens
+    in its last round. The count is the number of requests that pass through this state at any time,
+    but at most M // (m + r), because so many requests in it fit into memory until they complete.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def state_copies(
 
 
 class States(NamedTuple):
-    """States that requests can be in, sorted by decreasing r, then by increasing m.
+    """States (m, r) that requests can be in, sorted by decreasing r, then by increasing m.
 
     In state (m, r) a request has used m tokens and has r rounds to go.
 
@@ -126,20 +126,24 @@ def ordered_states(copies: IntArray) -> States:
 
 
 def memory_table(states: States) -> IntArray:
-    """Return the memory table, rho = m + 1 for each state (m, r), whose capacity D is M.
+    """Return the memory table: the number m + 1 for each state (m, r), with capacity M.
 
-    The sum of rho over the states of the requests active at epoch tau is at most D. This is the
-    memory constraint of round tau + 1, in which a request in state (m, r) holds m + 1 tokens.
+    In state (m, r) a request has used m tokens and has r rounds to go. A state table has a number
+    for each state. In every schedule, at every epoch (time between two rounds), the numbers of the
+    states of all running requests sum to at most its capacity. For the memory table, this is the
+    memory limit M in the next round, in which a request in state (m, r) holds m + 1 tokens.
     """
     return states.held + 1
 
 
 def core_table(states: States, sigma: int) -> IntArray:
-    """Return the core table of ``sigma`` >= 1: rho = 1 for states in its core, else 0.
+    """Return the core table of ``sigma`` >= 1: the number 1 for states in its core, else 0.
 
-    The core of sigma is the set of states (m, r) with m >= sigma and 2 r >= 1 + M - m - sigma. Two
-    requests in states of the core do not fit into memory together in some later round. So at most
-    one active request is in the core at any epoch: the capacity D is 1.
+    In state (m, r) a request has used m tokens and has r rounds to go. The core of sigma is the set
+    of states with m >= sigma and 2 r >= 1 + M - m - sigma, where M is the memory limit. Two running
+    requests are never both in the core. Otherwise let (m, r) and (m', r') with r' >= r be their
+    states. After r more rounds both still run, and hold m + r and m' + r tokens. With m' >= sigma
+    these are m + m' + 2 r >= m + sigma + (1 + M - m - sigma) = M + 1 tokens, more than M.
     """
     m, r, _, limit = states
     core = (m >= sigma) & (2 * r >= 1 + limit - m - sigma)
@@ -147,10 +151,11 @@ def core_table(states: States, sigma: int) -> IntArray:
 
 
 def first_tables(states: States, prompt_lengths: IntArray) -> FloatArray:
-    """Return the memory table and some core tables, each divided by its capacity D.
+    """Return the memory table and some core tables, each divided by its capacity.
 
-    A table has an entry for each state. At any epoch, its sum over the active requests is at most
-    D. The core tables take up to `MOST_CORES` values of sigma: 1 and some prompt lengths.
+    A table has a number for each state of a request. At any time, its numbers for the states of all
+    running requests sum to at most its capacity. There are core tables for up to `MOST_CORES`
+    values of the parameter ``sigma`` of `core_table`: 1 and some of the prompt lengths.
 
     Returns
     -------

@@ -57,15 +57,16 @@ HEADROOM = 2**61
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
-    """Compute the total price W_tau of the heaviest configuration at each epoch tau, exactly.
+    """Compute the largest total price W_tau of a configuration at each epoch tau, exactly.
 
-    A configuration is a multiset of states (m, r) that can be active together: requests that have
-    used m tokens and have r rounds to go.
+    An epoch is the time between two rounds. A configuration is a multiset of states (m, r) that fit
+    into memory together. In state (m, r) a request has used m tokens and has r rounds to go.
 
     Parameters
     ----------
     prices : int64 array
-        Prices Q[tau, m, r] >= 0, shape (T, M + 1, M + 1), 0 for states without copies.
+        Prices Q[tau, m, r] >= 0, shape (T, M + 1, M + 1). They are 0 for states in which no request
+        can be.
     copies : int64 array
         Number of requests that can be in each state (m, r) at the same time, shape (M + 1, M + 1),
         see `hindsight.prices.state_tables.state_copies`.
@@ -77,11 +78,11 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     Raises
     ------
     InvalidValueError
-        The sum over the epochs of the largest price, times M, is `HEADROOM` or more.
+        The sum over all epochs of the largest price at the epoch, times M, is `HEADROOM` or more.
     """
     total = sum(prices.max(axis=(1, 2), initial=0).tolist())
     if total * (len(copies) - 1) >= HEADROOM:
-        raise InvalidValueError("epoch prices", "sum of maxima", total, "must be below 2^61 / M")
+        raise InvalidValueError("prices", "sum of maxima by epoch", total, "must be below 2^61 / M")
     states, W = ordered_states(copies), np.zeros(len(prices), dtype=np.int64)
     capacities(np.ascontiguousarray(prices[:, states.held, states.rounds]), states, W, 0, 1)
     return W
@@ -90,9 +91,10 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 def exact_bound(prices: IntArray, instance: Instance) -> int:
     """Return the lower bound on total latency that prices of states prove, in exact integers.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. The largest total price of
-    states that can be active together is computed here for each epoch. So any prices give a valid
-    bound.
+    In state (m, r) a request has used m tokens and has r rounds to go. The bound is the sum of the
+    least costs of all requests (latency plus prices), minus the sum over the epochs of the largest
+    total price of states that fit into memory together. Both are computed here, so any prices give
+    a valid bound.
 
     Parameters
     ----------
@@ -109,8 +111,9 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))
     _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
-    # The least cost of a request that arrives after the last price is its output length. No other
-    # request costs less than its output length either.
+    # The least cost of a request that arrives after the last price is its output length, and
+    # ``cheapest`` is less there. No other request costs less than its output length. So the larger
+    # of the two is right for all requests.
     values = np.maximum(cheapest[:, 0], o * SCALE)
     total: int = sum(values.tolist()) - instance.replicas * sum(W.tolist())
     return -(-total // SCALE)
@@ -120,9 +123,9 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
     """Return the cost P[i, t] of each start t, and the least cost u[i, t] from then on.
 
     P[i, t] is the latency of request i if it starts at t, plus the prices Q of the states that it
-    passes through. It is computed for t = 0 .. T, including t < a_i. u[i, t] is the minimum of
-    P[i, .] over starts >= max(t, a_i), for a_i <= T. Both are int64 in units of 1 / SCALE, shape
-    (n, T + 1).
+    passes through. It is computed for t = 0 .. T, also before the arrival a_i. u[i, t] is the least
+    P[i, .] over the starts from max(t, a_i) on; if a_i > T, it has no meaning. Both are int64 in
+    units of 1 / SCALE rounds, shape (n, T + 1). ``s`` and ``o`` are prompt and output lengths.
     """
     T = len(Q)
     starts = np.arange(T + 1)
@@ -161,8 +164,9 @@ class StatePrices(Proof):
     def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
         """Return the prices for the instance without its idle gaps; this inverts `moved`.
 
-        ``arrival_times`` are those of the instance without gaps. ``shifts`` is the number of rounds
-        by which the gaps move each request to a later arrival.
+        Idle gaps are rounds in which no optimal schedule runs a request. ``arrival_times`` are
+        those of the instance without gaps. ``shifts`` is the number of rounds by which each request
+        arrives later in the instance with its gaps.
         """
         moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
         return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
@@ -170,7 +174,8 @@ class StatePrices(Proof):
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
 
-        Prices are written with the smallest denominator tried that keeps the bound.
+        Several denominators are tried. Prices are rounded to the smallest one with which they still
+        prove the same lower bound.
         """
         m, r = _states_of(instance)
         Q = _up_to_the_last(self.prices[:, m, r])
@@ -186,7 +191,10 @@ class StatePrices(Proof):
         return {"kind": "state-prices", "scale": scale, "states": states, "prices": prices}
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1)."""
+        """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1).
+
+        M is the memory limit of the instance. T, the number of epochs, may be any number.
+        """
         states = (instance.memory_limit + 1, instance.memory_limit + 1)
         if self.prices.ndim != 3 or self.prices.shape[1:] != states:
             raise InvalidValueError("prices", "shape", self.prices.shape, "must be (T, M+1, M+1)")
@@ -199,19 +207,20 @@ class PathStage:
     """Stage of the proof `PathPrices`: drop nodes of the graph, then split the remaining nodes.
 
     Every schedule is a path of the graph. A node is an epoch (the time between two rounds),
-    together with what is recorded about some requests: for each *followed* request, whether and
-    since when it is active, and for each *tracked* request, whether it has started. A node is
-    dropped if the total latency of each schedule through it exceeds the limit of the proof.
+    together with a record about some requests: for each *followed* request, whether it runs and
+    since when, and for each *tracked* request, whether it has started. A node is dropped if the
+    lower bound on the total latency of all paths through it exceeds the limit of the proof.
 
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        Cost u_i that the lower bound counts for each request while nodes are dropped, in units of
-        the prices of states. For requests that are not followed yet it is the least cost of a
-        start.
+        Start price u_i of each request in this lower bound, in units of the prices of states. The
+        bound contains the sum of all u_i, plus (cost of the start) - u_i for each start of a
+        followed request on the path. The cost of a start is the latency plus the prices of states.
+        If a request is not followed yet, u_i is the least cost of its starts.
     followed, tracked : tuple[int, ...]
-        Positions of the requests that become followed or tracked at the end of this stage. Nodes
-        are then split by what they record about these requests.
+        Indices of the requests that become followed or tracked at the end of this stage. Each
+        remaining node is then split into one node for each possible record about these requests.
     """
 
     start_prices: IntArray
@@ -222,6 +231,9 @@ class PathStage:
 @dataclass(frozen=True, eq=False)
 class PathPrices(Proof):
     """Proof by path graphs that every schedule's total latency exceeds a limit (`hindsight.paths`).
+
+    In a path graph every schedule is a path. A node is an epoch (the time between two rounds),
+    together with a record of which requests run.
 
     Attributes
     ----------
@@ -241,7 +253,10 @@ class PathPrices(Proof):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the proofs that a certificate may contain: by prices of states, then by paths."""
+        """Return the two proofs that a certificate may contain, the simpler one first.
+
+        They are the prices of states alone, and this proof by paths.
+        """
         return (self.prices, self)
 
     @property
@@ -250,8 +265,8 @@ class PathPrices(Proof):
         return self.limit + 1
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Start prices, one per request, stay as they are: they are latencies plus prices of states,
-        # and idle gaps do not change latencies.
+        # Start prices, one per request, stay the same. They are costs of starts: latencies, which
+        # idle gaps do not change, plus prices of states, which only move to other epochs.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved
@@ -260,7 +275,8 @@ class PathPrices(Proof):
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
 
-        Prices are written with the denominator ``wanted.scale``, or with their own if it is None.
+        Prices are rounded to the denominator ``wanted.scale``. If it is None, they are written with
+        their own denominator.
         """
         full, table = self.prices.scale, self.prices.prices
         units = full if wanted.scale is None else wanted.scale
@@ -288,7 +304,10 @@ class PathPrices(Proof):
         }
 
     def check_shape(self, instance: Instance) -> None:
-        """Raise InvalidValueError unless prices of states are >= 0, of shape (T, M + 1, M + 1)."""
+        """Raise InvalidValueError unless prices of states are >= 0, of shape (T, M + 1, M + 1).
+
+        M is the memory limit of the instance. T, the number of epochs, may be any number.
+        """
         self.prices.check_shape(instance)
 
 
@@ -299,5 +318,5 @@ def _states_of(instance: Instance) -> tuple[IntArray, ...]:
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows (epochs) of ``prices`` up to the last row with a nonzero price."""
+    """Return the rows of ``prices`` up to the last row with a nonzero price; rows are epochs."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

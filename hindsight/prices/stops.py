@@ -58,18 +58,22 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .ascent import Evaluation, Settings
 
 SCALE = 1 << 16
-"""Default denominator of prices of holding memory, which are rounded from floats to integers."""
+"""Default denominator of prices of holding memory: floats are rounded to multiples of 1 / SCALE."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreemptivePrices(Proof):
-    """Prices of holding memory in each round, in units of 1 / ``denominator``.
+    """Prices of holding memory in the rounds 1 .. T, in units of 1 / ``denominator``.
+
+    They prove a lower bound on the least total latency of schedules that may stop requests between
+    rounds.
 
     Attributes
     ----------
     numerators : int64 array, shape (T + 1, M + 1) or (T + 1, 1)
-        ``numerators[r, m]`` is the price of holding m tokens in round r, and 0 for r = 0 or m = 0.
-        With a single column, ``numerators[r, 0]`` is the price of each token held in round r.
+        ``numerators[r, m]`` is the price for a request of holding m tokens in round r, and 0 for
+        r = 0 or m = 0. M is the memory limit. If there is only one column, ``numerators[r, 0]`` is
+        the price of each token held in round r.
     denominator : int
         Denominator of all prices, at least 1.
 
@@ -89,7 +93,10 @@ class PreemptivePrices(Proof):
 
     @property
     def is_linear(self) -> bool:
-        """Return whether the price of holding m tokens in a round is m times a price per token."""
+        """Return whether the price of holding m tokens in a round is m times a price per token.
+
+        Then ``numerators`` has a single column, the prices per token.
+        """
         return bool(self.numerators.shape[1] == 1)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
@@ -101,8 +108,9 @@ class PreemptivePrices(Proof):
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
 
-        Prices are written with the smallest denominator tried that keeps the bound, and only for
-        numbers of tokens that some request can hold.
+        Several denominators are tried. Prices are rounded to the smallest one with which they still
+        prove the same lower bound. They are written only for numbers of tokens that some request
+        can hold.
         """
         table = self.numerators
 
@@ -130,8 +138,8 @@ def costs_to_go(
     """Yield the least remaining cost of a request after each round, if it has produced k tokens.
 
     One array is yielded for each k = o - 1, ..., 0, in this order. The request may be stopped
-    between rounds. It pays a price in each round in which it runs, and its latency, times the
-    denominator, in the round of its last token.
+    between rounds. It pays a price in each round in which it runs, and in the round of its last
+    token also its whole latency. The remaining cost is what it pays in later rounds.
 
     Parameters
     ----------
@@ -143,18 +151,18 @@ def costs_to_go(
     Yields
     ------
     int64 array, shape (T + 1 - a,)
-        Remaining cost after each of the rounds a .. T, in units of 1 / denominator.
+        Least remaining cost after each of the rounds a .. T, in units of 1 / denominator.
     """
     (s, o, a), table, unit = request, prices.numerators, prices.denominator
     last = len(table) - 1
-    # ``then`` is the remaining cost after the round that produces the next token. When this is the
-    # last token, only the latency is left to pay.
+    # ``then`` is the remaining cost after the round that produces the next token, for each round
+    # a + 1 .. T in which that may be. If it is the last token, ``then`` is the latency.
     then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
         price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
         # Append the remaining cost after round T, the last round with prices. From then on the
-        # request runs without a break and pays no prices.
+        # request runs without a break until it completes, and pays only its latency.
         costs = np.append(price + then, unit * (last + o - k - a))
         costs = np.minimum.accumulate(costs[::-1])[::-1]
         yield costs
@@ -164,8 +172,9 @@ def costs_to_go(
 def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArray:
     """Return the largest total price K_r of requests that fit into round r = 0 .. T together.
 
-    The result has shape (T + 1,), and K_0 is 0. If all tokens held in a round r have the same price
-    lambda_r, the result has the upper bound M lambda_r instead of K_r.
+    A request that runs in round r pays the price of the tokens that it holds. Together the requests
+    hold at most M tokens. The result has shape (T + 1,), and K_0 is 0. If the prices are prices
+    lambda_r per token, the result has M lambda_r, an upper bound on K_r, instead of K_r.
     """
     table, limit = prices.numerators, requests.memory_limit
     if prices.is_linear:
@@ -176,7 +185,8 @@ def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArra
     for s, o, a in zip(*(column.tolist() for column in requests[:3]), strict=True):
         without = best.copy()
         for m in range(s + 1, s + o + 1):
-            # This request cannot hold m tokens before round a + m - s.
+            # This request holds m tokens in the round of its (m - s)-th token, which is not before
+            # round a + m - s.
             r = a + m - s
             held = without[r:, : limit + 1 - m] + table[r:, m, None]
             np.maximum(best[r:, m:], held, out=best[r:, m:])
@@ -196,7 +206,9 @@ def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> Pree
 def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     """Return the lower bound on the preemptive optimum that prices of holding memory prove.
 
-    The bound is exact, and rounded up because total latencies are integers.
+    The preemptive optimum is the least total latency, in rounds, of schedules that may stop
+    requests between rounds. The bound is computed exactly, and rounded up because total latencies
+    are integers.
 
     Raises
     ------
@@ -206,15 +218,16 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     table = prices.numerators
     last = table.shape[0] - 1
     if last < int(instance.arrival_times.max()):
-        raise InvalidValueError("prices", "rounds", last, "must not end before the last arrival")
+        raise InvalidValueError("prices", "rounds", last, "must be at least the last arrival")
     dearest = int(table.max(initial=0)) * (instance.memory_limit if prices.is_linear else 1)
     longest = int(instance.output_lengths.max())
     most = max(longest + last, instance.memory_limit)
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits in sums")
     rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
-    # The least cost V_i of a request is its remaining cost with 0 tokens produced, at its arrival:
-    # the first entry of the array that `costs_to_go` yields last. Equal requests share it.
+    # The least cost of a request (latency plus prices) is its remaining cost at its arrival, with 0
+    # tokens produced: the first entry of the array that `costs_to_go` yields last. It is computed
+    # once for equal requests.
     values = {row: int([costs[0] for costs in costs_to_go(prices, row)][-1]) for row in set(rows)}
     capacity = sum(heaviest_sets(prices, instance.columns).tolist())
     surplus = sum(values[row] for row in rows) - capacity
@@ -227,10 +240,10 @@ def path_shares(
 ) -> float:
     """Add to ``shares[r, m]`` the expected number of requests that hold m tokens in round r.
 
-    ``table[r, m]`` is the price of holding m tokens in round r. A path of a request is the choice
-    of the rounds in which it runs. It costs the latency plus the prices. The expectation is under
-    Gibbs weights exp(-cost of the path / heat). Returns the sum over the requests of the soft
-    minimum of the cost.
+    ``table[r, m]`` is the price of holding m tokens in round r. A path of a request is a choice of
+    the rounds in which it runs. It costs the latency plus the prices of these rounds. Its
+    probability is proportional to exp(-cost / heat). Returns the sum over the requests of the soft
+    minimum of the cost, -heat log(sum over paths of exp(-cost / heat)).
     """
     prompt, output, arrival, _ = requests
     soft, flow = np.empty((2, largest(output), table.shape[0]))
@@ -238,8 +251,9 @@ def path_shares(
     total = 0.0
     for i in range(len(arrival)):
         a, s, o = arrival[i], prompt[i], output[i]
-        # Backwards in time: ``soft[k, t]`` is the remaining cost after round t with k tokens
-        # produced. It is the soft minimum over running and waiting in round t + 1.
+        # Backwards in time: ``soft[k, t]`` is the soft minimum of the remaining cost after round t
+        # if k tokens are produced. It is the soft minimum of two numbers: of the cost if the
+        # request runs in round t + 1, and of the cost if it waits.
         for k in range(o - 1, -1, -1):
             soft[k, last] = last + o - k - a
             for t in range(last - 1, a - 1, -1):
@@ -249,8 +263,8 @@ def path_shares(
                 low, high = min(run, wait), max(run, wait)
                 soft[k, t] = low - heat * np.log1p(np.exp((low - high) / heat))
         total += soft[0, a]
-        # Forwards in time: ``flow[k, t]`` is the probability that the request has produced k tokens
-        # after round t.
+        # Forwards in time: ``flow[k, t]`` is the probability that the request has produced exactly
+        # k tokens by the end of round t.
         flow[:o, a : last + 1].fill(0.0)
         flow[0, a] = 1.0
         for t in range(a, last):
@@ -271,11 +285,13 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the expected number of requests with m tokens in a set.
+    """Subtract from ``shares[r, m]`` the expected number of requests that hold m tokens in a set.
 
-    A set contains requests, each with a number of tokens, that fit into memory together in round r.
-    The expectation is under Gibbs weights exp(price of the set / heat), where ``table[r, m]`` is
-    the price of holding m tokens. Returns the sum over the rounds of the soft maximum of the price.
+    A set consists of requests, each with a number of tokens that it may hold in round r, that fit
+    into memory together. Its price is the sum of ``table[r, m]``, the price of holding m tokens,
+    over its requests. Its probability in round r is proportional to exp(price / heat). Returns the
+    sum over the rounds of the soft maximum of the price, heat log(sum over sets of
+    exp(price / heat)).
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
@@ -283,21 +299,23 @@ def set_shares(
     weight = np.zeros(limit + 1)
     total = 0.0
     for r in range(1, table.shape[0]):
-        # Weights are computed relative to ``slope``, the highest price per token in this round. So
-        # every weight is at most 1.
+        # The weight exp(price / heat) of holding m tokens is divided by exp(slope m / heat), where
+        # ``slope`` is the highest price per token in this round. So every weight is at most 1.
         slope = 0.0
         for m in range(1, limit + 1):
             slope = max(slope, table[r, m] / m)
         if slope == 0.0:
             continue
-        # Raise the temperature so far that exponents stay above -600. Then no weight that matters
-        # underflows.
+        # Raise the temperature so far that slope M / temperature is at most 600. All exponents
+        # below are then at least -600, so that no weight underflows.
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
             behind[n, m] = np.exp(slope * (m - limit) / warm)
-        # ``behind[i, m]`` is the total weight of the sets of some of the requests i, i + 1, ...
-        # that fit into memory if other requests hold m tokens.
+        # ``behind[i, m]`` is the total weight of all sets of requests i, i + 1, ... that fit into
+        # memory if requests before i hold m tokens. Each token that stays free counts as a factor
+        # exp(-slope / warm). So the weight of every set is exp(price / warm), divided by the same
+        # number exp(slope M / warm).
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
             most = prompt[i] + min(output[i], r - arrival[i])
@@ -306,9 +324,10 @@ def set_shares(
                     behind[i, m] += weight[tokens] * behind[i + 1, m + tokens]
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
-        # ``ahead[i, m]`` is the total weight of the sets of some of the requests 0 .. i - 1 that
-        # hold m tokens together. Products of ``ahead`` and ``behind`` give the share of sets that
-        # contain request i.
+        # ``ahead[i, m]`` is the total weight of all sets of requests 0 .. i - 1 that hold m tokens
+        # together, divided by the weight ``whole`` of all sets. Times the weight of request i with
+        # its tokens, and times ``behind`` for the requests after i, it is the probability of the
+        # sets that contain request i with these tokens.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):
@@ -325,14 +344,15 @@ def set_shares(
 
 
 SETTINGS = Settings(damping=1e-9)
-"""Parameters of Adam for prices of holding memory: low damping, because gradients are small."""
+"""Parameters of Adam for prices of holding memory: little damping, because gradients are small."""
 
 
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
     """Return a smooth minorant of the lower bound that prices of memory prove, and its gradient.
 
-    The minorant is a differentiable function that nowhere exceeds the bound. The bound itself is
-    not computed, so the field ``value`` of the result is -inf.
+    The lower bound is on the least total latency of schedules that may stop requests between
+    rounds. The minorant is a differentiable function of the prices that nowhere exceeds it. The
+    lower bound itself is not computed, so the field ``value`` of the result is -inf.
 
     Parameters
     ----------

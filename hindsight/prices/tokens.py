@@ -38,10 +38,10 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Number of binary digits that rounding keeps of a price of 1 / M, the usual size of prices."""
+"""Number of binary digits that rounding keeps of a price of 1 / M, the usual price of a token."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of costs of starts in integer units, so that a few such costs fit into int64."""
+"""Upper limit of costs of starts times the denominator: a few such costs sum to below 2^63."""
 
 MOST_PRICES = 300_000
 """Largest number of variables (prices) of `TokenDual`. It is limited because L-BFGS-B stores about
@@ -53,19 +53,19 @@ def round_prices(
 ) -> MemoryPrices:
     """Round memory prices from floats to fractions whose common denominator is a power of two.
 
-    The denominator is so small that `price_bound` is exact in int64. It is at most
-    ``largest_denominator``, or a larger one with which a price of 1 / M keeps `PRICE_BITS` bits.
-    Negative and non-finite prices become 0: any prices >= 0 give a valid bound. If no denominator
-    is small enough, all prices become 0.
+    The denominator is at most the larger of two numbers: ``largest_denominator``, and the one with
+    which a price of 1 / M keeps `PRICE_BITS` binary digits (M is the memory limit in tokens). It is
+    also so small that `price_bound` is exact in int64; if no denominator is, all prices become 0.
+    Negative and non-finite prices become 0: any prices >= 0 give a valid bound.
     """
     cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # ``weight`` is an upper bound on the cost of every start, and on the three terms from which
-    # `start_cost` computes a cost: the latency, (s - start) times the sum of prices, and the sum of
-    # r times the price of round r.
+    # ``weight`` is an upper bound on the cost of every start, and on each of the three terms from
+    # which `start_cost` computes a cost: the latency, (s - start) times the sum of the prices of
+    # the request's rounds, and the sum of r times the price of round r over these rounds.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -86,7 +86,8 @@ class PriceBound(NamedTuple):
     scaled_value : int
         The bound times ``prices.denominator``, an exact integer.
     cheapest : int64 array
-        Least cost of a start of each request, times ``prices.denominator``, shape (n,).
+        Least cost of a start of each request (latency plus prices of the memory that it holds),
+        times ``prices.denominator``, shape (n,).
     """
 
     prices: MemoryPrices
@@ -100,7 +101,7 @@ class PriceBound(NamedTuple):
 
 
 def bound_without_prices(instance: Instance) -> PriceBound:
-    """Return the bound that prices of 0 prove: the total latency if no request waits."""
+    """Return the bound that prices of 0 prove: the weighted total latency if no request waits."""
     cheapest = instance.weights * instance.output_lengths
     return PriceBound(NO_PRICES, sum(cheapest.tolist()), cheapest)
 
@@ -108,9 +109,9 @@ def bound_without_prices(instance: Instance) -> PriceBound:
 class PricedCosts:
     """Exact costs, at given prices, of every start of every request.
 
-    A cost is the weighted latency of the request, plus the prices of the memory that it holds, all
-    times the denominator of the prices. Prices are stored up to the last round that has one. After
-    it, each further round of waiting or running costs only latency.
+    A cost is the weighted latency of the request, plus the prices of the memory that it holds. It
+    is multiplied by the denominator of the prices, to be an integer. Prices are stored up to the
+    last round that has one. In later rounds waiting and running cost only latency.
 
     Parameters
     ----------
@@ -139,9 +140,9 @@ class PricedCosts:
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute the costs of the starts of a request, times the denominator of the prices.
 
-        Returns the first start, which is the arrival, and the costs of the starts from there to the
-        last round with a price. Each later start costs one round of latency more than the start
-        before it, because no price is left.
+        Returns the first start, which is the arrival, and the costs of all starts from the arrival
+        to the last round with a price. After that no price is left, so each later start costs one
+        round of latency more than the start one round earlier.
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
@@ -155,8 +156,8 @@ class PricedCosts:
     ) -> IntArray:
         """Return the least cost of a start of each class, times the denominator of the prices.
 
-        ``final[k]`` is the last start that is considered for class k. Without ``final``, all starts
-        are considered.
+        A class is a set of requests with equal arrival, lengths and weight. ``final[k]`` is the
+        last start that is considered for class k. If ``final`` is None, all starts are considered.
         """
         horizon = self.prices.horizon
         last = np.clip(horizon if final is None else final, self._arrivals, horizon)
@@ -179,10 +180,11 @@ def price_bound(
 ) -> PriceBound:
     """Return the lower bound on the optimum that memory prices prove, in exact arithmetic.
 
-    The bound is the sum of the least costs of all requests, minus M times the sum of the prices.
-    The cost of a start is the weighted latency plus the prices of the memory held. The least cost
-    is computed once for all requests with equal arrival, lengths and weight. Blocks of starts that
-    cannot contain the cheapest start are skipped (`hindsight.prices.starts`).
+    The bound is the sum of the least costs of all requests, minus the memory limit M times the sum
+    of the prices of all rounds. The cost of a start is the weighted latency plus the prices of the
+    memory held. The least cost over the starts is computed once for all requests with equal
+    arrival, lengths and weight. Blocks of starts that cannot contain the cheapest start are skipped
+    (`hindsight.prices.starts`).
 
     Parameters
     ----------
@@ -212,18 +214,18 @@ def useful_starts(
 ) -> list[IntArray]:
     """Return, per request, the starts that a schedule of total latency <= ``upper_bound`` can use.
 
-    If the priced cost of a start exceeds the least cost of the request by more than ``upper_bound``
-    minus the lower bound, all schedules that use the start have a larger total latency than
-    ``upper_bound`` (reduced-cost fixing). The lists cover all rounds, including those without a
-    price. So the last completion of all these starts is a *proved* horizon: every schedule at least
-    as good as ``upper_bound`` ends by then. Schedules of total latency exactly ``upper_bound``
-    remain possible, such as the best one known. Starts that complete after ``latest_completion``
-    are excluded too; the caller must have proved that no schedule needs them.
+    The cost of a start is the latency plus the prices of the memory held. If it exceeds the least
+    cost of the request by more than ``upper_bound`` minus the lower bound ``bound``, every schedule
+    with this start has a larger total latency than ``upper_bound`` (reduced-cost fixing), and the
+    start is left out. The lists cover all rounds, including those without a price. So the last
+    completion with a start of the lists is a *proved* horizon: every schedule of total latency <=
+    ``upper_bound`` ends by then. Starts with which the request completes after
+    ``latest_completion`` are left out too; the caller must have proved that no schedule needs them.
 
     Raises
     ------
     InvalidValueError
-        ``upper_bound`` is below the bound, hence not the total latency of a feasible schedule.
+        ``upper_bound`` is below the lower bound, hence no feasible schedule has this total latency.
     """
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
@@ -247,9 +249,10 @@ def useful_starts(
 
 
 class FractionalStarts(NamedTuple):
-    """Fractional solution in which requests start at each round with their Gibbs weights.
+    """Fractional solution in which a share of each request starts at each round.
 
-    The memory that it uses may exceed M.
+    The shares are the Gibbs weights of the starts: proportional to exp(-cost / heat), with the sum
+    1 for each request. The memory used may exceed the memory limit.
 
     Attributes
     ----------
@@ -270,8 +273,8 @@ class TokenDual:
     """Dual function of prices per token of memory in the rounds 1 .. T.
 
     The dual function is the lower bound on the optimum that these prices prove, in floats. Its
-    variables are the prices divided by their typical size. With more than `MOST_PRICES` rounds,
-    consecutive rounds share a price.
+    variables are the prices divided by a typical price, so that they are of order one. With more
+    than `MOST_PRICES` rounds, consecutive rounds share a price.
 
     Parameters
     ----------
@@ -282,10 +285,11 @@ class TokenDual:
     rounds : int
         T, the last round with a price.
     final : int64 array or None, default None
-        Last start that is considered for each class of requests. None uses max(T, a): after it no
-        price is left, so later starts only cost more.
+        Last start that is considered for each class of requests. None means max(T, arrival): later
+        starts cost more, because they have the same prices, 0, and a larger latency.
     penalty : float, default inf
-        Cost of not starting a request. A request does not start if its cheapest start costs more.
+        Cost of not starting a request. The dual function counts the penalty for requests whose
+        cheapest start costs more.
     must_stop : Callable[[], bool], default never
         Called a few times a second; returning True stops an evaluation.
     """
@@ -309,8 +313,9 @@ class TokenDual:
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
-        # A typical price makes a round of a request's memory cost as much as a round of latency.
-        # Divide prices by the mean of these typical prices, so that variables are of order one.
+        # At the typical price w / (s + o / 2) of a token, the mean memory that a request holds in a
+        # round costs as much as a round of its latency. Divide prices by the mean of these typical
+        # prices, so that variables are of order one.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         prices_of_waiting = np.maximum(classes.weights, 1) / volumes
         mean = float(np.average(prices_of_waiting, weights=classes.counts))
@@ -320,24 +325,25 @@ class TokenDual:
     def variables(self, prices: FloatArray) -> FloatArray:
         """Return the variables of the dual function for given prices of rounds 1 .. T.
 
-        A variable is the mean price of the consecutive rounds that share it, times the square root
-        of their number, divided by a typical price.
+        There is one variable for each group of consecutive rounds that share a price: the mean
+        price of these rounds, times the square root of their number, divided by a typical price.
         """
         means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
         return means / self._unit
 
     def prices(self, x: FloatArray) -> FloatArray:
-        """Return the prices of rounds 1 .. T, shape (T,), for the scaled variables ``x``.
+        """Return the prices of rounds 1 .. T, shape (T,), for the variables ``x``.
 
-        It inverts `variables`.
+        This inverts `variables`.
         """
         return np.repeat(x * self._unit, self._width)[: self.rounds]
 
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
-        """Return value and gradient of the dual function at scaled prices ``x``.
+        """Evaluate the dual function at its variables ``x``, which are scaled prices.
 
-        The result also has a smooth lower bound on the dual function at temperature ``heat``, whose
-        gradient it is, and the fractional solution (see `hindsight.prices.ascent.Dual`).
+        The result has the value of the dual function, a smooth lower bound on it at temperature
+        ``heat``, the gradient of this smooth lower bound, and a fractional solution (see
+        `hindsight.prices.ascent.Evaluation` and `FractionalStarts`).
         """
         classes = self.classes
         prices = np.zeros(self._length)

@@ -38,23 +38,24 @@ LONGEST_PRICES = 10_000_000
 more prices."""
 
 LARGEST_NETWORK = 6_000
-"""Largest number of arcs for which `transportation_bound` computes a flow, in about 0.3 s."""
+"""Largest number of arcs of the network in `transportation_bound`. Its flow takes about 0.3 s."""
 
 
 class VolumeFilling(NamedTuple):
     """Greedy filling of rounds with up to M units of volume each, smallest v_i / w_i first.
 
     The volume v_i of a request is the sum over its rounds of the tokens that it holds, and w_i is
-    its weight.
+    its weight. A round serves up to M units (the memory limit in tokens) of any requests that have
+    arrived, even more units of a request than it can hold in one round.
 
     Attributes
     ----------
     weighted_rounds : list[int]
         For each request i, the sum over rounds r of r times the units of v_i served in round r.
     marginal_volumes : list[tuple[int or Fraction, int]]
-        Pairs (largest v_i / w_i of a request served in a round, number of consecutive rounds with
-        this value), from round 1 on. The value is 0 for rounds that are not full, in which one more
-        unit could be served at no cost.
+        Pairs (largest v_i / w_i of the requests served in a round, number of consecutive rounds
+        with this value), from round 1 on. The value is 0 for rounds that serve fewer than M units:
+        these could serve one more at no cost.
     """
 
     weighted_rounds: list[int]
@@ -69,9 +70,12 @@ class VolumeFilling(NamedTuple):
 def fill_by_volume(instance: Instance) -> VolumeFilling:
     """Serve the volumes v_i of requests greedily, up to M units per round, in O(n log n).
 
-    Serving a unit of request i of weight w_i in round r costs r w_i / v_i. The total cost is least
-    if the arrived request of smallest v_i / w_i is always served first. (Exchange argument: of two
-    units served in rounds r < r', the one with the larger w / v belongs in r.)
+    The volume of a request is the sum over its rounds of the tokens that it holds. Serving a unit
+    of the volume of request i, of weight w_i, in round r costs r w_i / v_i. The total cost is least
+    if of the requests that have arrived the one of smallest v_i / w_i is always served first. Proof
+    by exchange: let a unit of i be served in round r, and a unit of j in a later round r', although
+    j has arrived by r and w_j / v_j > w_i / v_i. Swapping them saves
+    (r' - r) (w_j / v_j - w_i / v_i) > 0.
     """
     instance.require_tokens()
     left, limit = instance.volumes.tolist(), instance.memory_limit
@@ -82,12 +86,14 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     order = sorted(range(len(left)), key=arrivals.__getitem__)
     weighted = [0] * len(left)
     served: list[tuple[Any, int]] = []
-    # Entries are (v_i / w_i as a float, v_i / w_i exactly, i). Floats are compared first, because
-    # fractions take longer. Rounding never reverses an order, and fractions break ties.
+    # Entries of the queue are (v_i / w_i as a float, v_i / w_i exactly, i). Floats are compared
+    # first, because comparing fractions takes longer. Rounding to floats never reverses an order,
+    # and the fractions decide between equal floats.
     queue: list[tuple[float, Any, int]] = []
-    # ``now`` is the number of units of memory, M per round, that have been used or skipped. The
-    # next unit belongs to round now // M + 1. Requests arrive between rounds, so the last unit
-    # served in a full round has the largest v_i / w_i of the round.
+    # ``now`` is the number of units of memory, M per round from round 1 on, that have been used or
+    # skipped. The next unit belongs to round now // M + 1. Requests arrive between rounds, and the
+    # smallest v_i / w_i is served first. So the last unit served in a full round has the largest
+    # v_i / w_i of the round.
     now = position = 0
     while position < len(order) or queue:
         if not queue:
@@ -105,8 +111,9 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # For each unit of volume that is served now, add the number of its round: the round of the
-        # first of these units, plus the number of rounds that begin between the two units.
+        # Serve ``units`` of the volume of request ``index``, and add the number of each unit's
+        # round to ``weighted``: the round of the first unit, plus the number of rounds that begin
+        # after the first unit and before or at this one.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -121,10 +128,10 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
 
 
 def _moment(request: Request) -> int:
-    """Return the sum over j = 1 .. o of j (s + j), for a request that starts at 0.
+    """Return the sum over j = 1 .. o of j (s + j), for prompt length s and output length o.
 
-    The request holds s + j tokens in round j. So this is its volume times the mean round of its
-    volume.
+    A request that starts at 0 holds s + j tokens in round j. Its volume is the sum of these tokens
+    over its rounds. So the result is its volume times the mean round in which a token is held.
     """
     o = request.output_length
     return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
@@ -133,19 +140,21 @@ def _moment(request: Request) -> int:
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
     """Return a lower bound on total latency from the mean rounds of the requests' memory.
 
-    The volume of a request is the sum over its rounds of the tokens that it holds. The bound
-    assumes that memory may serve the volume in any rounds after the request's arrival, at most M
-    units per round. It is computed in integers: fractions are rounded down, the total up.
+    The volume of a request is the sum over its rounds of the tokens that it holds. The latency of a
+    request follows from the mean round of its volume. The bound takes the least weighted sum of
+    these mean rounds if the volumes may be served in any rounds after the arrivals, at most M units
+    per round. It is computed in integers: fractions are rounded down, and then the total up.
 
     Parameters
     ----------
     instance : Instance
-        The problem, counted in tokens.
+        The problem, with memory counted in tokens.
     filling : VolumeFilling or None, default None
         The result of `fill_by_volume` for the instance, if computed already.
     """
     filling = filling or fill_by_volume(instance)
-    # The term of each request is rounded down to a multiple of 2^-40 before terms are added.
+    # The bound is a sum with one term per request. Each term is rounded down to a multiple of 2^-40
+    # rounds before the terms are added.
     scale, total = 1 << 40, 0
     for request, weighted in zip(instance, filling.weighted_rounds, strict=True):
         unit = scale * request.weight
@@ -157,19 +166,21 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 def filling_prices(filling: VolumeFilling) -> FloatArray:
     """Return a price per token of memory in each round: good initial prices for an ascent.
 
-    From a full round to the next round the price falls by w / v, where w and v are the weight and
-    the volume of the request of which a unit was served last in the full round. The price is 0 in
-    rounds that are not full. These are optimal dual prices of the transportation of units of volume
-    to rounds. If there are more than `LONGEST_PRICES` rounds, no price is returned.
+    In ``filling`` each round serves up to M units of the requests' volumes. From a full round to
+    the next round the price falls by w / v, where w and v are the weight and the volume of the
+    request whose unit was served last in the full round. The price is 0 in rounds that are not
+    full. These are optimal dual prices of the transport of units of volume to rounds. The result
+    has one price for each round from round 1 on, or none if there are more than `LONGEST_PRICES`
+    rounds.
     """
     if filling.rounds > LONGEST_PRICES:
         return np.zeros(0)
     sizes, counts = zip(*filling.marginal_volumes, strict=True)
     falls = np.repeat([1.0 / size if size else 0.0 for size in sizes], counts)
     prices = np.zeros(len(falls))
-    # ``falls`` has, for each full round, the amount by which the price falls after it, and 0 for
-    # other rounds. In a run of consecutive full rounds, the price of a round is the sum of the
-    # falls from this round to the end of the run.
+    # For each full round ``falls`` has the amount by which the price falls from this round to the
+    # next one, and 0 for other rounds. Consecutive full rounds end before a round of price 0. So
+    # the price of each is the sum of the falls from this round to the last of them.
     edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]
@@ -177,11 +188,13 @@ def filling_prices(filling: VolumeFilling) -> FloatArray:
 
 
 def makespan_lower_bound(instance: Instance) -> int:
-    """Return the larger of two lower bounds on the makespan, the round of the last completion.
+    """Return a lower bound on the makespan, the round of the last completion.
 
-    A request completes at a + o or later. For every arrival time a, the requests that arrive at a
-    or later occupy their volumes s o + o (o + 1) / 2 in rounds after a, at most M per round. So the
-    makespan is at least a + ceil(total volume / M).
+    It is the largest of the following numbers. A request of arrival a and output length o completes
+    at a + o or later. For every arrival time a, the requests that arrive at a or later hold all
+    their tokens in rounds after a, at most M tokens per round. Over all its rounds, a request of
+    prompt length s holds s o + o (o + 1) / 2 tokens, its volume. So the makespan is at least
+    a + ceil(sum of these volumes / M).
     """
     instance.require_tokens()
     bound = volume = 0
@@ -195,8 +208,10 @@ def makespan_lower_bound(instance: Instance) -> int:
 def transportation_bound(instance: Instance) -> int:
     """Return the lower bound on total latency that the cheapest flow of volumes to rounds proves.
 
-    The flow is computed exactly, by network simplex. Its network has an arc from each request to
-    each round after its arrival.
+    The volume of a request is the sum over its rounds of the tokens that it holds. The network has
+    an arc from each request to each round after its arrival, and from each round to the sink. A
+    unit of volume costs the number of its round times weight / volume of the request. The flow is
+    computed exactly, by network simplex.
 
     Raises
     ------
@@ -218,7 +233,10 @@ def transportation_bound(instance: Instance) -> int:
 
 
 def small_transportation_bound(instance: Instance) -> int | None:
-    """Return `transportation_bound`, or None for a large network or memory allocated in blocks."""
+    """Return `transportation_bound`, or None if its network is too large or memory is in blocks.
+
+    The network may have at most `LARGEST_NETWORK` arcs.
+    """
     try:
         return transportation_bound(instance)
     except InvalidValueError:
@@ -226,16 +244,18 @@ def small_transportation_bound(instance: Instance) -> int | None:
 
 
 def cheapest_flow(instance: Instance) -> Fraction:
-    """Return the least weighted sum of the mean rounds in which requests' volumes are served.
+    """Return the least sum of weight times mean round in which a request's volume is served.
 
-    The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
-    up to M units of volume, and up to s + o of them for one request.
+    The sum is over all requests. The volume of a request is the sum over its rounds of the tokens
+    that it holds. It may be served in any rounds after the arrival. A round serves up to M units of
+    volume, and at most s + o units (prompt plus output length) of one request.
     """
     # networkx is imported only here: it takes 0.2 s to load, and most solves do not need it.
     import networkx as nx
 
     volumes = instance.volumes.tolist()
-    # Network simplex is exact only for integers: multiply costs by a multiple of all volumes.
+    # Network simplex is exact only for integers. A unit costs round * weight / volume, so multiply
+    # all costs by the least common multiple of all volumes.
     common = math.lcm(*volumes)
     rounds = _rounds(instance)
     graph: Any = nx.DiGraph()
@@ -256,10 +276,13 @@ def _rounds(instance: Instance) -> int:
     """Return a number of rounds after which the cheapest flow of volumes serves nothing.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
-    at most M units of volume, and at most s + o of one request. Let a request be served in round
-    r. Each round between the last arrival and r is full, or serves s + o units of this request:
-    otherwise a unit could move from r to that round. At most o rounds serve s + o units of this
-    request.
+    at most M units of volume, and at most s + o units (prompt plus output length) of one request.
+    Let a request be served in round r. Each round after the last arrival and before r is full, or
+    serves s + o units of this request: otherwise a unit could move from r to that round, which
+    costs less. Round r serves a unit too. So the rounds before r serve less than the sum of all
+    volumes, and fewer than ceil(sum / M) of them are full. They also serve less than the volume of
+    the request, which is at most o (s + o), so fewer than o of them serve s + o units of it.
+    Together, r is at most the last arrival + ceil(sum / M) + o.
     """
     served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

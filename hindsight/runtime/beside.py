@@ -27,8 +27,9 @@ class Beside(Generic[Found]):
     ----------
     search : Callable[[Callable[[Found], object], Callable[[], bool]], None]
         Function that runs the background search. It must call its first argument with each result
-        that is better than those before. It must return once its second argument returns True. A
-        MemoryError that it raises is ignored, because the main search can go on without it.
+        that is better than those it found earlier. It must poll its second argument, and return
+        once that returns True. If it raises a MemoryError, the error is ignored, because the main
+        search can go on without it.
     take : Callable[[Found], object]
         Function that uses a result of the background search. It is called in the thread of the
         ``with`` block.
@@ -40,7 +41,7 @@ class Beside(Generic[Found]):
         take: Callable[[Found], object],
     ) -> None:
         self._search, self._use = search, take
-        # The queue holds only the latest result of the background search.
+        # Queue of length 1: a new result of the background search replaces the one before.
         self._found: deque[Found] = deque(maxlen=1)
         self._over = Event()
         self._ended: Future[None] | None = None
@@ -49,8 +50,8 @@ class Beside(Generic[Found]):
     def running(self) -> Iterator[None]:
         """Run the background search until the ``with`` block ends or raises an error.
 
-        When the block ends, the search is told to stop. The block waits until the search has ended,
-        and passes its last result to the function ``take`` unless it has been passed before.
+        When the block ends, the background search is told to stop. The block waits until it has
+        ended, and passes its last result to the function ``take``, unless it did so already.
         """
         try:
             with ThreadPoolExecutor(1, BESIDE) as pool:
@@ -82,9 +83,10 @@ class Beside(Generic[Found]):
             self._ended.result()
 
     def take_then(self, is_done: Callable[[], bool]) -> bool:
-        """Use the latest result of the background search, then return ``is_done()``.
+        """Pass on the latest result of the background search, then return ``is_done()``.
 
-        The main search can poll this method to decide whether it must stop.
+        The main search polls this method instead of ``is_done`` to decide whether it must stop. The
+        result is passed to the function ``take`` of this object.
         """
         self.take()
         return is_done()

@@ -13,25 +13,25 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""Seconds. If at most this much of the time limit is left when a solve ends, the solve counts as
-ended by the time limit."""
+"""Time in seconds. If at most this much of the time limit is left when a solve ends, the reason
+counts as the time limit."""
 
 SLICE_SECONDS = 0.05
 """Time in seconds that a long loop tries to run between two calls of its stop callback."""
 
 
 POLL_SECONDS = 0.002
-"""Seconds between two calls of the stop callback while a thread waits for the parts of `run_parts`
-in a thread pool."""
+"""Seconds between two calls of the stop callback in `run_parts`, while a thread waits for others
+to finish their parts of the work."""
 
 
 def never() -> bool:
-    """Return False. Used as the stop callback of a computation that nobody stops early."""
+    """Return False. This is the stop callback of computations that are never stopped early."""
     return False
 
 
 class StoppedEarlyError(Exception):
-    """Error that ends a part of a computation early, because its stop callback returned True."""
+    """Error that ends a part of a computation early, raised when a stop callback returns True."""
 
 
 class Clock:
@@ -67,7 +67,7 @@ class Clock:
     def within(self, seconds: float) -> Iterator[None]:
         """Shorten the time left to at most ``seconds`` during the ``with`` block.
 
-        After the block, the time limit is the same as before it.
+        After the block, the time limit is again the one that held before the block.
         """
         whole = self._deadline
         self._deadline = min(whole, time.monotonic() + seconds)
@@ -192,7 +192,7 @@ class Slices:
 
     A slice is a number of consecutive items of the loop. Between two slices, the caller can call
     its stop callback. The first slice has one item. The length is doubled after a slice that took
-    less than `SLICE_SECONDS`, and halved after one that took more than twice as long.
+    less than `SLICE_SECONDS`, and halved after one that took more than 2 `SLICE_SECONDS`.
     """
 
     def __init__(self) -> None:
@@ -202,8 +202,8 @@ class Slices:
     def next(self, most: int) -> Iterator[int]:
         """Yield the length of the next slice, 1 to ``most`` items of the loop.
 
-        The ``with`` block must run the loop over this number of items. The duration of the block
-        decides the length of the slice after it.
+        Use it as ``with slices.next(most) as length``: the block must run the loop over ``length``
+        items. The duration of the block decides the length of the next slice.
         """
         length = min(self._length, most)
         begun = time.monotonic()
@@ -218,9 +218,9 @@ class Slices:
 def timed_slices(count: int, should_stop: Callable[[], bool]) -> Iterator[slice]:
     """Split ``range(count)`` into consecutive slices, and yield one at a time.
 
-    The lengths are chosen so that the caller needs about `SLICE_SECONDS` for each slice. The stop
-    callback ``should_stop`` is called between two slices, at most once in `SLICE_SECONDS`. So a
-    loop that takes less than `SLICE_SECONDS` is never stopped.
+    The lengths are chosen so that the caller needs about `SLICE_SECONDS` to work on each slice. The
+    stop callback ``should_stop`` is called between two slices, at most once in `SLICE_SECONDS`. So
+    a loop over all slices that takes less than `SLICE_SECONDS` is never stopped.
 
     Raises
     ------

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 PLAIN_SECONDS = 1.0
 """Number of seconds, summed over its calls, for which a loop decorated with `plain_at_first` runs
-uncompiled. After that, it is compiled, which takes about as many seconds."""
+uncompiled. Then it is compiled, because the compilation takes about as many seconds."""
 
 
 def njit(
@@ -63,7 +63,7 @@ def njit(
     }
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba finds no writable directory for the machine code
+    except RuntimeError:  # numba found no writable directory for the machine code: keep none
         compiled = numba.njit(**options)(function)
     index = _index(compiled)
     if index is not None:
@@ -76,8 +76,8 @@ def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any
 
     numba keeps an index of the compiled versions of a loop on disk, by argument types. It unpickles
     the index before it checks that the source is unchanged. If another version of this package
-    wrote the index, the module of an argument type may no longer exist. Then the wrapped function
-    returns an empty index, and numba compiles the loop again.
+    wrote the index, the module of an argument type may no longer exist, and unpickling fails. Then
+    the wrapped function returns an empty index, and numba compiles the loop again.
     """
 
     def loaded() -> dict[Any, Any]:
@@ -100,10 +100,10 @@ def step(function: Function) -> Function:
 def inner(function: Function) -> Function:
     """Compile ``function`` for compiled callers only; Python callers run it uncompiled.
 
-    numba then makes no Python wrapper for it. Such a wrapper unpacks the arguments, and for named
-    tuples of arrays its compilation takes about as long as that of a loop. In calls such as
-    ``f(0)`` the literal has the type int64. With `njit` numba would compile a separate version of
-    ``f`` for the literal.
+    numba then makes no Python wrapper for it. Such a wrapper unpacks the arguments of a call from
+    Python. For named tuples of arrays, compiling the wrapper takes about as long as compiling a
+    loop. In calls such as ``f(0)`` the literal has the type int64. With `njit` numba would compile
+    a separate version of ``f`` for the literal.
     """
     compiles = numba.extending.register_jitable(_nrt=False, no_cpython_wrapper=True)
     return compiles(function)
@@ -112,9 +112,9 @@ def inner(function: Function) -> Function:
 def plain_at_first(function: Function) -> Function:
     """Run ``function`` uncompiled for `PLAIN_SECONDS` in total, and then compile it with numba.
 
-    So the first bounds of a solve do not wait for the compiler. If machine code of the function is
-    in the process or on disk already, it is used at once. Use this decorator only for loops whose
-    result is the same compiled and uncompiled: loops over integers, or with float sums in a fixed
+    So the first bounds of a solve do not wait for the compiler. If the process or the disk already
+    has machine code of the function, it is used at once. Use this decorator only for loops that
+    return the same compiled and uncompiled: loops over integers, or with float sums in a fixed
     order.
     """
     compiled, spent = njit(function, makes_arrays=True), 0.0
@@ -136,10 +136,10 @@ def plain_at_first(function: Function) -> Function:
 
 @cache
 def plain(loop: Any) -> Any:
-    """Return the Python function from which a loop was compiled.
+    """Return the Python function from which a loop was compiled, with nothing compiled in it.
 
-    In the returned function, calls of other compiled loops are replaced by calls of their Python
-    functions.
+    Where it calls other compiled loops, the returned function calls their Python functions instead.
+    Return ``loop`` itself if it is not compiled.
     """
     function = getattr(loop, "py_func", None)
     if function is None:
@@ -171,8 +171,8 @@ class _Compilations(event.Listener):
 
     The garbage collector would take an eighth of the compilation's time and free almost nothing, as
     nearly all objects are in use. If a loop calls another loop, compiling both counts as one
-    compilation. numba holds a lock during a compilation, so only one thread at a time calls these
-    methods.
+    compilation. numba holds a lock during a compilation, so only one thread at a time calls the
+    methods of this listener.
 
     Attributes
     ----------
@@ -228,10 +228,10 @@ def reported_compilations(callback: Callable[[str, float | None], object]) -> It
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate a function so that it also reports compilations to its ``progress`` callback.
 
-    Before numba compiles a loop, ``progress`` is called again with the latest report of the
-    function, but with the phase "compiling loop 1 (once)", or 2, 3 and so on for later loops. After
-    the compilation, it is called with the unchanged latest report. Nothing is reported before the
-    first report of the function itself.
+    The function calls ``progress`` with reports. Before numba compiles a loop, ``progress`` is
+    called once more with the latest report, but with the phase "compiling loop 1 (once)", or 2, 3
+    and so on for later loops. After the compilation, it is called with the latest report as it was.
+    Compilations before the first report of the function are not reported.
     """
 
     @wraps(function)
@@ -267,9 +267,9 @@ def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) 
 
 @step
 def largest(values: npt.NDArray[Any]) -> Any:
-    """Return the maximum of a one-dimensional array.
+    """Return the maximum of a one-dimensional array of length 1 or more.
 
-    numba compiles this loop faster than a call of `numpy.max`.
+    Compiled loops call this instead of `numpy.max`, because numba compiles it faster.
     """
     most = values[0]
     for k in range(1, len(values)):

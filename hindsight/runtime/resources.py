@@ -31,7 +31,7 @@ _sharers = 1
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use.
+    """Return the number of processor cores that this process may use.
 
     If the system does not tell it, return the number of cores of the machine.
     """
@@ -60,10 +60,10 @@ def resident_bytes() -> int:
 def available_bytes() -> int:
     """Return the bytes that this process may still allocate without swapping.
 
-    It is the smallest of three numbers: the free memory of the machine, the free memory below the
-    limits of this process's cgroup and its ancestors (version 1 or 2), and the free part of the
-    address space. File pages that the kernel may reclaim count as free. After `share_memory` the
-    first two are divided by the number of processes.
+    It is the smallest of three numbers: the free memory of the machine, what the memory limits of
+    this process's cgroup and its ancestors (version 1 or 2) still leave, and what the limit on the
+    process's address space still leaves. File pages that the kernel may reclaim count as free.
+    After `share_memory` the first two are divided by the number of processes.
     """
     found = [1024 * int(line[1]) for line in _table(MACHINE) if line[0] == "MemAvailable:"]
     found += _left_in_groups()
@@ -78,16 +78,16 @@ def available_bytes() -> int:
 def _left_in_groups() -> Iterator[int]:
     """Yield the number of bytes that each memory limit of a cgroup still leaves to this process.
 
-    The cgroups are those to which the process belongs, and their ancestors. File pages that the
-    kernel may reclaim count as free.
+    The cgroups are those to which the process belongs, and their ancestors. The number is the limit
+    minus the memory in use, where file pages that the kernel may reclaim count as not in use.
     """
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         for own in CONTROLLERS.keys() & controllers.split(","):
             folder, limit, usage, reclaimable = CONTROLLERS[own]
             # In a container, ``path`` may be a path of the host that does not exist in the
-            # container. Then the files of the container's own cgroup are in ``folder`` itself: the
-            # last parent of ``path`` is "/".
+            # container. Then the files of the container's own cgroup are in ``folder`` itself. They
+            # are read too, because the last parent of ``path`` is "/".
             for group in (PurePosixPath(path), *PurePosixPath(path).parents):
                 files = f"{GROUPS}{folder}{group}/memory."
                 most, used = _lines(files + limit), _lines(files + usage)

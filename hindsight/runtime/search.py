@@ -21,7 +21,8 @@ def refuse(reason: str, **given: bool) -> None:
     reason : str
         Reason why the parameters cannot be used, as the end of the message "parameter = NAME ...".
     **given : bool
-        For the name of each parameter that cannot be used, whether the user gave it.
+        One keyword argument for each parameter that cannot be used: its name, and whether the user
+        gave it.
 
     Raises
     ------
@@ -42,7 +43,7 @@ class Search:
     clock : Clock
         Time limit and interruptions of the solve.
     threads : int or None
-        Number of threads that each solver may use. With None each solver chooses the number.
+        Number of threads that each solver and search may use. With None each chooses the number.
     seed : int
         Seed of all random choices.
     start : Any
