@@ -42,13 +42,13 @@ BUILD_SECONDS_PER_ENTRY = 2e-6
 """Estimated seconds to build the linear program, per pair of request and start, and per round."""
 
 INTERIOR_POINT_FROM = 4_000
-"""With at least this many variables, interior point without crossover is faster than simplex."""
+"""From this many start variables on, interior point without crossover is faster than simplex."""
 
 LARGEST_STRENGTHENED = 100_000_000
 """Largest number T (M + 1)^2 of prices for method ``"states"`` (T rounds, M tokens): 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""The program gets starts after its last round with reduced costs below minus this, in rounds."""
+"""A start after the program's last round is added if its reduced cost is below minus this."""
 
 
 STATE_STEPS = 120

@@ -131,8 +131,8 @@ class Interval:
     def is_close(self) -> bool:
         """Return whether the relative gap of the bounds is so small that the solve may stop.
 
-        The user gives the largest such gap; if he gave none, return False. The relative gap is
-        (upper - lower) / upper bound on the cost. For the goal `OnTime` it is
+        The user gives the largest gap at which it may stop. Without one, return False. The relative
+        gap is (upper - lower) / upper bound on the cost. For the goal `OnTime` it is
         (upper - lower) / number of requests.
         """
         gap = self._search.gap

@@ -21,10 +21,10 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Largest number of prices in a proof after `Proof.moved`; proofs with more prices are dropped."""
+"""Largest number of prices after `Proof.moved` puts idle gaps back. Larger proofs are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Denominators that a certificate tries for its prices, until one keeps their lower bound."""
+"""Denominators that a certificate tries for its prices. The first that keeps the bound is used."""
 
 
 class Wanted(NamedTuple):
@@ -68,7 +68,7 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return the simpler proofs that this proof includes, the simplest first; it comes last."""
+        """Return this proof and the simpler ones that it includes, the simplest first."""
         return (self,)
 
     @property

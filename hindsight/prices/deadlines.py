@@ -73,11 +73,11 @@ class Deadlines(NamedTuple):
         """Return the deadlines of all requests, for prices that are 0 after ``horizon`` seconds.
 
         ``limits`` are the limits on latency, time to first token and time per token. A request is
-        late in every schedule if it exceeds a limit even when it runs alone in rounds of the length
-        ``minorant``. The limit on the time per token is used for this test, and, together with the
-        limit on the time to first token, as a limit on latency. A schedule may break it without
-        missing these deadlines. So fewer requests may count as late than really are, and the lower
-        bound on late requests stays valid.
+        late in every schedule if it exceeds a limit even when it runs alone, in the shortest rounds
+        that ``minorant``, an affine lower bound on their length, allows. Together, the limits on
+        the time to first token and on the time per token also limit the latency. For the rest the
+        limit on the time per token is ignored. So fewer requests may count as late than really
+        are, and the lower bound on late requests stays valid.
         """
         a, o = workload.arrival_times, np.asarray(workload.output_lengths)
         first, own = own_times(workload, minorant)

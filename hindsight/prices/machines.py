@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants, is_known
 
 MEAN_UNIT = 2**60
-"""The bound "mean busy times" rounds each request's term down to a multiple of 1 / this seconds."""
+"""`machine_bounds` rounds each request's term of "mean busy times" down to multiples of 2^-60 s."""
 
 
 class SecondsBound(NamedTuple):
@@ -123,7 +123,7 @@ class SecondsBound(NamedTuple):
 class _Job(NamedTuple):
     """A request as a job on one preemptive machine that is as fast as all K replicas together.
 
-    All numbers are integers in the unit of time whose number per second `_jobs` returns.
+    All numbers are integers in a short unit of time; `_jobs` returns how many units a second has.
 
     Attributes
     ----------

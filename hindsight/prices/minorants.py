@@ -116,8 +116,8 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 def is_known(batch_time: object) -> bool:
     """Return whether affine lower bounds on a round's length are proved from a batch time's class.
 
-    They are for `TiledTime`, `AffineTime`, `IterationTime` and `UnitTime`, but not for subclasses
-    of these, because a subclass may compute another time.
+    They are proved for `TiledTime`, `AffineTime`, `IterationTime` and `UnitTime`, but not for
+    subclasses of these, because a subclass may compute another time.
     """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 

@@ -27,7 +27,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Number of consecutive rounds in a block. Blocks that cannot have a cheapest start are skipped."""
+"""Number of consecutive rounds in a block. Blocks of starts that cost too much are skipped."""
 
 SPREAD = 18.0
 """Weights exp(-cost / heat) of starts below exp(-SPREAD) of the request's largest count as 0."""

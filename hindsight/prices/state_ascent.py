@@ -59,7 +59,7 @@ LARGEST_MEMORY_LIMIT = 255
 round there are (M + 1)^2 prices, and M^3 steps find the costliest states that fit together."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest number T (M + 1)^2 of state prices in T rounds, and n T of costs of n requests."""
+"""Largest size of two arrays: T (M + 1)^2 state prices, and n T costs of starts, in T rounds."""
 
 TABLE_STEPS = 301
 """Number of evaluations of the dual function in the first ascent. It has one price per round
@@ -70,7 +70,7 @@ VALUED_EVERY = 10
 The gradient then counts all priced states, else only those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of weights exp(-cost / heat) of starts; step sizes of Adam; rounds."""
+"""First and last temperature of weights exp(-cost / heat) of starts, and step of Adam: rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of weights of configurations (sets of states that fit into memory together): ratio to

@@ -43,8 +43,8 @@ MAX_EXPONENT = 1200.0
 ratio, exp(ratio / 2) and exp(-ratio / 2) fit into float64."""
 
 SELDOM = 3e-4
-"""If fewer requests than this are expected in a state, soft maxima skip the state until the next
-computation that includes all states with a price."""
+"""If fewer requests than this are expected in a state, soft maxima over sets of states skip it
+until the next computation that includes all states with a price."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Largest price of a state, in rounds of latency, that soft maxima count as 0."""

@@ -141,9 +141,10 @@ def core_table(states: States, sigma: int) -> IntArray:
 
     In state (m, r) a request has used m tokens and has r rounds to go. The core of sigma is the set
     of states with m >= sigma and 2 r >= 1 + M - m - sigma, where M is the memory limit. Two running
-    requests are never both in the core. Otherwise let (m, r) and (m', r') with r' >= r be their
-    states. After r more rounds both still run, and hold m + r and m' + r tokens. With m' >= sigma
-    these are m + m' + 2 r >= m + sigma + (1 + M - m - sigma) = M + 1 tokens, more than M.
+    requests are never both in the core, so the capacity of the table is 1. Proof: let two requests
+    in states (m, r) and (m', r'), with r' >= r, both be in the core. In the r-th round from now
+    both run, and hold m + r and m' + r tokens. Because of m' >= sigma, these are m + m' + 2 r >=
+    m + sigma + (1 + M - m - sigma) = M + 1 tokens together, which do not fit into memory.
     """
     m, r, _, limit = states
     core = (m >= sigma) & (2 * r >= 1 + limit - m - sigma)

@@ -312,7 +312,7 @@ class PathPrices(Proof):
 
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """Return m (tokens used) and r (rounds to go) of all states that some request can be in."""
+    """Return two arrays with the states that some request can be in: tokens used, rounds to go."""
     s, o, _, limit = instance.alone().columns
     return np.nonzero(state_copies(s, o, limit))
 

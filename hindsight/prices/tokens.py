@@ -38,10 +38,10 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Number of binary digits that rounding keeps of a price of 1 / M, the usual price of a token."""
+"""Number of binary digits that rounding keeps of a usual price of a token, 1 / (memory limit)."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of costs of starts times the denominator: a few such costs sum to below 2^63."""
+"""Upper limit of a start's cost in integer units: sums of a few such costs then fit into int64."""
 
 MOST_PRICES = 300_000
 """Largest number of variables (prices) of `TokenDual`. It is limited because L-BFGS-B stores about
