@@ -75,8 +75,8 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     is_known = document["format"] == FORMAT and whole(document["version"], "version") == VERSION
     demand(is_known, "format or version is not that of this checker")
     if in_seconds:
-        # `seconds_proof` is imported here, because it loads modules of the solver, which
-        # certificates in rounds do not need.
+        # Import `seconds_proof` only for certificates in seconds, because it loads modules of the
+        # solver. The check of certificates in rounds needs none of them.
         from .seconds_proof import check_seconds
 
         return check_seconds(document)
@@ -90,7 +90,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
     proof = read_proof(document, instance)
     if proof.preemptive != preemptive:
         raise CertificateError(
-            f"proof: {proof.kind} is for another optimum (preemptive or not) than {schedule}"
+            f"proof: {proof.kind} is for another optimum (preemptive or not) than the {schedule}"
         )
     proof.schedule_cost = upper
     proved = proof.bound()
@@ -108,7 +108,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
 def read_proof(document: Mapping[str, Any], instance: Rows | None = None) -> Proof:
     """Read the proof of a certificate without computing the lower bound that it proves.
 
-    If ``instance`` is None, read the instance of the certificate too.
+    ``instance`` is the instance of the certificate. If it is None, it is read from ``document``.
 
     Raises
     ------

@@ -18,7 +18,7 @@ FORMAT = "llm-hindsight/certificate"
 VERSION = 1
 
 LIMIT = 2**62
-"""Exclusive upper limit on the integers read from a certificate, and on their sums in int64."""
+"""All integers read from a certificate, and all int64 sums of them, must be below this limit."""
 
 TOO_MUCH_WORK = "proof: to check it takes more than this checker does"
 """Error message for a proof whose check would visit too many array entries."""
@@ -63,18 +63,20 @@ class Verdict:
         Number of partial schedules that a ``"state-search"`` keeps, or of nodes in the graphs of a
         ``"path-search"``; 0 for other kinds of proofs.
     digest : str
-        Digest of the instance.
+        Digest of the instance: a hash by which two instances are compared.
     preemptive : bool
-        Whether the certificate is about schedules that may preempt requests, which keep their
-        tokens. If so, the lower bound holds for these schedules too, and the schedule of the
-        certificate may be one of them.
+        Whether the certificate is about schedules that may preempt requests, where a preempted
+        request keeps its tokens. If so, the lower bound holds for these schedules too, and the
+        schedule of the certificate may be one of them.
     memory_rule : str
-        How the memory rule differs from counting tokens, in words; empty if it does not. The proof
-        is about a relaxed instance in tokens, for which every schedule of the instance is feasible.
+        How the memory rule of the instance differs from counting tokens, in words; empty if it does
+        not. If it does, the proof is about a relaxed instance that counts tokens: every feasible
+        schedule of the instance is feasible for it.
     batch_time : BatchTime or None
         Time of a round, if the bound is in seconds.
     replicas : int
-        Number of machines. In rounds the proof is about one machine with the memory of all of them.
+        Number of machines of the instance. If the bound is in rounds, the proof is about one
+        machine with the memory of all of them.
     """
 
     lower_bound: int | float
@@ -98,7 +100,7 @@ class Verdict:
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a certificate from a JSON file, which may be compressed with xz.
 
-    Only the values of its keys ``format`` and ``version`` are checked.
+    Of its content, only the values of the keys ``format`` and ``version`` are checked.
 
     Raises
     ------
@@ -138,7 +140,8 @@ def demand(holds: bool, reason: str) -> None:
 
 def refuse_above(most: float, value: float, reason: str) -> None:
     """Raise CertificateTooLargeError with the message ``reason`` if ``value`` exceeds ``most``."""
-    # The condition is written so that NaN is refused too.
+    # "not value <= most", and not "value > most": comparisons with NaN are false, and a NaN must be
+    # refused.
     if not value <= most:
         raise CertificateTooLargeError(reason)
 
@@ -159,8 +162,8 @@ def keys_of(part: Any, names: Sequence[str], where: str, *, optional: Sequence[s
 def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
     """Return the value if it is a list.
 
-    The list must have ``count`` entries, or any number if ``count`` is None. Otherwise raise
-    MalformedCertificateError, with a message that begins with ``where``.
+    The list must have ``count`` entries, or any number of them if ``count`` is None. Any other
+    value raises MalformedCertificateError, with a message that begins with ``where``.
     """
     if not isinstance(value, list):
         raise MalformedCertificateError(f"{where} is not a list")
@@ -171,7 +174,7 @@ def list_of(value: Any, where: str, count: int | None = None) -> list[Any]:
 def whole(value: Any, where: str, minimum: int = 0) -> int:
     """Return the value if it is an integer from ``minimum`` to `LIMIT` - 1.
 
-    Otherwise, even for True or 1.0, raise MalformedCertificateError, with a message that begins
+    Any other value, even True or 1.0, raises MalformedCertificateError, with a message that begins
     with ``where``.
     """
     if type(value) is not int:
@@ -184,7 +187,8 @@ def whole(value: Any, where: str, minimum: int = 0) -> int:
 def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -> list[int]:
     """Return the value if it is a list of ``count`` integers, each of which passes `whole`.
 
-    If ``count`` is None, the list may have any length. Otherwise raise MalformedCertificateError.
+    If ``count`` is None, the list may have any length. Any other value raises
+    MalformedCertificateError, with a message that begins with ``where``.
     """
     entries = list_of(value, where, count)
     if {*map(type, entries)} == {int} and min(entries) >= minimum and max(entries) < LIMIT:

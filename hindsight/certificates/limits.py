@@ -15,26 +15,26 @@ XZ_MEMORY = 1 << 28
 """Largest memory that the decompression of a certificate file may use, in bytes."""
 
 LARGEST_TABLE_MEMORY = 1024
-"""Largest memory limit M, in tokens, for prices of states: arrays have (M + 1)^2 entries."""
+"""Largest memory limit M, in tokens, for state prices, whose tables have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Limit on each of three counts: epochs with prices, prices in total, stored costs of starts."""
+"""Largest number of entries of one array: prices, costs of starts, or states in a path graph."""
 
 LARGEST_AXIS = 4_000_000
-"""Limit on each of two counts while a graph of paths is built: nodes in one batch, and flags that
-mark which requests complete."""
+"""Limit on each of two counts while a graph of paths is built: nodes in one batch, and flags (one
+per request) of all sets of requests that complete together in a round."""
 
 LARGEST_WORK = 20_000_000_000
-"""Largest number of array entries that a check may visit. This takes some minutes."""
+"""Largest number of array entries that a check may visit. So many take some minutes."""
 
 CALL = 2_000
-"""Work counted as the overhead of a few numpy calls on any arrays, in array entries visited."""
+"""Number of array entries that numpy visits in the time of the overhead of a few numpy calls."""
 
 PLAIN = 10
-"""Work counted for each number that a Python loop visits, in array entries that numpy visits."""
+"""Number of array entries that numpy visits in the time of one step of a Python loop."""
 
 LARGEST_LAYER = 10_000_000
-"""Largest number of integers in all partial schedules that a search stores for one epoch."""
+"""Largest number of integers that a search stores for one epoch, in all partial schedules."""
 
 MOST_STAGES = 10_000
 """Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
@@ -43,36 +43,36 @@ LARGEST_GRAPH = 16_000_000
 """Largest number of nodes that are built for one graph of paths."""
 
 LONGEST_PATH = 100_000
-"""Largest number of epochs in a graph of paths. Each takes about 900 bytes besides its nodes."""
+"""Largest number of epochs in a graph of paths. An epoch takes about 900 bytes plus its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Largest number of entries of tables of largest prices (`path_states`) stored at one time."""
+"""Largest number of entries, at one time, of tables of largest total prices in `path_states`."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 """Largest number of points of a time grid: LARGEST_WINDOW in the time span that is examined for one
-request, WIDEST_CELL in one time cell with a constant price."""
+request, WIDEST_CELL in one time cell (interval with one price)."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""LARGEST_CELLS limits the time cells with a price, LARGEST_TIME the entries of a batch time."""
+"""Most time cells (intervals with one price), and most entries of a list in a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""The step of a time grid is from d0 / 1024 to 16 d0, with d0 the fixed time of a round."""
+"""A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``: longest over shortest of the round lengths that share a tangent."""
+"""Range of ``spread``: longest / shortest of the round lengths for which one tangent is used."""
 
 FULL_SIZE = 20_000
-"""A `PathProof` gets the full limits if it and its instance have at least this many numbers."""
+"""A `PathProof` gets the full limits if it and its instance have at least this many integers."""
 
 LEAST_SIZE = 100
-"""A `PathProof` of fewer numbers gets the limits of a proof with this count of numbers."""
+"""A `PathProof` with fewer integers gets the limits of one with this many integers (`part_of`)."""
 
 
 def part_of(limit: int, size: int) -> int:
-    """Return the part of ``limit`` that a `PathProof` of ``size`` numbers may use.
+    """Return the part of ``limit`` that a `PathProof` may use.
 
-    The part grows in proportion to ``size``, the count of numbers in the proof and its instance,
-    up to the full limit at `FULL_SIZE`. Proofs written by this package use at most a quarter of
-    their part.
+    ``size`` is the number of integers in the proof and its instance. The part grows in proportion
+    to it, from `LEAST_SIZE` on, and is all of ``limit`` from `FULL_SIZE` on. The proofs that this
+    package writes use at most a quarter of their part.
     """
     return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

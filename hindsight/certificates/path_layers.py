@@ -23,11 +23,11 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost that marks an unreachable node, in units of 1 / scale. Real costs are below half of it."""
+"""Cost of an unreachable node, in units of 1 / scale rounds. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
 """Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
-base is the state of a path at the start of an epoch: which requests run, and for how long."""
+base is a state of paths at the start of an epoch: which requests run, and for how long still."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
@@ -38,8 +38,9 @@ class Stage(NamedTuple):
     Attributes
     ----------
     above : int64 array, shape (n,)
-        u_i - min P_i of each request i, in units of 1 / scale: its start price u_i less the least
-        cost P_i of a start.
+        u_i - min P_i of each request i, in units of 1 / scale rounds. The start price u_i is a
+        number that the stage chooses. min P_i is the least cost of a start of the request, where
+        the cost is latency plus prices.
     followed : list[int]
         Indices of requests that the graph follows from this stage on: its nodes tell in which
         rounds they are active.
@@ -56,8 +57,10 @@ class Stage(NamedTuple):
 class Layer(NamedTuple):
     """The nodes of a graph of paths at one epoch tau.
 
-    A *base* is the start of an epoch, before any request starts, with what the graph records of
-    requests then. A node goes from a base of epoch tau to a base of epoch tau + 1.
+    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
+    requests that the graph follows run, and for how many rounds still. A node goes from a base of
+    epoch tau to a base of epoch tau + 1. It stands for the starts at epoch tau and the completions
+    in round tau + 1.
 
     Attributes
     ----------
@@ -68,10 +71,11 @@ class Layer(NamedTuple):
     ended : int array, shape (nodes,)
         Row of ``ends`` with the requests that complete in round tau + 1.
     slacks : int64 array, shape (nodes,)
-        Lower bound on the slack of the epoch (its capacity less the price of all active requests)
-        for a schedule that passes the node, in units of 1 / scale.
+        Lower bound on the slack of the epoch for a schedule that passes the node, in units of
+        1 / scale rounds. The slack is the capacity of the epoch (an upper bound on the price of
+        all active requests) minus the price of all active requests.
     ends : bool array, shape (sets, n)
-        Sets of requests that complete together: whether each request is in each set.
+        Sets of requests that complete together: one row per set, which is True for its requests.
     """
 
     before: Numbers
@@ -89,23 +93,26 @@ class Layer(NamedTuple):
 class _Bases(NamedTuple):
     """Bases of one epoch in a graph of paths under construction.
 
-    For each request that it follows, a graph distinguishes whether the request runs, and how many
-    rounds it still has. A *base* is one such combination at the start of the epoch, before any
-    request starts. The new graph follows more requests than the old one. So each base of the old
-    graph is split into one or more new bases, which are sorted by their old base.
+    A *base* is a state of paths at the start of the epoch, before any request starts: which of the
+    requests that the graph follows run, and for how many rounds still. The new graph follows more
+    requests than the old one from which it is built. So each base of the old graph is split into
+    one or more new bases, which are sorted by their old base.
 
     Attributes
     ----------
     old : int64 array, shape (bases,)
         Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Rounds that each request in `Building.known` (row) still has from this epoch on in each base
-        (column); 0 if the request does not run.
+        Entry (k, b): rounds that the k-th request of `Building.known` still has from this epoch on
+        in base b; 0 if the request does not run.
     started : bool array, shape (tracked, bases)
-        Whether each request in `Building.tracked` (row) has been started before this epoch in each
-        base (column).
+        Entry (k, b): whether the k-th request of `Building.tracked` has been started before this
+        epoch in base b.
     cost : int64 array, shape (bases,)
-        G, the least cost of a path from the base to the end of the graph, in units of 1 / scale.
+        G, the least cost of a path from the base to the end of the graph, in units of 1 / scale
+        rounds. The cost of a path is a sum over its nodes: the slack of the epoch (capacity minus
+        price of all active requests), plus the regrets of the followed requests that complete (cost
+        of the start minus start price).
     """
 
     old: Ints
@@ -117,8 +124,10 @@ class _Bases(NamedTuple):
 class _Nodes(NamedTuple):
     """Nodes of one epoch tau in a graph of paths under construction.
 
-    A *base* is the start of an epoch, before any request starts, with what the graph records of
-    requests then. A node goes from a base of epoch tau to a base of epoch tau + 1.
+    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
+    requests that the graph follows run, and for how many rounds still. A node goes from a base of
+    epoch tau to a base of epoch tau + 1. The new graph follows more requests than the old one from
+    which it is built, so nodes of the old graph are split.
 
     Attributes
     ----------
@@ -130,10 +139,12 @@ class _Nodes(NamedTuple):
         Row number, in the table of `_Sets`, of the set of requests that complete in round tau + 1.
     cost : int64 array, shape (nodes,)
         G, the least cost of a path from the node to the end of the graph, including the cost of the
-        node, in units of 1 / scale.
+        node, in units of 1 / scale rounds. The cost of a node is the slack of its epoch plus the
+        regrets (cost of the start minus start price) of the followed requests that complete in it.
     slack : int64 array, shape (nodes,)
-        Lower bound on the slack of the epoch (its capacity less the price of all active requests)
-        for a schedule that passes the node, in units of 1 / scale.
+        Lower bound on the slack of the epoch for a schedule that passes the node, in units of
+        1 / scale rounds. The slack is the capacity of the epoch (an upper bound on the price of
+        all active requests) minus the price of all active requests.
     """
 
     base: Ints
@@ -182,10 +193,10 @@ class _Sets:
 class Building:
     """Construction, from the last epoch to the first, of a graph that follows more requests.
 
-    For each request that it follows, a graph distinguishes whether the request runs, and how many
-    rounds it still has. A *base* is one such combination at the start of an epoch, before any
-    request starts. A node leads from a base of its epoch to a base of the next epoch. The new graph
-    is built from an old graph, which follows fewer requests.
+    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
+    requests that the graph follows run, and for how many rounds still. A *node* leads from a base
+    of its epoch to a base of the next epoch. The new graph is built from an old graph, which
+    follows fewer requests: its bases and nodes are split.
 
     Parameters
     ----------
@@ -194,13 +205,14 @@ class Building:
     stage : Stage
         Start prices, and the requests that the new graph follows and the old one did not.
     budget : int
-        B of the stage, in units of 1 / scale: the largest sum of regrets and slacks, under the
-        start prices of the stage, of a schedule whose total latency is within the proof's limit. A
-        regret is the cost of a start (latency plus prices) less the start price. A slack is the
-        capacity of an epoch less the price of its active requests.
+        B of the stage, in units of 1 / scale rounds: the largest sum of regrets and slacks, under
+        the start prices of the stage, of a schedule whose total latency is within the proof's
+        limit. A regret is the cost of a start (latency plus prices) minus the start price of the
+        request. A slack is the capacity of an epoch (an upper bound on the price of its active
+        requests) minus the price of its active requests.
     forth : list of int64 arrays
-        Least cost F of a path from the beginning to each node of the old graph, one array per
-        epoch, in units of 1 / scale.
+        Least cost F of a path from the beginning of the old graph to each of its nodes, one array
+        per epoch, in units of 1 / scale rounds.
 
     Attributes
     ----------
@@ -216,9 +228,9 @@ class Building:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # `known` has the requests whose remaining rounds are stored for each base (start of an
-        # epoch): all that the new graph follows, or only those that this stage begins to track if
-        # it follows no further request.
+        # `known` has the requests whose remaining rounds are stored for each base (state of paths
+        # at the start of an epoch): all that the new graph follows, or, if this stage follows no
+        # further request, only those that it begins to track (record whether they have started).
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -244,39 +256,43 @@ class Building:
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
-        A base is the start of an epoch, before any request starts, with what the graph records of
-        requests then. Return the bases of epoch tau from which the nodes go, or None if no node is
-        left.
+        A base is a state of paths at the start of an epoch, before any request starts: which
+        followed requests run, and for how many rounds still. Return the bases of epoch tau from
+        which the nodes go, or None if no node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
-        # Tokens that are free in round tau + 1 for the requests that complete in it, for each new
-        # base of epoch tau + 1. If the stage follows further requests, the tokens of the followed
-        # requests that run on after this round are subtracted.
+        # For each new base of epoch tau + 1: tokens that are free in round tau + 1 for the requests
+        # that complete in it. If the stage follows further requests, these are the tokens left by
+        # the followed requests that run on after this round. Otherwise they are all M tokens,
+        # because the nodes of the old graph have passed the test of memory already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
-            # Prices of the states (m, r) at epoch tau, which are 0 after the last priced epoch.
+            # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
+            # still runs for r rounds. After the last priced epoch all prices are 0.
             prices = proof.table(proof.prices[tau : tau + 1]).sum(axis=0)
             self.others.set_epoch(tau, prices, later.left)
             self.free -= self.others.tokens
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the old nodes by the base (start) of epoch tau + 1 to which they go, then by the
-        # tokens that their completing requests hold.
+        # Sort the old nodes by the base of epoch tau + 1 to which they go, then by the tokens that
+        # the requests that complete in them hold in round tau + 1.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # Regret of each newly followed request that may complete in round tau + 1: the cost P_i(t)
-        # of the start at t that this needs, less the least cost min P_i of any start.
+        # `starts` has the regret of each newly followed request i that may complete in round
+        # tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the cost P_i(t) of this
+        # start, latency plus prices, minus the least cost of any start of i.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
         # Rule *memory*: for each new base of epoch tau + 1, take the old nodes that go to the old
         # base from which it was split off, and whose completing requests fit into memory together
-        # with the requests that run on. If the stage follows no further request, all old nodes fit.
+        # with the followed requests that run on after round tau + 1. If the stage follows no
+        # further request, all old nodes have passed this test already.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -299,9 +315,10 @@ class Building:
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
         """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
 
-        A base is the start of epoch tau + 1, with what a graph records of requests then. In each
-        pair, the old node goes to the old base from which the new base was split off. So a new node
-        that is split off from the old node may go to the new base.
+        A base is a state of paths at the start of epoch tau + 1: which followed requests run, and
+        for how many rounds still. In each pair, the old node goes to the old base from which the
+        new base was split off. So the old node may be split into nodes that go to the new base: one
+        for each set of newly followed requests that can complete in round tau + 1.
 
         Parameters
         ----------
@@ -317,20 +334,22 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # Request i can complete in round tau + 1 only if it is not active at epoch tau + 1.
+            # Request i can complete in round tau + 1 only if the base of epoch tau + 1 does not
+            # have it among the requests that run from there on.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
-            # Rule *memory*: keep nodes whose completing requests fit together with the followed
-            # requests that run on.
+            # Rule *memory*: keep the nodes whose completing requests, now with i, fit into memory
+            # in round tau + 1 together with the followed requests that run on after this round.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= self.free.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # Rule *tracked*: keep a node if request i has been started by epoch tau + 1 and epoch
-            # tau is not before its arrival, or if it has not been started and is not active.
+            # Rule *tracked*: the base of epoch tau + 1 records whether request i starts before
+            # epoch tau + 1. If it does, it starts at epoch tau or before, so keep the node only if
+            # i has arrived by tau. If it does not, keep the node only if i is not active at tau.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -338,8 +357,9 @@ class Building:
         if not self.added:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
-        # Rule *followed*: the slack of a node is the capacity of its epoch less the largest total
-        # price of the requests that can be active in it.
+        # Rule *followed*: the slack of a node is the capacity of its epoch, minus the largest total
+        # price of a set of requests that can be active at this epoch if the followed requests are
+        # in the states of the node. The capacity is an upper bound on this price for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -349,8 +369,9 @@ class Building:
     def _in_order(self, nodes: _Nodes) -> Flags:
         """Return, for each node, whether no request completes in it before a twin of smaller index.
 
-        This is the rule *twins*. Twins are requests with equal arrival, prompt and output. They
-        start, and so complete, in the order of their indices.
+        This is the rule *twins* of `hindsight.certificates.path_proof`. Twins are requests with
+        equal arrival, prompt and output. They start, and so complete, in the order of their
+        indices. Completions in the same round are in order.
         """
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
@@ -364,9 +385,9 @@ class Building:
     def _join(self, nodes: _Nodes) -> _Bases | None:
         """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
-        A base is the start of epoch tau, before any request starts, with what the graph records of
-        requests then: which followed requests are active and since when, and which tracked requests
-        have been started. Return None if no node is left.
+        A base is a state of paths at the start of epoch tau, before any request starts: which
+        followed requests run and for how many rounds still, and which tracked requests have been
+        started. Return None if no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
@@ -380,10 +401,10 @@ class Building:
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Create the bases of epoch tau in the new graph, each the start of the epoch with what the
-        # graph records of requests then. Two nodes go from the same new base if three things are
-        # equal: the base from which their nodes go in the old graph, the remaining rounds of each
-        # newly followed request at the start of tau, and the tracked requests started before tau.
+        # Create the bases of epoch tau in the new graph. Two new nodes go from the same new base if
+        # three things are equal: the old base from which the old nodes go that were split into
+        # them, the remaining rounds of each newly followed request at the start of epoch tau, and
+        # the tracked requests that have been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -402,9 +423,9 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
-        """Return, for each node of epoch tau, the number of rounds that request i runs from tau on.
+        """Return, for each node of epoch tau, how many of the rounds after tau request i runs in.
 
-        It is 0 if the request is not active at epoch tau.
+        The number is 0 if the request is not active at epoch tau.
         """
         left = self.later.left[self.row[i]]
         rounds: Shorts = (left + (left > 0)).take(nodes.base)

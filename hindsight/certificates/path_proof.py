@@ -78,10 +78,10 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 
 
 class PathProof(StateProof):
-    """Proof that no schedule is within a limit on total latency, by graphs of paths.
+    """Proof that no schedule has a total latency within a limit, by graphs of paths.
 
-    Every schedule within the limit would be a path of the graph. Nodes on no path within the limit
-    are dropped until none is left.
+    Every schedule within the limit would be a path of the graph, at a cost within a budget. Nodes
+    that are on no path of such a cost are dropped, until no path is left.
     """
 
     sees_replicas = False
@@ -103,7 +103,9 @@ class PathProof(StateProof):
         limit = whole(self.part["limit"], "limit")
         stages = self._stages()
         self.read_prices(of_each_start=True)
-        # `size` counts the numbers in the proof and its instance: see `limits.part_of`.
+        # `size` is the number of integers in the proof and its instance: arrival, prompt and output
+        # of each request, prices, and the entries of all stages. Limits depend on it
+        # (`limits.part_of`).
         named = sum(len(one) for stage in self.part["stages"] for one in stage.values())
         self.size = 3 * len(self.rows) + self.prices.size + named
         self.most_work = limits.part_of(limits.LARGEST_WORK, self.size)
@@ -117,8 +119,9 @@ class PathProof(StateProof):
     def _stages(self) -> list[Stage]:
         """Read the stages of the proof, in order.
 
-        A stage has start prices, and the requests that the graph follows (records while they run)
-        or tracks (records whether they have been started) from then on.
+        A stage has a start price u_i for each request that the graph follows already. It also has
+        the requests that the graph follows (records while they run) or tracks (records whether they
+        have been started) from this stage on.
         """
         listed = list_of(self.part["stages"], "stages")
         refuse_above(limits.MOST_STAGES, len(listed), "stages: too many")
@@ -140,10 +143,11 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Return the requests that a stage names, sorted, and add them to the set ``before``.
+        """Return the requests that a stage begins to follow or track, and add them to ``before``.
 
-        ``part`` is the list of their indices in the proof. ``before`` has the requests named by
-        earlier stages, which must not be named again. ``where`` names the stage in error messages.
+        ``part`` is the list of their indices in the proof, and the result the sorted list.
+        ``before`` has the requests of earlier stages, which must not be listed again. ``where``
+        names the stage in error messages.
         """
         new = wholes(part, where)
         for i in new:
@@ -156,9 +160,11 @@ class PathProof(StateProof):
     def _begin(self, limit: int) -> None:
         """Compute the cost of each start and the budget B, and make the first graph of paths.
 
-        B is the largest sum of regrets and slacks (see the module docstring) of a schedule with a
-        total latency of at most ``limit`` rounds. The first graph records no request: it is a chain
-        with one node per epoch.
+        The cost of a start is latency plus prices. The regret of a request is the cost of its start
+        minus the least cost of any of its starts. The slack of an epoch is an upper bound on the
+        price of all active requests (its capacity) minus this price. B is the largest sum of all
+        regrets and slacks of a schedule with a total latency of at most ``limit`` rounds. The first
+        graph records no request: it is a chain with one node per epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
@@ -177,8 +183,10 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # Rule *fixed starts*: in a schedule within the limit on total latency, no request is active
-        # after the first ``epochs`` epochs.
+        # Rule *fixed starts*: from epoch ``last`` on, each further round raises the cost of a start
+        # by ``scale``. So a start at last + x has a regret of at least scale * x, and in a schedule
+        # within the limit on total latency no regret exceeds the budget B. So x <= B / scale, and
+        # no request is active after the first ``epochs`` epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -196,9 +204,9 @@ class PathProof(StateProof):
     def _closes(self, stage: Stage) -> bool:
         """Apply a stage of the proof to the graph, and return whether no path is left.
 
-        Drop nodes on no path that costs at most the budget B under the start prices of the stage. B
-        is the largest cost of a schedule within the limit on total latency. If the stage names
-        requests, replace the graph by one whose nodes also record these requests.
+        Drop the nodes through which every path costs more than the budget B, under the start prices
+        of the stage. B is the largest cost of a schedule within the limit on total latency. If the
+        stage has requests to follow or track, replace the graph by one that also records these.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -218,11 +226,13 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """Drop the nodes through which every path costs more than the budget B: F + G > B.
 
-        B is the largest cost of a schedule within the limit on total latency. F is the least cost
-        of a path from the start of the graph to a node, and G that of a path from the node to the
-        end, the cost of the node included. Return F of the nodes that are left, one array per
-        epoch, or None if no path is left. ``above`` has, for each request i, its start price u_i
-        less the least cost P_i(t) of a start, in units of 1 / scale.
+        A node costs the slack of its epoch (capacity minus price of the active requests) plus, for
+        each followed request that completes in it, the cost P_i(t) of its start minus its start
+        price u_i. B, the ``budget``, is the largest cost of a schedule within the limit on total
+        latency. F is the least cost of a path from the start of the graph to a node, and G that of
+        a path from the node to the end, the cost of the node included. Return F of the nodes that
+        are left, one array per epoch, or None if no path is left. ``above`` has, for each request
+        i, u_i minus the least P_i(t). All costs are in units of 1 / scale rounds.
         """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
@@ -247,8 +257,8 @@ class PathProof(StateProof):
                 return None
             on = np.full(bases[tau + 1], FAR)
             np.minimum.at(on, layer.after[kept], (paid + arc)[kept])
-            # Replace a layer (the nodes of one epoch) only if some of them are dropped: all layers
-            # of the first graph are one object.
+            # Replace the layer (the nodes of epoch tau) only if some of its nodes are dropped. In
+            # the first graph, all epochs share one layer object, which saves memory.
             layers[tau] = layer if len(kept) == len(paid) else layer.at(kept)
             forth.append(paid[kept])
         return forth
@@ -256,13 +266,15 @@ class PathProof(StateProof):
     def regrets(self, tau: int) -> tuple[Ints, Flags]:
         """Return the regret of each request that completes in round tau + 1.
 
-        A request that completes in round tau + 1 starts at t = tau + 1 - o. Its regret is the cost
-        P_i(t) of this start less the least cost of any start, in units of 1 / scale. Also return
-        whether a schedule within the limit on total latency may have this start.
+        Request i completes in round tau + 1 if it starts at t = tau + 1 - o. Its regret is the cost
+        P_i(t) of this start (latency plus prices) minus the least cost of any of its starts, in
+        units of 1 / scale rounds. Also return, for each request, whether a schedule within the
+        limit on total latency may have this start.
         """
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]
         regrets: Ints = costs + self.scale * np.maximum(starts - T, 0) - self.least
         # Rule *fixed starts*: no schedule within the limit on total latency has a start with a
-        # regret (cost less the least cost of a start) above the budget B.
+        # regret above the budget B, because B bounds the sum of all regrets and slacks of such a
+        # schedule, and none of them is negative.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

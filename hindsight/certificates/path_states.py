@@ -32,10 +32,10 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Minus infinity: the price of requests that do not fit in memory. Costs are below 2^60."""
+"""Stands for minus infinity: price of requests that do not fit in memory. Costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Largest number of entries of all tables V(k, S) of largest prices computed in one batch."""
+"""Most entries of a batch of tables V(k, S): largest price to add to k requests of S tokens."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -46,7 +46,7 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
     columns : Sequence of int arrays, shape (N,)
         Columns of the table, with integers >= 0.
     sizes : Sequence[int]
-        Exclusive upper limit of the integers in each column.
+        For each column, a number that exceeds all integers in it.
 
     Returns
     -------
@@ -57,7 +57,8 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
     key, largest = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
         if largest * size >= LIMIT:
-            # Replace the keys by numbers 0, 1, ..., so that the next product fits into int64.
+            # The key of a row is one integer for its entries so far. Replace the distinct keys by
+            # 0, 1, ..., so that the next product fits into int64.
             key = np.unique(key, return_inverse=True)[1]
             largest = len(key)
         key = key * size + column
@@ -67,23 +68,23 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
 
 
 class OtherRequests:
-    """Largest total price of the active requests, of which a graph of paths follows only some.
+    """Upper bounds on the total price of the active requests of an epoch, for a graph of paths.
 
-    A state is the tokens m and the remaining rounds r of a request. The states of the *followed*
-    requests at an epoch are known. Every other request may be in any state that it can have reached
-    by that epoch.
+    A request in state (m, r) holds m tokens at an epoch and still runs for r rounds, and each state
+    has a price. The graph *follows* some requests: it records their states. Every other request may
+    be in any state that it can have reached by that epoch.
 
     Parameters
     ----------
     proof : StateProof
-        The proof. It has the requests and the memory limit M, and counts the work.
+        The proof. It has the requests and the memory limit M, and counts array entries visited.
     others : list[int]
         Indices of the requests that the graph does not follow.
     followed : list[int]
         Indices of the requests that the graph follows.
     size : int
-        Count of numbers in the proof and its instance, which sets its share of the limits
-        (`limits.part_of`).
+        Number of integers in the proof and its instance, which sets the share of the limits that
+        the check of the proof may use (`limits.part_of`).
     """
 
     def __init__(
@@ -95,12 +96,12 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round. From them follows the number
-        # of memory blocks that it holds.
+        # Tokens that each followed request stores in its last round. It stores one less in each
+        # earlier round. From these tokens follows the number of memory blocks that it holds.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
-        # (k, S) of each entry of a table V of largest prices: the number of requests that are
-        # already chosen, and the sum of their tokens m.
+        # k and S of each entry of a table V of largest prices. V(k, S) is the largest total price
+        # that further requests can add to k requests that hold S tokens together.
         cells = np.divmod(np.arange((most + 1) * (M + 1)), M + 1)
         self.cells = np.array(cells, dtype=np.int32)
 
@@ -112,7 +113,7 @@ class OtherRequests:
         tau : int
             The epoch.
         prices : int64 array, shape (M + 1, M + 1)
-            Price Q(tau, m, r) of each state (m, r).
+            Price Q(tau, m, r) of a request that holds m tokens and still runs for r rounds.
         left : int16 array, shape (followed, bases)
             Rounds that each followed request still runs from epoch tau + 1 on, or 0 if it is not
             active then. Each column is one base of the graph of paths: the start of epoch tau + 1
@@ -132,14 +133,14 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # For each base (column of ``left``), `later` describes the followed requests that have more
-        # remaining rounds than any priced state of a request not followed. With k the number of
-        # these followed requests and S the sum of their m, it is the position k (M + 1) + S of the
-        # entry (k, S) in a table V of largest prices.
+        # A table V has, at position k (M + 1) + S, the largest total price that requests not
+        # followed can add to k requests that hold S tokens together. `later` has such a position
+        # for each base (column of ``left``): k and S are those of the followed requests that run
+        # for more rounds than a request not followed does in any priced state.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Two bases (columns of ``left``) are of one kind if the other followed requests, those not
-        # counted in `later`, are in the same states.
+        # Two bases (columns of ``left``) are of one kind if the followed requests that `later` does
+        # not count are in the same states: equal tokens m and equal remaining rounds r.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -151,8 +152,8 @@ class OtherRequests:
     def _count_states(self, tau: int) -> None:
         """List the priced states (m, r) in which a request not followed may be at epoch tau.
 
-        The starts of followed requests are known. Each other request may have had any start that
-        its arrival allows.
+        In state (m, r), it holds m tokens and still runs for r rounds. The starts of the followed
+        requests are known. Each other request may have had any start from its arrival on.
         """
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
@@ -161,8 +162,8 @@ class OtherRequests:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        # For each r, a list of triples: m, the largest number of requests not followed that can be
-        # in state (m, r), and the price of this state.
+        # For each number r of remaining rounds, a list of triples: the tokens m, the largest number
+        # of requests not followed that can be in state (m, r) together, the price of this state.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -172,19 +173,20 @@ class OtherRequests:
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Return the largest total price of all active requests in each of N cases, shape (N,).
 
-        A case is a combination of followed requests that are active at the epoch, with their
-        states. The result is their price, plus the largest total price that requests not followed
-        can add. `NOTHING` is added instead if the followed requests do not fit into memory.
+        A case is a set of followed requests that are active at the epoch of `set_epoch`, each with
+        its tokens and its remaining rounds. The result is their price, plus the largest total price
+        that requests not followed can add. If the followed requests alone do not fit into memory,
+        `NOTHING` (minus infinity) is added instead.
 
         Parameters
         ----------
         base : int64 array, shape (N,)
-            Column of ``left`` in `set_epoch` with the followed requests of each case that still run
-            at the next epoch.
+            Column of ``left`` in `set_epoch` that has the followed requests of each case that still
+            run at the next epoch.
         ended : int64 array, shape (N,)
-            Row of ``ends`` with the followed requests of each case that run their last round.
+            Row of ``ends`` that has the followed requests of each case that run their last round.
         ends : bool array, shape (sets, n)
-            Sets of requests: whether each request is in each set.
+            Sets of requests: one row per set, which is True for its requests.
         """
         self.spend(CALL + 20 * len(base))
         mine = ends[:, self.followed]
@@ -214,27 +216,29 @@ class OtherRequests:
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
         # If the followed requests do not fit into memory, no schedule is in this case. The price
-        # `NOTHING` then makes the slack too large for any path.
+        # `NOTHING` (minus infinity) then makes the slack, which is capacity minus price, larger
+        # than a path may cost.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
         """Return tables of largest prices, one row for each group of cases, and each case's group.
 
-        A case is a combination of active followed requests with their states (m, r). V(k, S) is the
-        largest total price that requests not followed can add after k requests whose sum of m is S.
-        The cases of one group have equal tables V.
+        A case is a set of active followed requests with their states (m, r): tokens m that a
+        request holds, and rounds r that it still runs. V(k, S) is the largest total price that
+        requests not followed can add to k requests that run longer and hold S tokens together. The
+        cases of one group have equal tables V.
 
         Parameters
         ----------
         number : int64 array, shape (rounds, cases)
-            In row r, the number of followed requests with r remaining rounds in each case.
+            Entry (r, c): number of followed requests with r remaining rounds in case c.
         held : int64 array, shape (rounds, cases)
-            In row r, the sum of the m of these requests in each case.
+            Entry (r, c): tokens m that these requests hold together.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # The table V_0 of largest prices before any state is taken: zeros, the same for all cases,
-        # which are the combinations of active followed requests.
+        # Begin with one table V for all cases, which are sets of active followed requests: as long
+        # as no state of a request not followed is taken, the largest price that can be added is 0.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -242,8 +246,9 @@ class OtherRequests:
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # Cases form one group if, for each number of remaining rounds up to r, they agree
-                # in the number of followed requests with it and in the sum of their tokens m.
+                # Cases form one group if, for each number of remaining rounds up to r, they have
+                # equally many followed requests with so many rounds, and these hold equally many
+                # tokens together.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)
@@ -254,20 +259,22 @@ class OtherRequests:
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
         """Return the tables V(k, S) of largest prices after adding followed requests.
 
-        The followed requests with r remaining rounds are added. An entry (k, S) becomes minus
-        infinity if they do not fit after k requests whose sum of m is S.
+        V(k, S) is the largest total price that requests not followed can add to k requests that
+        hold S tokens together. The followed requests with r remaining rounds are added. If they do
+        not fit into memory with the k requests, the entry (k, S) becomes minus infinity.
 
         Parameters
         ----------
         values : int array, shape (old groups, entries)
-            Tables for the followed requests with fewer remaining rounds, one for each group of
-            cases.
+            Tables V before the call, one row for each old group of cases. They account for the
+            followed requests with fewer than r remaining rounds.
         before : int64 array, shape (groups,)
-            Old group that each new group is a part of.
+            Old group that each new group is a part of. Cases of one new group agree also in the
+            followed requests with r remaining rounds.
         r : int
             Remaining rounds of the requests that are added.
         number, held : int64 array, shape (groups,)
-            Number of these requests in each new group, and sum of their m.
+            Number of the added requests in each new group, and tokens that they hold together.
         """
         M, (k, S) = self.M, self.cells
         reason = "proof: too many requests may run with followed ones"
@@ -280,12 +287,12 @@ class OtherRequests:
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
         # Entry (k, S) of the new table is entry (k + number, S + held) of the old group's table. If
-        # the added requests do not fit in memory after k requests with S tokens, a wrong entry is
-        # read here, and replaced by minus infinity below.
+        # the added requests do not fit in memory with k requests that hold S tokens, a wrong entry
+        # is read here, and replaced by minus infinity below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
-        # Minus infinity: it stays negative if any sum of prices is added, and twice this value does
-        # not overflow.
+        # ``nothing`` stands for minus infinity: it stays negative if any sum of prices is added,
+        # and twice this value does not overflow.
         nothing = np.iinfo(values.dtype).min // 4
         values[some] = nothing
         values[some, :size] = np.where(fits, read, nothing)

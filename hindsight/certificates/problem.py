@@ -19,7 +19,7 @@ Problem = TypeVar("Problem", Instance, Workload)
 Row = tuple[int, int, int]
 
 Piece = tuple[int, int, int]
-"""A run without pause of a request: the round before it, its last round, tokens stored before."""
+"""A run of a request without pause: round before it, its last round, tokens stored before it."""
 
 ANY_PROMPTS = {"allow_zero_prompt_length": True}
 """Metadata with which an instance or workload accepts prompts of 0 tokens."""
@@ -29,32 +29,32 @@ ANY_PROMPTS = {"allow_zero_prompt_length": True}
 class Rows:
     """The instance in tokens that the proof of a certificate is about, and the original instance.
 
-    **Memory in blocks.** If memory is counted in blocks, proofs are about a relaxed instance in
-    tokens, for which every schedule of the original one is feasible. A request in blocks of B
-    tokens that stores x + k tokens in its k-th round holds at least p + k tokens there. Here p = x
-    if some x + k is a multiple of B. Otherwise all of its rounds fall into one block, and p + o is
-    the end of this block.
+    **Memory in blocks.** If memory is counted in blocks of B tokens, proofs are about a relaxed
+    instance in tokens, for which every schedule of the original one is feasible. There, a request
+    that stores x + k tokens in its k-th round, k = 1 .. o, has a prompt p such that its blocks in
+    this round have room for p + k tokens. If some x + k is a multiple of B, p = x. Otherwise all of
+    its rounds fall into one block, and p + o is the number of tokens up to the end of this block.
 
     Requests with equal p and o hold the same blocks in every round. *Proof.* If p = x for both, x
     is the same. If one has p > x, all of its rounds fall into the block that ends with token p + o,
-    so o < B. The other one stores p + o tokens at most, and more than p, so its rounds fall into
-    this block too.
+    and o < B. The other one has p > x too, so that all of its rounds fall into this block as well,
+    or p = x. Then it stores p + 1 .. p + o tokens, which fall into this block because o < B.
 
     **Replicas.** Proofs for K replicas are about one machine with K times the memory. *Why they
     bound the fleet.* All replicas have the same rounds, so round r of this machine can run all
-    requests that the replicas run in round r. Each replica holds at most M, together K M. So every
-    schedule of the fleet is a schedule of the machine, with the same total latency. If there are
-    more replicas than requests, K is the number of requests.
+    requests that the replicas run in round r: each replica holds at most M tokens, so together they
+    hold at most K M. So every schedule of the fleet is a schedule of the machine, with the same
+    total latency. If there are more replicas than requests, K is the number of requests.
 
     Attributes
     ----------
     rows : list of Row
-        Arrival, prompt p and output o of each request of the instance in tokens.
+        Arrival, prompt p and output o of each request of the relaxed instance.
     memory_limit : int
         Memory limits of all replicas together, in tokens.
     stored : list[int]
         Tokens x that each request stores before it emits its first token, under the memory rule of
-        the original instance. The check that a schedule is feasible uses them.
+        the original instance. The check that a schedule is feasible uses these numbers.
     weights : list[int]
         Weight of the latency of each request.
     machines : int
@@ -102,7 +102,8 @@ def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str
     part : Any
         JSON value of the key ``instance``, which is checked completely.
     make : Callable
-        Creates the instance or workload from columns of arrivals, prompts and outputs.
+        Function or class that makes the instance or workload from columns of arrivals, prompts and
+        outputs. Its result is returned.
     optional : Sequence[str]
         Keys that ``part`` may have in addition. Their values are passed on to ``make``.
 
@@ -163,9 +164,10 @@ def instance_part(requests: Instance | Workload) -> dict[str, Any]:
 def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
     """Compute the weighted total latency of the schedule of a certificate, in rounds.
 
-    Check also that the schedule is feasible. It gives start times, or, with preemption, stretches.
-    A stretch is a run of a request without pause, given by its first and last round. Between
-    stretches a request holds no memory and keeps its tokens. All its stretches are on one replica.
+    Check also that the schedule is feasible. The certificate has its start times or, if requests
+    may be preempted, its stretches. A stretch is a run of a request without pause, given by its
+    first and last round. Between stretches a request holds no memory and keeps its tokens. All
+    stretches of a request are on one replica.
 
     Raises
     ------
@@ -215,7 +217,8 @@ def _read_assignment(instance: Rows, document: Mapping[str, Any]) -> list[int]:
 def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Iterable[list[int]]]:
     """Read the first and last round of each stretch (run without pause) of each request.
 
-    Without preemption, each request has one stretch, which follows from its start time.
+    The result has the stretches of one request after the other. If the certificate has start times,
+    each request has one stretch, which follows from its start time and its output length.
     """
     where, n = "stretches", len(instance.rows)
     if where not in document:
@@ -228,14 +231,15 @@ def _read_stretches(instance: Rows, document: Mapping[str, Any]) -> Iterable[Ite
 def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     """Raise CertificateError if the runs on one replica exceed its memory limit in a round.
 
-    A piece (t, end, held), see `Piece`, runs in rounds t + 1 .. end and stores one more token in
-    each. Memory grows until a piece ends, so it is enough to check the last round of each piece.
+    A piece (t, end, held), see `Piece`, is a run of a request without pause in rounds t + 1 .. end.
+    It stores ``held`` tokens before, and one more in each round. So the memory in use grows until
+    some piece ends, and it is enough to check the last round of each piece.
 
     In round r a piece stores held + r - t tokens. Let held - t = x B + e with 0 <= e < B and B the
-    tokens per block. Then the piece holds x blocks plus those of e + r tokens. Both numbers are
-    summed over the pieces with equal e that run in round r: those that start before r, less those
-    that end before r. Sums of many late starts may wrap in int64, but the differences fit, so they
-    are right.
+    tokens per block. Then the piece holds x blocks plus those that e + r tokens fill. Both numbers
+    are summed over the pieces with equal e that run in round r. Each sum is that over the pieces
+    with t < r minus that over the pieces with end < r. Sums of many late starts may wrap in int64,
+    but their difference fits into it, so it is right.
     """
     size = instance.given.memory_rule.block_size
     limit = instance.memory_limit // instance.machines // size
@@ -248,8 +252,8 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     blocks = np.zeros(len(rounds), dtype=np.int64)
     for e in kinds:
         own = remainders == e
-        # Whole memory blocks in held - t tokens, for each piece: a run without pause that begins
-        # after round t and before which the request stores ``held`` tokens.
+        # For each piece, the number x of whole blocks in held - t tokens. The piece runs from round
+        # t + 1 on, and its request stores ``held`` tokens before that round.
         whole = (held[own] - starts[own]) // size
         for times, sign in ((starts[own], 1), (ends[own], -1)):
             order = np.argsort(times)

@@ -51,10 +51,10 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Work counted once for each request, whatever its number of starts, in array entries visited."""
+"""Array entries that count as visited for each request, in addition to those for its starts."""
 
 BLOCK = 1024
-"""Size of the first batch of starts of a request that are priced at once. Later ones are larger."""
+"""Number of starts of a request that are priced in the first batch. Each next one doubles it."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -62,11 +62,11 @@ Flags = npt.NDArray[np.bool_]
 
 
 class SearchFailedError(form.CertificateError):
-    """The search or the graphs of the checker do not confirm the lower bound of the proof."""
+    """The search or the graphs of paths that the checker runs do not confirm the proof's bound."""
 
 
 class Proof(ABC):
-    """A proof of a lower bound on total latency in rounds, read from a certificate.
+    """A proof, read from a certificate, of a lower bound on total latency in rounds.
 
     Attributes
     ----------
@@ -75,11 +75,12 @@ class Proof(ABC):
     limit : int
         Memory limit M of this instance, in tokens.
     scale : int
-        Denominator of the prices, which are in units of 1 / scale.
+        Denominator of the prices: those in the certificate are in units of 1 / scale rounds.
     work : int
-        Number of array entries visited so far.
+        Number of array entries that the check has visited so far.
     leaves : int
-        Number of partial schedules (in a search) or of nodes (in graphs of paths) built so far.
+        Number of partial schedules (in a search) or of nodes (in graphs of paths) that the check
+        has built so far.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("prices",)
@@ -113,10 +114,10 @@ class Proof(ABC):
         """Compute the lower bound on total latency that this proof gives, in rounds."""
 
     def spend(self, numbers: int) -> None:
-        """Add a number of array entries that are about to be visited to ``work``.
+        """Add the number of array entries that are about to be visited to the attribute ``work``.
 
-        Raise CertificateTooLargeError if the work exceeds its limit, or if ``should_stop`` returns
-        True.
+        Raise CertificateTooLargeError if ``work`` then exceeds its limit, or if ``should_stop``
+        returns True.
         """
         self.work += numbers
         most = -1 if self.should_stop is not None and self.should_stop() else self.most_work
@@ -174,7 +175,8 @@ class MemoryProof(Proof):
         T, scale = len(numerators), self.scale
         self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
-        # No term of `paid` below overflows: |s + 1 - t| is at most s + 1 + T, and tau at most T.
+        # The prices ``paid`` below are (s + 1 - t) * sum(y) + sum(tau * y) over some epochs tau,
+        # with |s + 1 - t| <= s + 1 + T and tau <= T. So they are at most sum(y) * (s + 1 + 2 T).
         self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
@@ -182,16 +184,17 @@ class MemoryProof(Proof):
         total = -self.limit * sum(numerators)
         for (first, s, o), weight in zip(self.rows, self.instance.weights, strict=True):
             unit, a, length = scale * weight, first, BLOCK
-            # Cost of the first start after the last price: the latency alone, without prices.
+            # ``least`` is the least cost of a start found so far. At first, it is the cost of the
+            # first start after the last price: the latency alone.
             least = unit * (max(a, T) + o - a)
-            # A start costs at least its latency. So no further start is cheaper once the latency
-            # reaches the least cost found.
+            # A start costs at least its latency. So once the latency of the next start reaches the
+            # least cost found, no later start is cheaper.
             while first < T and unit * (first + o - a) < least:
                 self.spend(limits.CALL + length)
                 t = np.arange(first, min(first + length, T), dtype=np.int64)
                 end = np.minimum(t + o, T)
-                # Prices paid by a start at t: the sum over tau = t .. t + o - 1 of
-                # y[tau] (s + 1 + tau - t).
+                # Prices paid by a start at t: the sum over tau = t .. t + o - 1 of y[tau], the
+                # price of a token in round tau + 1, times the s + 1 + tau - t tokens held in it.
                 paid = (s + 1 - t) * (plain[end] - plain[t]) + tilted[end] - tilted[t]
                 least = min(least, int((unit * (t + (o - a)) + paid).min()))
                 first, length = first + length, 2 * length
@@ -200,28 +203,34 @@ class MemoryProof(Proof):
 
 
 class _PathProof(Proof):
-    """Proof for preemptive schedules: each request pays at least for its cheapest rounds."""
+    """Proof for preemptive schedules: each request pays at least for its cheapest rounds.
+
+    The bound is the sum, over the requests, of the least latency plus prices, minus the sum, over
+    the rounds, of the largest total price of requests that fit into the round.
+    """
 
     preemptive = True
 
     def _least_payments(self, T: int, price: Callable[[int], Ints | int]) -> int:
         """Return the sum over all requests i of V_i, the least latency plus prices of request i.
 
-        V_i is in units of 1 / scale. ``price(m)`` returns the prices of holding m tokens in rounds
-        1 .. T, shape (T,), or 0.
+        The minimum is over all choices of the rounds in which request i runs. V_i is in units of
+        1 / scale rounds. ``price(m)`` returns the prices of holding m tokens in rounds 1 .. T,
+        shape (T,), or 0 if all of them are 0.
         """
         total = 0
         for (s, o), alike in groupby(sorted(self.rows, key=lengths), lengths):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
-            # `later` has, for t = 0 .. T, F_k(t) of the module docstring: the least price plus
-            # latency after round t of a request that has k tokens by then. First k = `steps`.
+            # For t = 0 .. T, `later` has F_k(t): the least price, from round t + 1 on, plus scale
+            # times the last round, of a request that has k tokens after round t. First k = `steps`.
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:
-                # F_k(t), the least price plus latency after round t of a request with k tokens, is
-                # needed for k = steps < o only at t = T.
+                # Here `steps` is T minus the first arrival. No request has so many tokens before
+                # round T, so F_k(t) with k = steps is needed only for t = T. No prices apply after
+                # round T, so the other o - steps rounds follow at once.
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)
@@ -247,7 +256,10 @@ class PreemptiveMemoryProof(_PathProof):
 
 
 class PreemptiveProof(_PathProof):
-    """Proof for preemptive schedules, by prices of holding m tokens in each round, for some m."""
+    """Proof for preemptive schedules, by prices of holding m tokens in each round.
+
+    The certificate lists the numbers m. Other numbers of tokens have price 0.
+    """
 
     keys = ("tokens", "prices")
 
@@ -271,14 +283,14 @@ class PreemptiveProof(_PathProof):
         return self._rounded_up(paid - heaviest)
 
     def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
-        """Return K_r: the largest total price of a set of requests that fits into round r.
+        """Return the largest total price of requests that fit into memory together in round r.
 
         ``priced`` has the pairs (m, q_r(m)) of a number of tokens m and the price of holding m
         tokens in round r, for all positive prices.
         """
         if not priced:
             return 0
-        # Entry j: largest total price of a set of requests that holds at most j tokens.
+        # Entry j: largest total price of a set of requests that hold at most j tokens together.
         best = np.zeros(self.limit + 1, dtype=np.int64)
         self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:

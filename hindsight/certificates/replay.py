@@ -53,20 +53,20 @@ from .state_proofs import StateProof
 
 
 class _State(NamedTuple):
-    """A partial schedule of the search at an epoch: the requests started before the epoch.
+    """A partial schedule of the search at an epoch: all its starts are before the epoch.
 
     Attributes
     ----------
     started : int
         Bit i is set if request i has been started.
     profile : int
-        Tokens that the running requests hold in each later round, one group of bits per round. The
-        next round has the lowest bits.
+        Tokens that the running requests hold in each later round: one integer, in which each round
+        has a group of bits of its own. The next round has the lowest bits.
     latency : int
-        Total latency f of the started requests.
+        Total latency f of the started requests, in rounds.
     bound : int
-        Lower bound, by the rule *bound*, on the total latency of every schedule that completes this
-        partial one, in units of 1 / scale.
+        Lower bound, by prices, on the total latency of every schedule that completes this partial
+        one, in units of 1 / scale rounds (rule *bound* of the module docstring).
     running : tuple[tuple[int, int], ...]
         Index and start of each request that still runs.
     """
@@ -79,7 +79,7 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of one epoch, by their field ``started`` and then by ``profile``."""
+"""Partial schedules of one epoch, by the value of ``started`` and then by that of ``profile``."""
 
 
 class SearchProof(StateProof):
@@ -90,6 +90,8 @@ class SearchProof(StateProof):
 
     def bound(self) -> int:
         """Run the search, which must find no schedule within the budget; return the budget + 1.
+
+        The budget is the largest total latency, in rounds, that the proof excludes.
 
         Raises
         ------
@@ -118,13 +120,14 @@ class SearchProof(StateProof):
     def _prepare(self) -> None:
         """Compute costs of starts, bit masks for profiles, and the twin before each request.
 
-        A profile is the memory that running requests hold in later rounds, as one integer. Twins
-        are requests with equal arrival, prompt and output.
+        The cost of a start is latency plus prices. A profile is the memory that running requests
+        hold in later rounds, as one integer. Twins are requests with equal arrival, prompt and
+        output: they start in the order of their indices.
         """
         self.capacity, self.paid = self.capacities(), self.prices.tolist()
         self.T, self.most = len(self.capacity), self.scale * self.budget
-        # `costs` has the cost P_i(t) of each request i and start t = 0 .. T. `least` has the least
-        # cost of the starts from t on. Both have shape (n, T + 1).
+        # Entry (i, t), t = 0 .. T, of `costs` is the cost P_i(t), latency plus prices, of request i
+        # with start t. The entry of `least` is the least cost of its starts from t on.
         self.costs = self.start_costs()
         self.least = np.minimum.accumulate(self.costs[:, ::-1], axis=1)[:, ::-1]
         longest = max(o for _, _, o in self.rows)
@@ -134,7 +137,8 @@ class SearchProof(StateProof):
         self.highest = self.ones << self.field - 1
         self.full = self.highest + self.limit * self.ones
         latest: dict[Row, int] = {}
-        # For each request, the bit of the previous request with an equal row; 0 if there is none.
+        # For each request, 2 ** (index of its twin before it), the last request before it with
+        # equal arrival, prompt and output; 0 if there is none.
         self.twin = []
         for i, row in enumerate(self.rows):
             self.twin.append(1 << latest[row] if row in latest else 0)
@@ -143,8 +147,8 @@ class SearchProof(StateProof):
     def _own(self, s: int, o: int) -> int:
         """Return the memory that a request holds in each round if it starts now, as one integer.
 
-        The request holds s + 1, s + 2, .., s + o tokens in the next o rounds. Each round has its
-        own group of bits.
+        The request holds s + 1, s + 2, .., s + o tokens in the next o rounds. Each round has a
+        group of ``self.field`` bits of the integer, and the next round the lowest ones.
         """
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
@@ -157,10 +161,10 @@ class SearchProof(StateProof):
         return -(-profile.bit_length() // self.field)
 
     def _refuse_more_than_kept(self, further: int) -> None:
-        """Raise SearchFailedError if the search stores more than the certificate claims.
+        """Raise SearchFailedError if the search stores more partial schedules than it may.
 
-        The claim ``kept`` is a number of partial schedules. ``further`` is the least number of
-        partial schedules that will be stored but are not counted yet.
+        It may store as many as the certificate claims with ``kept``. ``further`` is the least
+        number of partial schedules that will be stored but are not counted yet.
         """
         if self.leaves + further > self.most_kept:
             raise SearchFailedError(
@@ -170,9 +174,9 @@ class SearchProof(StateProof):
     def _at(self, costs: Ints, i: int, t: int) -> int:
         """Return the entry of ``costs`` for request i and start t, which may exceed T.
 
-        ``costs`` is ``self.costs``, the cost of each start, or ``self.least``, the least cost of
-        this or a later start. It has entries for t = 0 .. T. From T on, both grow by ``scale`` per
-        round: see `start_costs`.
+        ``costs`` is ``self.costs``, the cost (latency plus prices) of each start, or
+        ``self.least``, the least cost of this or a later start. Both have entries for t = 0 .. T
+        and grow by ``scale`` per round from T on, because no prices apply there.
         """
         return int(costs[i, min(t, self.T)]) + self.scale * max(0, t - self.T)
 
@@ -180,12 +184,12 @@ class SearchProof(StateProof):
         """Skip to the next arrival if no request runs or waits in any partial schedule.
 
         No request can start in the skipped epochs. Return the new epoch, and the partial schedules
-        at that epoch whose lower bounds do not exceed the budget.
+        at that epoch whose lower bounds on total latency do not exceed the budget.
         """
         if any(state.profile for state in states):
             return epoch, states
         self.spend(PLAIN * len(states) * len(self.rows))
-        # Bits of the requests that every partial schedule has started.
+        # Bit i of ``started`` is set if every partial schedule has started request i.
         started = -1
         for state in states:
             started &= state.started
@@ -200,18 +204,20 @@ class SearchProof(StateProof):
     def _following(self, epoch: int, states: list[_State]) -> _Layer:
         """Create the partial schedules of the next epoch from those of this one.
 
-        Of the partial schedules that have started the same requests, at least one is stored. So the
-        number of distinct sets of started requests, which is known first, must not exceed the
-        number of partial schedules ``kept`` that the certificate claims.
+        For each set of started requests, at least one partial schedule will be stored. So if the
+        number of these sets exceeds the number of partial schedules that the certificate claims
+        (``kept``), the search fails before dominated partial schedules are removed.
 
         Raises
         ------
         SearchFailedError
-            A schedule within the budget is found.
+            A schedule with a total latency within the budget is found, or too many are stored.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
-        # For each arrived request, `regret` is the rise of the lower bound if it starts now, and
-        # `rise` the rise if it does not. A request that has not arrived causes no rise.
+        # The lower bound counts, for each request that is not started, the least cost of a start
+        # from this epoch on. For each arrived request, ``regret`` is the rise of the bound if the
+        # request starts now, and ``rise`` the rise if it starts later. A request that has not
+        # arrived causes no rise.
         least = {i: self._at(self.least, i, epoch) for i in arrived}
         regret = {i: self._at(self.costs, i, epoch) - least[i] for i in arrived}
         rise = {i: self._at(self.least, i, epoch + 1) - least[i] for i in arrived}
@@ -222,8 +228,9 @@ class SearchProof(StateProof):
         for state in states:
             waiting = [i for i in arrived if not state.started >> i & 1]
             self.spend(PLAIN * (20 + len(arrived)))
-            # Each entry has the number of waiting requests that are decided, a partial schedule,
-            # and the rise of its bound if none of the undecided requests starts now.
+            # For the waiting requests, one after another, it is decided whether they start now.
+            # Each entry of ``pending`` has the number of requests decided so far, the partial
+            # schedule with those that start, and the rise of its lower bound if all others wait.
             pending = [(0, state, sum(rise[i] for i in waiting))]
             while pending:
                 position, part, rises = pending.pop()
@@ -240,8 +247,8 @@ class SearchProof(StateProof):
                 pending.append((position + 1, part, rises))
                 a, s, o = self.rows[i]
                 bound = part.bound + regret[i]
-                # Start request i now, unless the rule *bound* or *twins* of the module docstring
-                # forbids it.
+                # Start request i now, unless the lower bound on total latency then exceeds the
+                # budget, or an equal request of smaller index (twin) has not been started.
                 if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
                     continue
                 profile = part.profile + self._own(s, o)
@@ -261,9 +268,10 @@ class SearchProof(StateProof):
     def _keep(self, epoch: int, state: _State, rises: int, layer: _Layer) -> None:
         """Advance a partial schedule to the next epoch, and add it to ``layer`` if needed.
 
-        It is not needed if its lower bound exceeds the budget, or if another one with equal started
-        requests and equal profile (memory held in later rounds) has no larger latency. ``rises`` is
-        the amount by which the waiting requests raise its lower bound, in units of 1 / scale.
+        It is not needed if its lower bound on total latency exceeds the budget, or if another one
+        with equal started requests and equal profile (memory held in later rounds) has no larger
+        latency. ``rises`` is the amount by which the requests that wait at ``epoch`` raise its
+        lower bound, in units of 1 / scale rounds.
         """
         bound = state.bound + rises
         if bound > self.most:
@@ -298,8 +306,9 @@ class SearchProof(StateProof):
         highest = self.highest
         for group in layer.values():
             kept: list[_State] = []
-            # Sorted by latency, then by profile, a partial schedule comes after all that dominate
-            # it: a profile that is larger in no round is not larger as an integer either.
+            # Sort by latency, then by profile. Then a partial schedule comes after all that
+            # dominate it: their latency is no larger, and a profile that is larger in no round is
+            # not larger as an integer either. So it is enough to compare it with those before it.
             for state in sorted(group.values(), key=lambda state: (state.latency, state.profile)):
                 self.spend(PLAIN * (self._rounds(state.profile) + 4 * len(kept)))
                 above = state.profile | highest

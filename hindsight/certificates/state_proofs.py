@@ -45,13 +45,14 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Largest number of entries of all tables V(k, S) of largest prices computed in one batch."""
+"""Most entries of a batch of tables V(k, S): largest price to add to k requests of S tokens."""
 
 
 class StateProof(Proof):
     """Proof by state prices: at each epoch, each state (m, r) of a request has a price.
 
-    A request in state (m, r) holds m + 1 tokens in the next round and still runs for r rounds.
+    A request in state (m, r) at an epoch has m tokens then, holds m + 1 in the next round, and
+    still runs for r rounds.
 
     Attributes
     ----------
@@ -75,7 +76,8 @@ class StateProof(Proof):
             costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
                 self.spend(CALL + T)
-                # No prices apply from epoch T on, so the first start from then on is the cheapest.
+                # No prices apply from epoch T on. So the first of the starts from then on is the
+                # cheapest of them.
                 latest = self.scale * max(a, T)
                 least = int(costs[a:].min(initial=latest))
                 total += least + self.scale * (o - a)
@@ -84,23 +86,25 @@ class StateProof(Proof):
     def read_prices(self, *, of_each_start: bool = False) -> None:
         """Read the parts ``states`` and ``prices`` of the proof.
 
-        If ``of_each_start`` is true, refuse prices for which the costs P_i(t) of all requests i and
-        starts t would take too much memory.
+        If ``of_each_start`` is true, refuse prices for which an array of the costs P_i(t), latency
+        plus prices, of all requests i and starts t would take too much memory.
         """
         # Map from a memory limit in tokens to the number of machines that have it. The first entry
-        # is for the replicas, the second for one machine with the memory of all replicas.
+        # is for the replicas, the second for one machine with the memory of all replicas. With one
+        # replica, they are one entry.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         reason = f"states: memory_limit {min(memories)} is too large for state prices"
         refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
         # For each sum of prompt and output length, the sorted prompt lengths of the requests with
-        # this sum. All states (m, r) of a request have m + r equal to the sum.
+        # this sum. A request with m tokens and r remaining rounds has m + r equal to its sum.
         prompts: dict[int, list[int]] = {}
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
         states: dict[tuple[int, int], int] = {}
-        # Number of requests that pass through each priced state.
+        # Number of requests that pass through each priced state: they have m tokens when r rounds
+        # remain.
         self._copies = []
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, "states", 2)
@@ -120,8 +124,9 @@ class StateProof(Proof):
     def table(self, rows: Ints) -> Ints:
         """Return the prices of states (m, r) as arrays indexed by m and r.
 
-        ``rows`` are rows of ``prices``: one epoch each, with the prices of the priced states. The
-        result has shape (rows, M + 1, M + 1). States that are not priced get 0.
+        In state (m, r), a request has m tokens and r remaining rounds. ``rows`` are rows of
+        ``prices``: one epoch each, with the prices of the priced states. The result has shape
+        (rows, M + 1, M + 1), with M the memory limit. States that are not priced get 0.
         """
         prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
         m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
@@ -131,7 +136,8 @@ class StateProof(Proof):
     def payments(self, s: int, o: int) -> Ints:
         """Return the total price that a request pays for each start t = 0 .. T - 1, shape (T,).
 
-        The request has a prompt of s tokens and an output of o tokens.
+        The request has a prompt of s tokens and an output of o tokens. It pays the prices of its
+        states at all epochs at which it is active. T is the number of epochs with prices.
         """
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
@@ -145,8 +151,9 @@ class StateProof(Proof):
     def start_costs(self) -> Ints:
         """Return the cost P_i(t) of each request i and start t = 0 .. T, shape (n, T + 1).
 
-        P_i(t) is the latency of request i if it starts at t plus the prices of its states, in units
-        of 1 / scale. From t = T on, it grows by ``self.scale`` per round.
+        P_i(t) is the latency of request i if it starts at t, plus the prices of its states, in
+        units of 1 / scale rounds. No prices apply from epoch T on, so from t = T on P_i(t) grows by
+        ``self.scale`` per round.
         """
         paid = np.array([np.append(self.payments(s, o), 0) for _, s, o in self.rows])
         a, _, o = np.array(self.rows, dtype=np.int64).T
@@ -171,11 +178,11 @@ class StateProof(Proof):
     def _heaviest(self, limit: int, prices: Ints) -> list[int]:
         """Return, for each epoch, the largest total price of states of requests that run together.
 
-        The states must fit into a memory of ``limit`` tokens. The result is V(0, 0) of the module
-        docstring. ``prices`` has the price of each state at each epoch, shape (epochs, states).
+        The requests must fit into a memory of ``limit`` tokens. ``prices`` has the price of each
+        state at each epoch, shape (epochs, states).
         """
-        # Largest number of requests that can run together: each holds at least its prompt and one
-        # more token.
+        # ``most`` bounds the number of requests that can run together: each holds at least its
+        # prompt and one more token.
         most = limit // (1 + min(s for _, s, _ in self.rows))
         largest = limit * int(prices.max(initial=0))
         refuse_above(LIMIT - 1, largest, "proof: a weight is too large")
@@ -187,8 +194,9 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # For each of these epochs, the table V_0 of largest prices before any state is taken:
-            # zeros.
+            # One table V for each of these epochs. V(k, S) is the largest total price that states
+            # taken so far can add to k requests that hold S tokens together. No state is taken yet,
+            # so all entries are 0.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():
@@ -201,14 +209,14 @@ class StateProof(Proof):
     ) -> None:
         """Update tables of largest total prices so that requests may be in one more state (m, r).
 
-        V(k, S) is the largest total price of the states taken so far that can be added after k
-        requests whose sum of m is S. Groups of 1, 2, 4, ... requests in state (m, r) are added in
-        turn, so that every number of requests up to ``copies`` is possible.
+        V(k, S) is the largest total price that requests in the states taken so far can add to k
+        requests that hold S tokens together. Groups of 1, 2, 4, ... requests in state (m, r) are
+        added in turn, so that every number of requests up to ``copies`` is possible.
 
         Parameters
         ----------
         values : int array, shape (tables, members + 1, M + 1)
-            Tables V(k, S), changed in place. Before the call, they do not allow for this state.
+            Tables V(k, S), changed in place. Before the call, no request may be in this state.
         state : tuple[int, int]
             Tokens m that a request holds, and rounds r that it still runs.
         copies : int
@@ -219,7 +227,9 @@ class StateProof(Proof):
         m, r = state
         together = 1
         while copies:
-            # Add j requests in the same state. The last one has the strictest memory test.
+            # Add j requests in the same state to k requests that hold S tokens. If x requests have
+            # been added, memory holds S + x m + (k + x) r tokens r rounds later, when the requests
+            # in this state run their last round. This grows with x, so testing x = j is enough.
             j = min(together, copies)
             free = values.shape[2] - 1 - j * (m + r)
             numbers = range(min(free // r, values.shape[1] - 1 - j) + 1)

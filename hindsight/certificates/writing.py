@@ -61,12 +61,12 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
-"""Largest number of partial schedules that a search in a certificate may store. The check of so
-many takes about a minute."""
+"""Largest number of partial schedules that a search in a certificate may store. A check that stores
+so many takes about a minute."""
 
 BITS = 16
-"""Bits of the largest price after rounding. On the library, rounding to 16 bits loses up to 0.01 %
-of a bound, rounding to 8 bits up to 0.06 %."""
+"""Number of bits to which the largest price is rounded. For the instances of the library, 16 bits
+lose up to 0.01 % of a lower bound, and 8 bits up to 0.06 %."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries that the check of a certificate in seconds visits in about one second."""
@@ -92,13 +92,14 @@ def make_certificate(
         `PreemptiveSchedule`, the lower bound is on the preemptive optimum and comes from prices
         alone, even if a state search proved a larger one. For a `SecondsSchedule`, the certificate
         has the requests and the batch time, but not the schedule. For a `FleetSchedule` in rounds,
-        the proofs are about the `instances.problem.memory_translation.pooled` instance.
+        the proofs are about the pooled instance: one machine with the memory of all replicas
+        (`instances.problem.memory_translation.pooled`).
     proof : Proof or SecondsProof or None, default None
         Proof for the instance of the schedule (for a fleet, the pooled instance) and for the same
         optimum. None uses the prices of the volume relaxation; in seconds, bounds without prices.
     search : bool, default True
-        Whether to try a state search if prices alone do not prove the schedule optimal. This needs
-        state prices.
+        Whether to try a state search (exhaustive search over partial schedules) if prices alone do
+        not prove the schedule optimal. It is possible only if ``proof`` has state prices.
     time_limit : float or None, default None
         Seconds for all steps including the check; None for no limit. Proofs that would take longer
         are replaced by cheaper ones, finally by the sum of output lengths. For a `SecondsSchedule`
@@ -116,7 +117,8 @@ def make_certificate(
     violations = schedule.violations()
     if violations:
         raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
-    # In rounds, the bound is on the preemptive optimum if the schedule may stop requests.
+    # In rounds, the bound of the certificate is on the preemptive optimum if the schedule is one
+    # that may stop requests (on a fleet, if the schedule of some machine is).
     preemptive = any(isinstance(part, PreemptiveSchedule) for part in schedule.machines)
     if isinstance(schedule.problem, Workload):
         if proof is None or isinstance(proof, SecondsProof):
@@ -152,7 +154,8 @@ def _in_rounds(
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        # Use the smallest denominator of prices at which the checker confirms the proof.
+        # Prices are rounded to multiples of 1 / scale. Use the smallest of the possible
+        # denominators ``scale`` at which the checker confirms the proof.
         for scale in step.scales:
             part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
             states = part if part["kind"] == "state-prices" else states
@@ -173,9 +176,10 @@ def _head(problem: Instance | Workload) -> dict[str, Any]:
 
 
 def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
-    """Return the JSON parts of a schedule: start times or stretches, and replicas of a fleet.
+    """Return the JSON parts of a schedule: start times or stretches, and replica of each request.
 
-    A stretch is a run of a request without pause, given by its first and last round.
+    With ``preemptive``, there are stretches: runs of a request without pause, given by their first
+    and last rounds. Replicas are given if there are several.
     """
     instance = schedule.instance
     parts = [(np.arange(len(instance)), schedule)]
@@ -195,7 +199,7 @@ def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
 
 
 class _ProofClock(Clock):
-    """Clock that reserves time for the final check of the certificate, when it is written."""
+    """Clock of `make_certificate`, which reserves time for the final check of the certificate."""
 
     reserve = begun = 0.0
 
@@ -213,9 +217,10 @@ class _ProofClock(Clock):
 
 
 def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofClock) -> None:
-    """Put a proof into a certificate and claim its bound, if this exceeds the claimed lower bound.
+    """Put a proof into a certificate if it proves a larger bound than the certificate claims.
 
-    A proof that exceeds the limits of the checker or the remaining time is not used.
+    ``part`` is the proof, as JSON. ``document`` is the certificate, which then claims this bound.
+    A proof whose check exceeds the limits of the checker or the remaining time is not used.
     """
     clock.begin()
     proof = read_proof({**document, "proof": part})
@@ -223,7 +228,8 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     with contextlib.suppress(CertificateTooLargeError):
         bound = proof.bound()
         if bound > document["lower_bound"]:
-            # Reserve for the final check of the certificate the time that this check took.
+            # The final check of the certificate, when it is written, repeats this check of the
+            # proof. Reserve the time that it took.
             clock.reserve = clock.seconds() - clock.begun
             kept = {"kept": proof.leaves} if "kept" in part else {}
             document["proof"], document["lower_bound"] = {**part, **kept}, bound
@@ -234,9 +240,9 @@ def _in_seconds(
 ) -> dict[str, Any]:
     """Make a certificate of a lower bound on the total latency of a workload, in seconds.
 
-    The bound comes from ``proof`` or, if that is better or ``proof`` is None, from
-    `hindsight.prices.machines`. The prices of ``proof`` are evaluated on finer and finer time
-    grids, as long as a check is estimated to take at most `CHECK_SHARE` of ``time_limit``.
+    The bound is the best one of those from the prices of ``proof``, if it is given, and those from
+    `hindsight.prices.machines`, which need no prices. The prices are evaluated on finer and finer
+    time grids, as long as a check is estimated to take at most `CHECK_SHARE` of ``time_limit``.
 
     Raises
     ------
@@ -245,7 +251,7 @@ def _in_seconds(
     CertificateTooLargeError
         The requests have so many output tokens that the check would exceed `LARGEST_WORK`.
     InvalidValueError
-        The number of requests or the batch time of ``proof`` is not that of ``workload``.
+        ``proof`` is for another number of requests or another batch time than ``workload``.
     """
     batch_time = workload.batch_time
     if not isinstance(batch_time, AffineTime | TiledTime):
@@ -263,8 +269,8 @@ def _in_seconds(
         try:
             proved = seconds_proof.proved_seconds(workload, batch_time, part, work)
         except CertificateError:
-            # The check takes too much work, or an arrival time is too late for rounding on this
-            # time grid. Finer grids would fail too.
+            # The check takes too much work, or arrival times are too late to be rounded to this
+            # time grid. Both hold for all finer grids too.
             break
         if proved > bound:
             best, bound = part, proved
@@ -275,13 +281,13 @@ def _in_seconds(
 def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
     """Yield the JSON part ``"proof"`` of a certificate for each time grid that a solve uses.
 
-    The grids come from the coarsest to the finest. ``minorant`` is the position of
-    ``proof.minorant`` in `affine_minorants`.
+    The grids come from the coarsest to the finest. ``minorant`` is the position, in the list that
+    `affine_minorants` returns, of the affine lower bound on the batch time that the proof uses.
     """
     from hindsight.seconds.solving import grids
 
     prices = proof.prices
-    # Round prices to multiples of 1 / scale. The largest price is then at most 2^BITS of them.
+    # Round prices to multiples of 1 / scale. The largest price is then at most 2^BITS / scale.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
     for step, block, spread in grids(proof.minorant, prices):
         yield {

@@ -29,9 +29,9 @@ LEAST_SECONDS = 5.0
 """Least time for making a certificate, in seconds, even if less is left of the attempt."""
 
 SECONDS_LIMIT = 7.2
-"""Time limit, in seconds, for making a certificate of a total latency in seconds. With it, bounds
-are up to 0.6 % below those of finer time grids. To check the certificates of all eight library
-instances then takes 7 s of processor time together."""
+"""Time limit, in seconds, for making a certificate of a bound on total latency in seconds. It keeps
+time grids coarse: bounds are up to 0.6 % below those of finer ones, and the certificates of all
+eight library instances are checked in 7 s of processor time together."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ def record_of(
     """Create a record from a result of a solve, and a compressed certificate of its lower bound.
 
     A certificate is made and checked if the lower bound of the result exceeds both the certified
-    bound of the known record and the closed-form bound of the instance. The record then gets the
-    bound that the certificate proves. Otherwise it gets the closed-form bound and no certificate.
+    bound of the known record and the closed-form bound of the instance (one from a formula). The
+    record then gets the bound that the certificate proves. Otherwise it gets the closed-form bound
+    and no certificate.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def take_result(
     method: str = "solve",
     time_limit: float | None = None,
 ) -> Gain:
-    """Add a result of `hindsight.solve` to the record of an entry, where its bounds are better.
+    """Put those bounds of a result of `hindsight.solve` that are better into an entry's record.
 
     Parameters
     ----------
@@ -167,9 +168,9 @@ def take_result(
 
 
 def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
-    """Merge a new record of an entry into the store, and return the change.
+    """Merge a new record of an entry into the store; return the record before and after.
 
-    ``proof`` is the compressed certificate of its lower bound, if there is one.
+    ``proof`` is the compressed certificate of the new record's lower bound, or None.
     """
     known = store.record(entry)
     return Gain(entry, known, store.put(found, proof))
@@ -181,10 +182,10 @@ def attempt(
     seconds: float,
     should_stop: Any = None,
 ) -> tuple[Record, bytes | None]:
-    """Try to improve a record by a solve that starts from its schedule and prices.
+    """Try to improve a record by a solve that starts from the record's schedule and prices.
 
-    Return the record of the result, and the compressed certificate of its bound or None. The seed
-    of the solve is the number of earlier attempts.
+    Return a record of the result, and the compressed certificate of its lower bound or None. The
+    seed of the solve is the number of earlier attempts on this record.
 
     Parameters
     ----------
@@ -230,8 +231,8 @@ def attempt(
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
     """Return the arguments ``goal`` and ``preemption`` of `hindsight.solve` for an entry's goal.
 
-    ``preemption`` is left out for late requests and for total latency in seconds. In seconds, a
-    record may come from a solve with any kind of preemption.
+    ``preemption`` is left out if the goal is the number of late requests or the total latency in
+    seconds. In seconds, a record may come from a solve with any kind of preemption.
     """
     if entry.level is not None:
         return {"goal": OnTime(entry.level, "serve")}
@@ -242,7 +243,10 @@ def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
 
 
 def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Read the state prices from the certificate of a record; None if the solve cannot use them.
+    """Read the state prices from the certificate of a record; None if there are none to use.
+
+    A solve can use them only if its goal is the total latency in rounds, without preemption and
+    with memory counted in tokens.
 
     Raises
     ------
@@ -251,7 +255,7 @@ def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | No
     FileFormatError
         The file of the certificate is not a certificate.
     """
-    # The file may be missing: an installed wheel has records but no certificate files.
+    # The certificate file may be missing: an installed wheel has records but no certificates.
     path = None if known is None else known.certificate
     in_tokens = entry.goal == "total_latency" and entry.problem.memory_rule == TOKENS
     if path is None or not in_tokens or not path.exists():

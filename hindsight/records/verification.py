@@ -42,7 +42,7 @@ class RecordVerdict:
     goal : str
         Goal of the record, such as ``"total_latency"``.
     kind : str
-        For a valid record ``"closed"`` if lower and upper bound are equal, else ``"open"``;
+        For a valid record ``"closed"`` if its lower and upper bound are equal, else ``"open"``;
         ``"refused"`` for a record that is not valid; ``"none"`` if there is no record.
     lower_bound, upper_bound : int or float or None
         Verified bounds on the optimum; None if the record is refused or missing.
@@ -168,7 +168,7 @@ def certified_bound(entry: LibraryEntry, document: dict[str, object]) -> tuple[B
     demand(entry.goal not in UNCERTIFIED, f"there are no certificates for {entry.goal}")
     verdict = check_certificate(document)
     demand(verdict.digest == entry.digest, "the certificate is for another instance")
-    # A bound on schedules that may stop requests also bounds those that may not.
+    # A lower bound for schedules that may stop requests also holds for schedules that may not.
     covers = verdict.preemptive or entry.goal != "preemptive_total_latency"
     demand(covers, "the certificate is for the optimum without preemption")
     is_timed = verdict.batch_time == entry.instance.batch_time
@@ -180,7 +180,8 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
     """Recompute the cost of a schedule for the goal of an entry.
 
     The cost is the number of late requests if the entry has a service level, else the makespan or
-    the total latency. A total latency in seconds is rounded up to a float.
+    the total latency. It is an int, except for a total latency in seconds, which is rounded up to a
+    float.
     """
     if entry.level is not None:
         return int((~schedule.on_time(entry.level)).sum())
@@ -194,19 +195,23 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
     """Compute a lower bound on the cost that needs no certificate; return the bound and its name.
 
-    For total latency in rounds, it is the sum of output lengths. For the makespan, it is the volume
-    bound (`hindsight.prices.volume.makespan_lower_bound`). If that bound is 2 rounds, it is
-    raised to 3 unless the requests can be split between two rounds (`fits_two_rounds`). For total
-    latency in seconds, it is the best bound of `hindsight.prices.machines`, rounded down. For late
-    requests, it is the number of requests that are late even alone on the machine; in rounds,
-    `late_by_volume` adds further ones.
+    The bound depends on the goal of the entry:
+
+    - total latency in rounds: the sum of output lengths;
+    - makespan: the volume bound (`hindsight.prices.volume.makespan_lower_bound`). If that is 2
+      rounds, it is raised to 3 unless the requests fit into two rounds (`fits_two_rounds`);
+    - total latency in seconds: the best bound of `hindsight.prices.machines`, rounded down to a
+      float (all other bounds are of type int);
+    - number of late requests: the number of those that are late even alone on the machine. In
+      rounds, `late_by_volume` adds further ones.
     """
     instance = entry.instance
     limits = None if entry.level is None else limits_of(entry.level, entry.n)
     if not isinstance(instance, Instance):
         if limits is not None:
-            # ``known`` has one array for each minorant (affine lower bound on the batch time). An
-            # array is 1 for requests that are late even alone on the machine.
+            # ``known`` has one array for each minorant (affine lower bound on the batch time). Its
+            # entry is 1 for a request that is late even alone on the machine if rounds are no
+            # longer than the minorant.
             minorants = affine_minorants(instance.batch_time, instance.memory_limit)
             known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
             return max(int((late == 1).sum()) for late in known), "requests late alone"
@@ -227,14 +232,15 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
 def late_by_volume(instance: Instance, limits: Limits) -> int:
     """Return a lower bound on the number of late requests of an instance in rounds.
 
-    It is the number of requests that are late even alone on the machine, plus a number of further
-    requests that follows from volumes. The volume of a request is its memory in tokens, summed over
-    its rounds.
+    It is the number of requests that are late even alone on the machine, plus the largest number,
+    over all rounds t and d, of further requests that are late because of their volumes. The volume
+    of a request is its memory in tokens, summed over its rounds.
 
-    Take the requests that arrive at round t or later and have to end by round d. Those on time have
-    a total volume of at most M (d - t). So at most as many of them are on time as fit into this
-    total, the smallest volumes first, and the others are late. The bound counts the largest number
-    of others over all t and d.
+    Take the requests that arrive at round t or later and have to end by round d to be on time.
+    Those of them that are on time run in rounds t + 1 .. d, which hold at most M tokens each, with
+    M the memory limit of all replicas together. So their total volume is at most M (d - t). Add up
+    the volumes of all of them, the smallest first: at most as many requests are on time as stay
+    within M (d - t), and the others are late.
     """
     outputs = instance.output_lengths
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))
@@ -242,15 +248,16 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
         return len(instance)
     some = pooled(instance.of(able))
     arrivals, late = some.arrival_times, 0
-    # A request runs without pause. So a limit on the time to its first token also limits its
-    # latency.
+    # A request runs without pause, so its last token comes ``outputs`` - 1 rounds after its first
+    # one. So a limit on the time to the first token also limits the latency.
     latency = np.minimum(limits.latency, limits.first_token + outputs - 1)
     end_of_all = int(instance.arrival_times.max() + outputs.sum())
     ends = arrivals + np.floor(np.minimum(latency[able], end_of_all)).astype(np.int64)
     for begin in np.unique(arrivals).tolist():
         for end in np.unique(ends).tolist():
             volumes = np.sort(some.volumes[(arrivals >= begin) & (ends <= end)])
-            # Use Python integers: sums of volumes, and M (d - t), may need more than 64 bits.
+            # Use Python integers: sums of volumes, and memory limit times number of rounds, may
+            # need more than 64 bits.
             held = volumes.astype(object).cumsum()
             late = max(late, int((held > some.memory_limit * (end - begin)).sum()))
     return len(instance) - len(able) + late
@@ -259,9 +266,9 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 def fits_two_rounds(instance: Instance) -> bool:
     """Return whether requests of one round each, all arriving at 0, fit into two rounds.
 
-    They fit if and only if some subset of them and its complement each hold at most M tokens. Bit j
-    of an integer marks that some subset holds j tokens in total. Returns True if the test does not
-    apply, because a request runs longer or arrives later.
+    They fit if and only if some subset of them and its complement each hold at most M tokens, the
+    memory limit. Bit j of an integer marks that some subset holds j tokens in total. Return True if
+    the test does not apply, because a request runs longer or arrives later.
     """
     if instance.arrival_times.any() or (instance.output_lengths > 1).any():
         return True

@@ -38,24 +38,25 @@ from instances.arrays import FloatArray, IntArray
 NOW, FIRST, RUNNING, LAST = range(4)
 """Columns of `Beam.states`, whose rows are partial schedules. `NOW`: start of the request placed
 last. `FIRST`: least rank (place in the order) of an unplaced request. `RUNNING`: number of running
-requests. `LAST`: rank of the request placed last, or -1."""
+requests. `LAST`: rank of the request placed last, or -1 if none is placed."""
 
 
 class RankedRequests(NamedTuple):
     """Requests in order of rank (place in the priority order), and a fluid relaxation of them all.
 
     The fluid relaxation is a single server without memory limits. It serves the requests one after
-    another, in order of rank, and each of them not before its arrival.
+    another, in order of rank, and none of them before its arrival.
 
     Attributes
     ----------
     prompt, output, arrival : int64 array, shape (n,)
         Prompt and output lengths in tokens, arrivals in rounds.
     length : float64 array, shape (n,)
-        Rounds for which the fluid relaxation serves each request: its volume / ``capacity``.
+        Rounds for which the fluid relaxation serves each request: its volume (tokens held, summed
+        over its rounds) divided by ``capacity``.
     moment : float64 array, shape (n,)
-        (1 - `BeamSettings.preference`) times the mean round in which each request holds its memory.
-        Rounds are counted from the start of the request and weighted by the tokens held.
+        Mean round in which each request holds its memory, times (1 - `BeamSettings.preference`).
+        Rounds are counted from the start of the request and weighted by the tokens held in them.
     weight : float64 array, shape (n,)
         Weights w of the requests.
     limit : int
@@ -65,8 +66,8 @@ class RankedRequests(NamedTuple):
     front : float64 array, shape (n + 1,)
         Entry i: time, in rounds, at which the server has completed all requests of rank below i.
     later : float64 array, shape (n + 1,)
-        Entry i: sum, over all requests of rank >= i, of w times the middle of their service in
-        rounds.
+        Entry i: sum, over all requests of rank >= i, of w times the round in the middle of their
+        service.
     before_idle : float64 array, shape (n + 1,)
         Entry i: sum of w over the requests of rank >= i that are served before the server next
         waits for an arrival. If the server began rank i slightly later, exactly these requests
@@ -94,15 +95,15 @@ class Beam(NamedTuple):
     states : int64 array, shape (width, 4)
         Columns `NOW`, `FIRST`, `RUNNING` and `LAST`.
     costs : float64 array, shape (width,)
-        Part of each state's value (estimate of the weighted cost of a complete schedule) that its
-        placed requests contribute.
+        Part that the placed requests of each state contribute to its value. The value estimates the
+        weighted cost of the complete schedules that extend the state.
     placed : uint8 array, shape (width, window)
         1 for placed requests among the ``window`` ranks from the first unplaced one on, else 0. The
         request of rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
-        Row x has one entry for each running request of state x, sorted by last round. ``ends`` has
-        its last round. ``bases`` has its prompt length minus its start: this number plus r is the
-        number of tokens that the request holds in round r. At most ``room`` requests may run at
+        Row x has one entry for each running request of state x, sorted by last round. In ``ends``,
+        it is the last round of the request. In ``bases``, it is the prompt length minus the start:
+        the request holds this number plus r tokens in round r. At most ``room`` requests may run at
         once.
     """
 
@@ -117,8 +118,8 @@ class Ahead(NamedTuple):
     """Memory that the running requests of one state (partial schedule) hold in later rounds.
 
     The running requests are sorted by end (last round). Entry j of each array belongs to the j-th
-    of them. A request with prompt length s and start t holds s - t + r tokens in round r of its
-    run.
+    of them. A request with prompt length s and start t holds s - t + r tokens in each round r in
+    which it runs.
 
     Attributes
     ----------
@@ -242,14 +243,14 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
     """Return the first start >= ``start`` at which request i fits into partial schedule x.
 
     Partial schedule x is row x of ``beam``, and request i is the one of rank i. It fits if it and
-    the running requests together hold at most M tokens (memory limit) in each round of its run.
+    the running requests together hold at most M tokens, the memory limit, in each round of its run.
     """
     ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
     prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
     peaks, ceilings, bases = search.ahead.peaks, search.ahead.ceilings, search.ahead.bases
     while True:
-        # Check the last round of request i, ``own_end``. Requests that end before own_end hold no
-        # memory in that round. ``excess`` is the number of tokens above the memory limit in it.
+        # First, check the last round of request i, ``own_end``. Requests that end before it hold no
+        # memory in it. ``excess`` is the number of tokens in this round minus the memory limit.
         own_end = start + output
         covered = _ends_until(ends, x, running, own_end)
         first = covered
@@ -257,13 +258,14 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # A start ``excess`` rounds later saves ``excess`` tokens in round own_end. Any start
-            # from own_end on avoids that round.
+            # For each round by which request i starts later, it holds one token less in round
+            # own_end. So no start before start + excess helps, unless request i starts at own_end
+            # or later and holds nothing in that round.
             start = min(own_end, start + excess)
             continue
-        # Check the rounds before own_end in which a running request ends, because memory grows
-        # between them. If memory exceeds M in some of them, the last such round gives the next
-        # start to try.
+        # Then check the rounds before own_end in which a running request ends. This is enough,
+        # because the memory in use grows from round to round until a request ends. If it exceeds
+        # the memory limit in some of these rounds, the last of them gives the next start to try.
         if covered == 0 or ceilings[covered - 1] + prompt - start <= limit:
             return start
         before = start
@@ -310,12 +312,13 @@ def _fluid_total(
 
     Partial schedule x is row x of ``beam``. In the fluid relaxation, a single server serves the
     unplaced requests one after another, in order of rank, from round ``begin`` on. The cost is the
-    sum of weight times the middle round of service.
+    sum, over these requests, of weight times the round in the middle of the service.
 
     Also return the sum of the weights of the requests that are served before the server first waits
-    for an arrival. A slightly later ``begin`` would delay exactly these requests. The cost of
-    requests of rank ``stop`` or more is approximated: their service in the relaxation of all
-    requests (`RankedRequests`) is shifted by the delay that the server has at rank ``stop``.
+    for an arrival. A slightly later ``begin`` would delay exactly these requests. Requests of rank
+    ``stop`` or more are all unplaced, and their cost is approximated. `RankedRequests` has their
+    cost in the fluid relaxation of all requests. It is corrected by the difference between the
+    times at which the server reaches rank ``stop`` here and there.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -330,11 +333,11 @@ def _fluid_total(
             affected += weight[i]
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
-    # In the fluid relaxation of all requests, the server has served all ranks below ``stop`` in
-    # round front[stop]. In the relaxation of the unplaced requests, it has served them in round
-    # ``fluid``. The cost of the ranks >= ``stop`` is that in the relaxation of all requests,
-    # later[stop], plus (fluid - front[stop]) times the weight that is served from there on before
-    # the server next waits.
+    # Add the cost of the requests of rank >= ``stop``, approximately. In the fluid relaxation of
+    # all requests it is later[stop], and the server reaches rank ``stop`` in round front[stop]. In
+    # the relaxation of the unplaced requests, it does so in round ``fluid``. The difference shifts
+    # the requests that are served from rank ``stop`` on before the server next waits for an
+    # arrival. The sum of their weights is before_idle[stop].
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -345,8 +348,8 @@ def _fluid_total(
 def _are_alike(i: int, j: int, now: int, requests: RankedRequests) -> bool:
     """Return whether requests i and j are interchangeable in schedules from round ``now`` on.
 
-    They are if they have equal prompt lengths, output lengths and weights, and if they have equal
-    arrivals or have both arrived by round ``now``.
+    They are interchangeable if they have equal prompt lengths, output lengths and weights, and if
+    they have equal arrivals or have both arrived by round ``now``.
     """
     prompt, output, arrival = requests.prompt, requests.output, requests.arrival
     are_alike: bool = prompt[i] == prompt[j] and output[i] == output[j]
@@ -362,9 +365,10 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     last. Requests with equal starts are placed only in order of rising rank. The start is -1 if
     more requests would run at once than the beam has room for.
 
-    Also return the round in which the fluid relaxation of the extended schedule begins to serve
-    the unplaced requests. It first serves the volume (tokens times rounds) that the running
-    requests still hold, with `RankedRequests.capacity` tokens per round.
+    Also return the round in which a single server, the fluid relaxation of the extended schedule,
+    begins to serve the unplaced requests. Before, it serves the volume (tokens times rounds) that
+    request i and the running requests hold from its start on, with `RankedRequests.capacity` tokens
+    per round.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -391,9 +395,9 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
-    # Cost of all unplaced requests of x in the fluid relaxation (one server, in order of rank). The
-    # value of a child follows from this cost: the request that the child places needs no service,
-    # and the service of the others begins later.
+    # ``total`` is the cost of all unplaced requests of x in the fluid relaxation, where a single
+    # server serves them in order of rank. The value of each child follows from it: the server need
+    # not serve the request that the child places, and begins later to serve the others.
     begin = now + search.ahead.held[0] / requests.capacity
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -414,11 +418,12 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         start, begin_after = _start(beam, x, i, search)
         if start < 0:
             continue
-        # Value of the child: cost of its placed requests, plus the cost of the others in the fluid
-        # relaxation. There, the server does not serve i, and begins to serve the others ``shift``
-        # rounds later than for x. This delays only the requests served before the server first
-        # waits, of total weight ``affected``. If i is one of them, those of them behind i, of
-        # weight ``affected - before``, are served length[i] rounds sooner.
+        # Value of the child: cost of its placed requests, plus cost of its unplaced requests in the
+        # fluid relaxation. There, the server does not serve request i, and begins to serve the
+        # others ``shift`` rounds later than for x. This delays only the requests that it serves
+        # before it first waits for an arrival. The sum of their weights is ``affected``. If i is
+        # one of them, it is not delayed, and those of higher rank than i, whose weights sum to
+        # ``affected - before``, are served length[i] rounds earlier.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift
@@ -439,8 +444,8 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # ``placed`` has one flag for each rank in a window of ranks. Move the window, so that it begins
-    # at the first unplaced rank of the child.
+    # ``placed`` has a flag for each rank in a window of ranks, which is 1 if the request of this
+    # rank is placed. Move the window, so that it begins at the first unplaced rank of the child.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]
@@ -450,8 +455,8 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
         placed[rank % window] = 0
         rank += 1
     states[slot, FIRST] = rank
-    # Copy the running requests that end after round ``start``, sorted by end (last round), and
-    # insert request i among them.
+    # Copy the requests of the parent that still run after round ``start``, the start of request i.
+    # They are sorted by end (last round). Insert request i among them.
     over = _ends_until(beam.ends, x, running, start)
     y, end = running - over, start + requests.output[i]
     states[slot, RUNNING] = y + 1

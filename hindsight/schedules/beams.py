@@ -31,16 +31,16 @@ class BeamSettings(NamedTuple):
     Attributes
     ----------
     width : int
-        Number of partial schedules kept, >= 1.
+        Number of partial schedules kept in each step, >= 1.
     choices : int
-        Number of requests tried as the next one in each partial schedule, >= 1.
+        Number of requests that are tried as the next request of each partial schedule, >= 1.
     preference : float
         Number g in [0, 1]. The larger it is, the earlier the search places requests that run long:
-        the cost of a placed request is its start plus (1 - g) times the mean round, counted from
-        the start, in which it holds memory.
+        the cost of a placed request is its weight times (start + (1 - g) * mean round in which it
+        holds memory, counted from the start).
     efficiency : float
-        Share of the memory M that, in the estimate of a partial schedule's final cost, requests not
-        placed yet use in each round.
+        Share of the memory limit M. The estimate of a partial schedule's final cost assumes that
+        the requests that are not placed yet use this share in each round.
     """
 
     width: int
@@ -53,8 +53,8 @@ def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
     """Return volume v = sum_j (s + j) and moment sum_j j (s + j) / v of each request.
 
     Both have shape (n,). A request has prompt length s and output length o, and j runs over its
-    rounds 1 .. o, in which it holds s + j tokens. The moment is the mean of these rounds, weighted
-    by the tokens held in each.
+    rounds 1 .. o, in which it holds s + j tokens. The moment is the mean of the numbers j, weighted
+    by the tokens held in round j.
     """
     s = instance.prompt_lengths.astype(np.float64)
     o = instance.output_lengths.astype(np.float64)
@@ -133,7 +133,7 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
     """Write the first partial schedule of a beam search, in which some starts are fixed.
 
     ``kept`` has the fixed starts, ascending, of the first requests in order of rank. Return False
-    if more of them run after the last fixed start than the beam has room for.
+    if more of these requests run after the last fixed start than the beam has room for.
     """
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())
@@ -151,7 +151,8 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
 def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> RankedRequests:
     """Return the requests in order of rank (place in ``order``), and a fluid relaxation of them.
 
-    The relaxation is a single server that serves the requests one after another, in this order.
+    The fluid relaxation is a single server that serves the requests one after another, in this
+    order, with a share of the memory limit as its tokens per round (`BeamSettings.efficiency`).
     """
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
@@ -159,9 +160,10 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
     capacity = settings.efficiency * instance.memory_limit
     length, moment = volume / capacity, (1.0 - settings.preference) * moment
     lengths = prompt, output, arrival, length, moment, weight
-    # ``fluid``: service of all requests by one server, with the rows `RankedRequests.front`,
-    # ``later`` and ``before_idle``. It is needed only for ranks beyond the window of a partial
-    # schedule. If the window holds all requests, it stays 0.
+    # The rows of ``fluid`` describe the service of all requests by one server, in order of rank:
+    # ``front``, ``later`` and ``before_idle`` of `RankedRequests`. They are needed only for ranks
+    # beyond the `WINDOW` from which a partial schedule chooses its next request. If all requests
+    # are in this window, the rows stay 0.
     fluid = np.zeros((3, len(order) + 1))
     if len(order) > WINDOW:
         fluid = _reference(arrival, length, weight)
@@ -174,14 +176,17 @@ def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> Flo
     The server serves the requests one after another, in order of rank. Request i takes
     ``length[i]`` rounds, and its service begins at its arrival or later.
 
-    Row 0 (`RankedRequests.front`), entry i: round in which all requests of rank below i are served.
-    Row 1 (``later``), entry i: sum, over ranks >= i, of weight times the middle round of service.
-    Row 2 (``before_idle``), entry i: sum of the weights of the ranks >= i that are served before
-    the server next waits for an arrival.
+    Row 0 (`RankedRequests.front`), entry i: time, in rounds, at which all requests of rank below i
+    have been served. Row 1 (``later``), entry i: sum, over the requests of rank >= i, of weight
+    times the round in the middle of the service. Row 2 (``before_idle``), entry i: sum of the
+    weights of the requests of rank >= i that are served before the server next waits for an
+    arrival.
     """
-    # The service of rank i begins at the maximum, over ranks j <= i, of arrival[j] plus the rounds
-    # of service of ranks j .. i - 1. With before[i], the rounds of service of all ranks below i,
-    # that is before[i] + max over j <= i of (arrival[j] - before[j]).
+    # The server serves rank i as soon as i has arrived and rank i - 1 is served. So the service of
+    # rank i begins at the maximum, over ranks j <= i, of arrival[j] plus the rounds of service of
+    # ranks j .. i - 1. These are before[i] - before[j] rounds, where before[k] is the number of
+    # rounds of service of all ranks below k. So the service begins at before[i] plus the maximum,
+    # over j <= i, of arrival[j] - before[j].
     before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
     lag = np.maximum.accumulate(arrival - before)
     begin = before + lag

@@ -30,29 +30,29 @@ from .moves import Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
-"""Number of moves in each region (interval of rounds) until new regions are drawn. Only when they
-are drawn is the present schedule compared with the best one so far, and saved if it is better."""
+"""Number of moves in each region (interval of rounds) after which new regions are drawn. Only then
+the present schedule is compared with the best one so far, and saved if it is better."""
 
 FEWEST_IN_A_REGION = 50
 """Least mean number of requests in a region (interval of rounds) if threads have one region each.
-In smaller regions, too many requests run across a border, and these cannot move."""
+In smaller regions, too many requests run across a border, and such requests cannot move."""
 
 FEWEST_LIVES_IN_A_REGION = 2
-"""Least mean length of a region (interval of rounds) if threads have one region each. Unit: the
-longest plus the mean output length. Requests that run across a border cannot move."""
+"""Least mean length of a region (interval of rounds) if threads have one region each. Unit: longest
+plus mean output length. In shorter ones, too many requests run across a border and cannot move."""
 
 IN_A_REGION = 1000
 """Least mean number of requests in a region (interval of rounds) if there are more regions than
-threads. Regions of this size fit into the processor cache; smaller ones leave less room for
-moves."""
+threads. Regions of about this size fit into the processor cache. In smaller ones, fewer moves are
+possible."""
 
 LIVES_IN_A_REGION = 8
 """Least mean length of a region (interval of rounds) if there are more regions than threads. Unit:
 the longest plus the mean output length."""
 
 SPARE_ROUNDS = 1.3
-"""Factor on the number of rounds of the best schedule. A cycle (annealing) may use this product
-plus twice the longest output length as its number of rounds."""
+"""A cycle (annealing) may use this factor times the number of rounds of the best schedule, plus
+twice the longest output length, as its number of rounds."""
 
 
 class CycleSettings(NamedTuple):
@@ -63,15 +63,15 @@ class CycleSettings(NamedTuple):
     most : int
         Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        Largest distance from a random round, which each move draws, to the starts of the requests
-        that it removes. Unit: the mean output length.
+        Each move draws a random round, and removes requests that start at most this far from it.
+        Unit: the mean output length.
     hot, cold : float
         First and last temperature of the annealing. If the cost is latency, their unit is the mean
         output length times the mean weight. If the cost is the number of requests left out, their
         unit is one request.
     weight : float
-        Factor on memory prices in the cost of a start, when the cycle begins. During the cycle, it
-        falls to 0.
+        Factor on the price of the memory that a request holds, which is added to the cost of its
+        start. This is its value when the cycle begins. During the cycle, it falls to 0.
     """
 
     most: int = 8
@@ -87,13 +87,13 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Settings of the cycles (annealings) in each pass of the local search `improved`, which maximizes
-the number of requests that start by their last allowed start."""
+"""Settings of the cycles (annealings) that each pass of the local search `improved` runs in turn.
+The search maximizes the number of requests that start by their last allowed start."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Number of moves, divided by the number of requests, of the first cycle (annealing) with given
-settings, and of the longest one. Each cycle has twice as many moves as the one before with the same
-settings, until it is the longest one."""
+"""Number of moves per request of the first cycle (annealing) with given settings, and of the
+longest one. Each next cycle with the same settings has twice as many moves as the one before it, up
+to the number of the longest one."""
 
 ROUNDS_WITHOUT_GAIN = 3
 """Number of consecutive passes without a better schedule after which the search `improved` ends. A
@@ -142,9 +142,9 @@ class RuinAndRecreate:
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Two numbers of rounds for memory profiles. Even if all requests run one after another,
-        # they end within ``_most_rounds``. Most schedules end within ``_rounds``, which `place`
-        # doubles if needed.
+        # Two numbers of rounds for memory profiles. All requests can end within ``_most_rounds``:
+        # even one after another or, if requests have a last allowed start, with these starts. Most
+        # schedules end within ``_rounds``, which `place` doubles if needed.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
@@ -165,16 +165,16 @@ class RuinAndRecreate:
     def is_too_long(self) -> bool:
         """Return whether a cycle (annealing) from the best schedule would need too much memory.
 
-        This is so if its memory profiles, with an entry for each machine and round, would have more
-        than `LONGEST_PROFILE` entries.
+        This is so if the memory profiles of the cycle, with an entry for each machine and round,
+        would have more than `LONGEST_PROFILE` entries.
         """
         return self._count * self._needed_rounds() > LONGEST_PROFILE
 
     def offer(self, starts: IntArray, machines: IntArray | None = None) -> bool:
         """Replace the best schedule by another feasible one if that has a lower cost.
 
-        ``machines`` None places all requests on machine 0. Return whether the cost of the offered
-        schedule equals the cost of the best one after the call.
+        ``machines`` None places all requests on machine 0. Return whether the offered schedule is
+        now the best one or has the same cost.
         """
         cost = self._cost_of(starts)
         if cost < self.cost:
@@ -185,10 +185,9 @@ class RuinAndRecreate:
     def place(self, order: IntArray, must_stop: Callable[[], bool] = never) -> bool:
         """Build a schedule and offer it: each request in ``order`` takes the first start that fits.
 
-        Return whether the cost of the schedule equals the cost of the best one after the call.
-        Return False without an offer if the stop callback ``must_stop`` returned True before all
-        requests were placed, or if the memory profiles would have more than `LONGEST_PROFILE`
-        entries.
+        Return whether this schedule is now the best one or has the same cost. Return False without
+        an offer if the stop callback ``must_stop`` returned True before all requests were placed,
+        or if the memory profiles would have more than `LONGEST_PROFILE` entries.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
@@ -303,7 +302,9 @@ class RuinAndRecreate:
         """Return the running sums of lambda_r and of r lambda_r, each of shape (rounds,).
 
         lambda_r is the price of a token of memory in round r. Entry R of an array is the sum over
-        the rounds r <= R. The price of the memory of a whole run follows from two entries of each.
+        the rounds r <= R. A request with prompt length s and start t holds s - t + r tokens in each
+        round r of its run. So the price of its memory in the whole run follows from two entries of
+        each array.
         """
         # The first entry of ``prices`` is the memory price of round 1. Round 0 has price 0.
         padded, prices = np.zeros(rounds), self.prices[: rounds - 1]
@@ -313,9 +314,10 @@ class RuinAndRecreate:
     def _regions(self, table: Timetable) -> list[tuple[int, int, IntArray, IntArray]]:
         """Cut the rounds at random into regions with about the same number of requests.
 
-        A region is a tuple of its first and last round, the requests that run entirely inside it,
-        sorted by start, and a state of the random numbers of its moves. If requests may be left
-        out, there is only one region, with all requests.
+        A region is an interval of rounds in which one thread makes moves. It is returned as its
+        first and last round, the requests that run entirely inside it, sorted by start, and the
+        state of the random numbers of its moves. If requests may be left out of the schedule, there
+        is only one region, with all requests.
         """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
@@ -339,8 +341,8 @@ class RuinAndRecreate:
     def _cost_of(self, starts: IntArray) -> float:
         """Return the cost of a schedule with these starts.
 
-        If requests may be left out, the cost is the number of those that are. Otherwise it is the
-        sum of weight times start, or infinite if a request is left out.
+        If requests may be left out of the schedule, the cost is the number of those left out (start
+        -1). Otherwise it is the sum of weight times start, or infinite if a start is -1.
         """
         if self._are_optional:
             return float((starts < 0).sum())

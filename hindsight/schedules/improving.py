@@ -56,25 +56,25 @@ WHOLE = (
     ("volume", BeamSettings(32, 32)),
     ("start", BeamSettings(1, 32)),
 )
-"""Beam searches over all requests that run before a relaxation is solved. Each entry has the name
-of an order of the requests (`Improvement._key`) and the settings of the search."""
+"""Beam searches over all requests that run before the linear relaxation is solved. Each entry has
+the name of an order of the requests (`Improvement._key`) and the settings of the search."""
 
 GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
 """Beam searches over all requests that run once the linear relaxation is solved. They order the
 requests by their expected starts in that relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
-"""Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). The width
-is 4 * 2 ** k with k < `WIDEST`. The number of choices is 8 * 2 ** k with k < `MOST_CHOICES`. The
+"""Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). Its width
+is 4 * 2 ** k with k < `WIDEST`. Its number of choices is 8 * 2 ** k with k < `MOST_CHOICES`. Its
 efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Number of partial schedules, divided by the number of requests, that tails (beam searches over
-the end of the best schedule) extend right after the beam searches over all requests."""
+"""Tails (beam searches over the end of the best schedule) that run right after the beam searches
+over all requests extend this number of partial schedules together, times the number of requests."""
 
 NOISY, NOISE = 0.5, 3.0
 """`NOISY`: share of tails (beam searches over the end of the best schedule) that perturb the order
-of the requests. `NOISE`: standard deviation of the change of a request's place in this order."""
+of the requests. `NOISE`: standard deviation of the change of a request's place, in places."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
 """Range of the first temperature of an annealing of the order of the requests, and its last
@@ -84,20 +84,20 @@ FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
 
 PLACED_PER_MOVE = 30
-"""One move of ruin and recreate takes about as long as placing this many requests in the annealing
-of request orders. The solve counts the work of all heuristics in such moves."""
+"""A move of ruin and recreate takes about as long as placing this many requests in an annealing of
+the order of the requests. The solve counts the work of all heuristics in moves of this length."""
 
 ORDER_MOVES = 8
-"""Number of moves that ruin and recreate makes in the time of one move of an annealing of the order
+"""Number of moves of ruin and recreate that take as long as one move of an annealing of the order
 in which requests are placed."""
 
 EXPLORING = 0.2
-"""Probability that the heuristic to run next is drawn uniformly. Otherwise its probability is
-proportional to its recent gain per move: the fall in total latency of the best schedule."""
+"""Probability that the heuristic to run next is drawn uniformly. Else each one has a probability in
+proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends once so many heuristics with the largest number of moves (`MOST_MOVES` per
-request) have run since the last better schedule."""
+"""`Improvement.run` ends once this many runs of heuristics with the largest number of moves
+(`MOST_MOVES` per request) have followed one another without a better schedule."""
 
 
 class Improvement:
@@ -170,9 +170,10 @@ class Improvement:
     def run(self, most_rounds: int | None = None, *, patient: bool = False) -> None:
         """Run the heuristics in random order until the solve is done.
 
-        Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the schedule has too
-        many rounds (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop once `PATIENCE`
-        heuristics with the largest number of moves have run since the last better schedule.
+        Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the best schedule has
+        too many rounds for its memory profiles (`RuinAndRecreate.is_too_long`). Unless ``patient``,
+        also stop once `PATIENCE` runs of heuristics with the largest number of moves have followed
+        one another without a better schedule.
         """
         interval = self._interval
         interval.phase = "search"
@@ -200,8 +201,9 @@ class Improvement:
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
         """Move each request of a schedule to the first start that fits with the others; offer it.
 
-        The solve and the local search keep the schedule if it is better than their best one.
-        ``machines`` None means that all requests run on machine 0.
+        The schedule has the given ``starts`` and ``machines``; None means that all requests run on
+        machine 0. The solve and the local search keep the result if it is better than their best
+        schedule.
         """
         moves, interval = self.moves, self._interval
         where = np.zeros_like(starts) if machines is None else machines
@@ -228,16 +230,16 @@ class Improvement:
     def _beam(self, key: FloatArray, settings: BeamSettings, kept: int = 0) -> IntArray | None:
         """Run a beam search that fixes the ``kept`` earliest starts of the best schedule.
 
-        The other requests are ordered by ascending ``key``, shape (n,). Return all starts, shape
-        (n,), or None if the search found no schedule.
+        The other requests are ordered by ascending ``key``, which has one entry per request, shape
+        (n,). Return all starts, shape (n,), or None if the search found no schedule.
         """
         interval, instance = self._interval, self._instance
         best = interval.schedule.start_times
         by_start = np.argsort(best, kind="stable")
         rest = np.sort(by_start[kept:])
         order = np.append(by_start[:kept], rest[np.argsort(key[rest], kind="stable")])
-        # In the beam search, at most ``room`` requests may run at once, about twice as many as in
-        # the best schedule.
+        # ``room`` is the largest number of requests that may run at once in the beam search: about
+        # twice the number in the best schedule.
         room = 2 * most_running(instance, best) + 64
         interval.nodes += settings.width * len(rest)
         stop = interval.clock.must_stop
@@ -246,10 +248,10 @@ class Improvement:
     def _run_kind(self, kind: int, moves: int) -> None:
         """Run heuristic number ``kind``, and record by how much it lowered the total latency.
 
-        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take.
-        Numbers below len(`CYCLES`) are cycles (annealings by ruin and recreate). The next number
-        is the annealing of the order of the requests. The last number is tails: beam searches
-        over the end of the best schedule.
+        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take. Kinds
+        below len(`CYCLES`) are cycles (annealings by ruin and recreate). Kind len(`CYCLES`) is the
+        annealing of the order of the requests. The kind after it is tails: beam searches over the
+        end of the best schedule.
         """
         interval = self._interval
         before, made = interval.upper_bound, interval.nodes
@@ -303,8 +305,8 @@ class Improvement:
     def _run_tails(self, most_nodes: int) -> None:
         """Run tails: beam searches that replan the best schedule from a random round on.
 
-        Stop once they have extended ``most_nodes`` partial schedules together, or once the solve is
-        done.
+        Stop once these searches have extended ``most_nodes`` partial schedules together, or once
+        the solve is done.
         """
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
@@ -351,8 +353,9 @@ class Improvement:
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)
         if ranking not in self._keys:
-            # Keys of "volume": mean round in which each request is served in the volume relaxation,
-            # where a round serves at most M units of volume (tokens times rounds).
+            # Sort keys of the order "volume": mean round in which each request is served in the
+            # volume relaxation, where a round serves at most M units of volume (tokens times
+            # rounds), with M the memory limit.
             rounds = fill_by_volume(compress(self._instance).instance).weighted_rounds
             self._keys[ranking] = np.array(rounds, np.float64) / self._instance.volumes
         return self._keys[ranking]

@@ -43,7 +43,8 @@ class _Runs(NamedTuple):
     Attributes
     ----------
     ends : int64 array, shape (n,)
-        Last round of each request that was started, ascending. Its first entries have ended.
+        Last round of each request that has been started, ascending. The entries before the index
+        `FIRST` are those of requests that have ended.
     held : int64 array, shape (n,)
         Entry j: tokens that all running requests together hold in round ``ends[j]``.
     state : int64 array, shape (4,)
@@ -56,18 +57,20 @@ class _Runs(NamedTuple):
 
 
 ARRIVED, NOW, FIRST, LAST = range(4)
-"""Entries of `_Runs.state`: number of requests that have arrived, present round, place of the first
-running request in `_Runs.ends`, and one more than the place of the last running request."""
+"""Entries of `_Runs.state`: number of requests that have arrived, present round, index in
+`_Runs.ends` of the first running request, and index of the last running request plus 1."""
 
 
 @step
 def _earliest_start(runs: _Runs, prompt: int, output: int, limit: int) -> int:
     """Return the first start, from the present round on, at which a request fits.
 
-    Requests that run already keep running, and no other request starts. Memory grows between the
-    ends of running requests. So only their last rounds and the last round of the request itself are
-    checked. If r is one of these rounds and the running requests hold P tokens in it, no start
-    before min(r, r + P + prompt - limit) keeps round r within the limit.
+    The requests that run already keep running, and no other request starts. Memory grows from round
+    to round until a running request ends. So only the last rounds of the running requests and of
+    the request itself are checked. Let r be one of these rounds, and P the tokens that the running
+    requests hold in it. With a start t < r, the request holds prompt + r - t tokens in round r. So
+    the memory limit is kept in round r only if P + prompt + r - t <= limit or t >= r: no start
+    before min(r, r + P + prompt - limit) is possible.
     """
     ends, held, state = runs
     start, j, last = state[NOW], state[FIRST], state[LAST]
@@ -112,13 +115,13 @@ def _place(
     epochs: int,
     skip: bool,
 ) -> IntArray:
-    """Advance a list schedule by ``epochs`` rounds in which requests may start.
+    """Advance a list schedule by up to ``epochs`` rounds in which requests may start.
 
     The rank of a request is its place in the order of priority. ``orders`` are the requests sorted
     by arrival, the requests sorted by rank, and the rank of each request. ``queue`` is a heap of
-    the ranks of the waiting requests, and of n, which stands for no request. With ``skip``,
-    requests of higher rank may start before one that does not fit. Return the new ``queue``.
-    Starts are written to ``starts``.
+    the ranks of the waiting requests, and of the number n, which stands for no request and comes
+    after all of them. With ``skip``, requests of higher rank may start before one that does not
+    fit. Return the new ``queue``. Starts are written to ``starts``.
     """
     prompt, output, arrival, limit = requests
     arrivals, by_rank, rank = orders
@@ -126,8 +129,8 @@ def _place(
     waiting = [one for one in queue]  # noqa: C416 (numba needs the loop)
     while epochs > 0 and (state[ARRIVED] < n or len(waiting) > 1):
         epochs -= 1
-        # If no request waits, skip to the next arrival. Then add the requests that have arrived to
-        # the heap of waiting requests, and drop the running requests that have ended.
+        # If no request waits, go to the round of the next arrival. Then add the requests that have
+        # arrived to the heap of waiting requests, and drop the running requests that have ended.
         if len(waiting) == 1:
             state[NOW] = max(state[NOW], arrival[arrivals[state[ARRIVED]]])
         while state[ARRIVED] < n and arrival[arrivals[state[ARRIVED]]] <= state[NOW]:
@@ -136,7 +139,7 @@ def _place(
         while state[FIRST] < state[LAST] and runs.ends[state[FIRST]] <= state[NOW]:
             state[FIRST] += 1
         # Start the waiting requests that fit, in order of rank. ``after`` is the next round in
-        # which one of the others may start.
+        # which a request that is not started now may start: -1 as long as none is known.
         blocked = [n]
         after = arrival[arrivals[state[ARRIVED]]] if state[ARRIVED] < n else -1
         while waiting[0] < n and (skip or len(blocked) == 1):
@@ -159,8 +162,9 @@ def _place(
 def one_after_another(instance: Instance) -> Any:
     """Return a feasible schedule in which each replica runs one request at a time.
 
-    In order of arrival, requests are assigned to the replicas in turn. This is fast for any
-    instance. The result is a `FleetSchedule` if there are several replicas, else a `Schedule`.
+    In order of arrival, requests are assigned to the replicas in turn. This is fast even for large
+    instances. The result is a `FleetSchedule` if the instance has several replicas, else a
+    `Schedule`.
     """
     arrival, order = instance.arrival_times, np.argsort(instance.arrival_times, kind="stable")
     machines, starts = np.zeros((2, len(instance)), dtype=np.int64)
@@ -169,8 +173,10 @@ def one_after_another(instance: Instance) -> Any:
         own = order[k :: instance.replicas]
         outputs = instance.output_lengths[own]
         before = np.cumsum(outputs) - outputs
-        # Start of request i: the maximum, over j <= i, of the arrival of j plus the output lengths
-        # of j .. i - 1, which run one after another before i.
+        # Request i starts as soon as it has arrived and request i - 1 has ended. So its start is
+        # the maximum, over j <= i, of the arrival of j plus the output lengths of j .. i - 1, which
+        # run one after another before i. With ``before[k]``, the sum of the output lengths before
+        # k, this is before[i] plus the maximum of (arrival of j) - before[j].
         starts[own] = before + np.maximum.accumulate(arrival[own] - before)
     return schedule_on(instance, machines, starts)
 
@@ -184,7 +190,8 @@ def prefix_schedule(
 ) -> Schedule | None:
     """Return the list schedule of an order: start requests as soon as they fit for their whole run.
 
-    In each round, the requests that have arrived are tried in the given order.
+    In each round, the requests that have arrived and wait are tried in the given order. Return None
+    if ``should_stop`` returned True before the schedule was complete.
 
     Parameters
     ----------
@@ -258,8 +265,9 @@ def best_list_schedule(
 def best_fleet_schedule(instance: Instance) -> Any:
     """Return the best of several simple schedules for an instance with several replicas.
 
-    One of them is `one_after_another`. The others follow from `list_orders`, one from each order:
-    each request, in this order, takes the first start at which it fits on some replica.
+    The result is a `FleetSchedule`. One of the schedules is `one_after_another`. The others follow
+    from `list_orders`, one from each order: each request, in this order, takes the first start at
+    which it fits on some replica.
     """
     search = RuinAndRecreate(instance)
     search.offer(*columns_of(one_after_another(instance)))

@@ -33,21 +33,21 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""Batch times are refused if a round takes this many seconds: sums of rounds might be infinite."""
+"""Batch times by which a round takes this many seconds are refused: sums might be infinite."""
 
 
 CLASSES = 24
-"""Number of classes into which requests are sorted by charge (machine seconds that they need), when
-`assignments` estimates the cost of a request on each machine."""
+"""To estimate the cost of a request on each machine, `assignments` sorts the requests into this
+number of classes by charge (machine seconds that a request needs)."""
 
 AFFINITIES = (0.2, 0.0)
-"""Factors on the penalty of a request on a machine with another range of prompt lengths.
-`assignments` tries each. The penalty is (distance in ranges) * (machine seconds that the request
-needs) * (1 + mean number of requests on a machine)."""
+"""Factors on the penalty of a request on a machine that prefers another range of prompt lengths.
+`assignments` tries each factor. Penalty: (distance, in ranges) * (machine seconds that the request
+needs) * (1 + mean number of requests that a machine has not completed)."""
 
 RANGE_POWER = 0.7
-"""Each machine prefers a range of prompt lengths. All ranges have the same sum, over their
-requests, of (machine seconds that the request needs) ** `RANGE_POWER`."""
+"""Each machine prefers a range of prompt lengths. The sum of (machine seconds that a request needs)
+** `RANGE_POWER` over the requests in a range is the same for all ranges."""
 
 
 class Machine(NamedTuple):
@@ -58,17 +58,17 @@ class Machine(NamedTuple):
     arrival : float64 array, shape (n,)
         Arrival times in seconds, ascending.
     prompt, output : int64 array, shape (n,)
-        Prompt tokens that the first round of the request processes, and number of its rounds.
+        Prompt tokens that the first round of each request processes, and number of its rounds.
     held, stored : int64 array, shape (n,)
-        In its k-th round, the request takes ``held + k`` tokens of the memory limit. It adds
-        ``stored + k`` stored tokens to the batch, on which the duration of the round depends.
+        In its k-th round, a request takes ``held + k`` tokens of the memory limit. It adds
+        ``stored + k`` tokens to the stored tokens on which the duration of the round depends.
     end, first_token, decode : float64 array, shape (n,)
-        Deadline of the last token, deadline of the first token, and longest allowed time between
-        these tokens, all in seconds. Infinite if there is no such limit.
+        Deadline of the last token, deadline of the first token, and longest allowed time from the
+        first token to the last one, of each request in seconds. Infinite if there is no such limit.
     memory_limit : int
         M, tokens.
     seconds : float64 array, shape (most + 1,)
-        Entry k: seconds of a round that processes k tokens, without those for stored tokens.
+        Entry k: seconds of a round that processes k tokens, without the seconds for stored tokens.
     d2 : float
         Seconds that each stored token adds to the duration of a round.
     least : float
@@ -100,8 +100,9 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     """Return a machine of a workload, with all requests of the workload.
 
     If the workload does not count memory in tokens, it is replaced by a stricter one that does
-    (`instances.problem.memory_translation`), and requests hold the memory of that one. Durations
-    depend on the tokens that they really store.
+    (`instances.problem.memory_translation`). Every schedule of the stricter workload is feasible
+    for the given one, and `Machine.held` is that of the stricter one. The durations of rounds
+    depend on the tokens that requests really store.
 
     Raises
     ------
@@ -110,7 +111,8 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     """
     inner, batch_time = restricted(workload), workload.require_batch_time()
     prompt, output = np.maximum(workload.prompt_lengths, 1), np.array(workload.output_lengths)
-    # Largest number of tokens that a round can process. M may be much larger.
+    # Largest number of tokens that a round can process: all prompts, and also all output tokens if
+    # preempted requests recompute them. The memory limit may be much larger.
     most = int(prompt.sum()) + recomputes * int(output.sum())
     seconds, d2 = round_seconds(batch_time, min(inner.memory_limit, most))
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
@@ -130,9 +132,10 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     """Return the seconds of a round by tokens processed, and the seconds per stored token.
 
-    Entry k of the first, shape (most + 1,), is for k processed tokens. A batch time that depends on
-    more than processed and stored tokens is approximated: the durations in a schedule that is found
-    are computed exactly afterwards.
+    Entry k of the first result, shape (most + 1,), is the duration of a round that processes k
+    tokens, without the time for stored tokens. A batch time that depends on more than the numbers
+    of processed and stored tokens is approximated. This is allowed because the durations of rounds
+    are computed exactly once a schedule is found.
 
     Raises
     ------
@@ -148,8 +151,8 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         seconds, d2 = table + batch_time.kernel, batch_time.kv_token
     else:
-        # Compute the durations of rounds with a single prompt, for up to 200 prompt lengths, and
-        # interpolate between them.
+        # Compute the durations of rounds that process a single prompt, for up to 200 prompt
+        # lengths. Interpolate between them for other numbers of processed tokens.
         places = np.unique(np.linspace(1, most, 200).astype(np.int64))
 
         def lasts(processed: int, stored: int) -> float:
@@ -171,15 +174,16 @@ def assignments(
     """Yield several assignments of the requests to ``machines`` machines.
 
     An assignment has the machine of each request, shape (n,). ``charges`` are the machine seconds
-    that each request needs, shape (n,).
+    that each request needs, shape (n,). If there is one machine, there is one assignment.
     """
     n = len(arrival)
     if machines == 1:
         yield np.zeros(n, dtype=np.int64)
         return
     order, ranges = np.lexsort((charges, arrival)), _ranges(prompt, charges) * machines
-    # Assign each request to the machine on which it adds the least cost. To estimate costs, sort
-    # the requests into classes of similar charges. ``typical`` is the mean charge in each class.
+    # Assign each request, in order of arrival, to the machine on which it adds the least cost. To
+    # estimate costs, sort the requests into classes of similar charges (machine seconds that they
+    # need). ``typical`` is the mean charge in each class.
     logs = np.log(charges)
     place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
     counts = np.bincount(place, minlength=CLASSES)
@@ -189,9 +193,9 @@ def assignments(
         work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
         assignment = np.zeros(n, dtype=np.int64)
         for i in order.tolist():
-            # Entry (k, c) of ``left``: seconds of work left on machine k from requests of classes
-            # 0 .. c (those with the smallest charges), if the machine has served the smallest
-            # charges first since the last arrival.
+            # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
+            # classes 0 .. c, those with the smallest charges. Since the last arrival, the machine
+            # has served requests in the order of their charges, the smallest first.
             left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
             there = work / typical
@@ -214,9 +218,9 @@ def assignments(
 def _ranges(prompt: IntArray, charges: FloatArray) -> FloatArray:
     """Return, for each request, the share of all work that belongs to requests of shorter prompts.
 
-    The work of a request is (its charge) ** `RANGE_POWER`, where the charge is the machine seconds
-    that it needs. Half of the request's own work is counted too. The shares, shape (n,), are in
-    [0, 1].
+    The work of a request is charge ** `RANGE_POWER`, where the charge is the machine seconds that
+    it needs. Half of the work of the request itself is added to that of the requests of shorter
+    prompts. The shares, shape (n,), are in [0, 1].
     """
     order = np.argsort(prompt, kind="stable")
     work = charges[order] ** RANGE_POWER

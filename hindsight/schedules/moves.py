@@ -29,43 +29,44 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""A move draws up to `WAITING_DRAWS` times to find a first request that starts after its arrival or
-is left out. It draws up to `DRAWS_PER_REQUEST` times per request that it wants to remove."""
+"""The first request that a move removes starts after its arrival or is left out: up to
+`WAITING_DRAWS` draws search for one. There are `DRAWS_PER_REQUEST` draws per request to remove."""
 
 TRIED = 8
-"""Number of requests that each move draws if requests may be left out. The move tries to schedule
-those of them that are left out at present."""
+"""Number of requests that each move draws from all requests, if requests may be left out. The move
+tries to schedule those of them that are left out at present."""
 
 SORTED = 8
-"""The n requests that a thread may move are sorted by start about this many times in n moves."""
+"""A thread sorts the n requests that it may move by start, about this many times in n moves."""
 
 EVERYWHERE = 0.3
-"""Share of moves that remove requests on any machine. Each other move removes a first request on
+"""Share of moves that remove requests on any machines. Each other move removes a first request on
 any machine, and all further requests on one or two machines."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""Probability that a move skips a start at which a request fits, and largest number of rounds from
-the skipped start to the next start that it tries for the request."""
+"""`BLINK`: probability that a move skips a start at which a request fits. `LONGEST_STEP`: the next
+start that it tries for the request is at most this many rounds after the skipped one."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""`SECOND`: probability that a second, later start is tried for a request, while memory prices have
-a weight above 0 in the cost. `PRICED_UNTIL`: share of the moves of a cycle during which this weight
-falls linearly to 0."""
+"""`SECOND`: probability that a second, later start is tried for a request, as long as memory prices
+have a weight above 0 in the cost. `PRICED_UNTIL`: this weight falls linearly to 0 during this share
+of the moves of a cycle (annealing), and is 0 in the rest."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""A move draws u in [0, 1) and puts removed requests back in random order if u < `RANDOM`, by
-volume if u < `BY_VOLUME`, by old start if u < `BY_START`, with the request that was removed first
-in front if u < `FIRST_WAITING`, and else by falling peak memory. The numbers ascend."""
+"""A move draws u in [0, 1). It puts removed requests back in random order if u < `RANDOM`, else by
+volume if u < `BY_VOLUME`, else by about the old start if u < `BY_START`, else by old start but with
+the first one removed in front if u < `FIRST_WAITING`, else by falling peak memory."""
 
 
 class Removed(NamedTuple):
     """Workspace: the requests that a move removes, with old and new starts and machines.
 
-    Entry q of each array but ``is_taken`` belongs to the q-th removed request. Only as many entries
-    are used as requests are removed. ``taken`` has the numbers of the requests. ``old`` and ``new``
-    are their starts before and after the move, ``old_machines`` and ``new_machines`` their
-    machines. ``order`` lists the entries q by ascending ``keys``: requests are put back in this
-    order. ``is_taken``, shape (n,), is 1 for the requests drawn so far in the move, else 0.
+    Except in ``order`` and ``is_taken``, entry q belongs to the q-th removed request, and only as
+    many entries are used as requests are removed. ``taken`` has the indices of the requests in the
+    instance. ``old`` and ``new`` are their starts before and after the move, ``old_machines`` and
+    ``new_machines`` their machines. ``order`` lists the numbers q by ascending ``keys``: requests
+    are put back in this order. ``is_taken``, shape (n,), is 1 for the requests that the present
+    move has drawn so far, else 0.
     """
 
     taken: IntArray
@@ -98,18 +99,21 @@ class Work(NamedTuple):
         State of the random numbers (`timetables.next_uniform`).
     sums, weighted_sums : float64 array, shape (rounds,)
         Entry R: sums over the rounds r <= R of lambda_r and of r lambda_r, where lambda_r is the
-        price of a token of memory in round r. The price of a whole run follows from them at once.
+        price of a token of memory in round r. A request with prompt length s and start t holds
+        s - t + r tokens in round r of its run. So the price of its memory in the whole run follows
+        from two entries of each array.
     total : int
         Number of moves of the whole cycle (annealing).
     most : int
         Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        A move removes requests that start near a random round: at most this many rounds from it.
+        A move removes requests that start near a random round: at most this many rounds before or
+        after it.
     hot, cold : float
         First and last temperature, in the unit of costs.
     weight : float
-        Factor on memory prices in the cost of a start, at the first move of the cycle. It falls to
-        0 during the cycle.
+        Factor on the price of the memory that a request holds, which is added to the cost of its
+        start. This is its value at the first move of the cycle. It falls to 0 during the cycle.
     """
 
     table: Timetable
@@ -169,9 +173,9 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 def _earliest(work: Work, i: int, freed: int) -> int:
     """Return the first start worth trying for request i when a move puts it back.
 
-    The requests that the move removed free memory only after round ``freed``. With a start before
-    the returned one, request i would precede its arrival or the region of the thread, or it would
-    end in round ``freed`` or before, where the move has freed no memory.
+    The requests that the move has removed left memory free only after round ``freed``. With a start
+    before the returned one, request i would start before its arrival or before the region of the
+    thread, or it would end in round ``freed`` or before, where the move has freed no memory.
     """
     requests = work.table.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
@@ -180,9 +184,9 @@ def _earliest(work: Work, i: int, freed: int) -> int:
 
 @step
 def _draw_waiting(work: Work) -> int:
-    """Draw a request that starts after its arrival or is left out.
+    """Draw a request that starts after its arrival or is left out of the schedule.
 
-    If the first `WAITING_DRAWS` draws find none, return any request.
+    If the first `WAITING_DRAWS` draws find none, return the request of one more draw.
     """
     starts, arrival = work.table.starts, work.table.requests.arrival
     candidates, state = work.candidates, work.state
@@ -196,9 +200,9 @@ def _draw_waiting(work: Work) -> int:
 
 @step
 def _take(removed: Removed, count: int, i: int) -> int:
-    """Add request i to the requests that a move removes, so far ``count``.
+    """Add request i to the ``count`` requests that the present move removes so far.
 
-    Return their new number.
+    Return the new number of these requests.
     """
     removed.is_taken[i] = 1
     removed.taken[count] = i
@@ -224,7 +228,8 @@ def _sort(work: Work) -> None:
 def _place_of(work: Work, start: float) -> int:
     """Return the place in `Work.candidates` of the first request that starts at ``start`` or later.
 
-    The place is approximate, because starts may have changed since the requests were sorted.
+    `Work.candidates` are the requests that moves may change. The place is approximate, because
+    starts may have changed since these requests were sorted by start.
     """
     starts, candidates = work.table.starts, work.candidates
     low, high = 0, len(candidates)
@@ -242,8 +247,9 @@ def _draw(work: Work) -> int:
     """Draw the requests that a move removes into `Removed.taken`; return their number.
 
     The first request starts after its arrival or is left out of the schedule. The others start near
-    a random round between the arrival and the start of the first one (its last allowed start, if it
-    is left out). If requests may be left out, some that are left out at present are drawn too.
+    a random round between the arrival of the first request and its start (or its last allowed
+    start, if it is left out). If requests may be left out, some of those that are left out at
+    present are drawn too.
     """
     table, removed, reach = work.table, work.removed, work.reach
     candidates, state = work.candidates, work.state
@@ -255,8 +261,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Draw further requests from all machines, or only from machines ``one`` and ``two``. From few
-    # machines, the move frees more memory on each of them.
+    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. Then
+    # the move frees more memory on each of these two.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
@@ -305,8 +311,8 @@ def _draw_order(work: Work, count: int) -> None:
         elif q == 0:
             key = -1.0
         keys[q] = key
-        # Insert q, the number of a removed request, into ``order``, which is sorted by key and has
-        # only a few entries.
+        # Insert the number q of this removed request into ``order``, which is sorted by key. An
+        # insertion is fast, because ``order`` has only a few entries.
         y = q
         while y > 0 and keys[order[y - 1]] > key:
             order[y] = order[y - 1]
@@ -318,8 +324,9 @@ def _draw_order(work: Work, count: int) -> None:
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
     """Remove the ``count`` requests that a move has drawn from the memory profiles.
 
-    Return the sum of their costs with memory prices, which count ``weight`` times. Also return
-    their earliest start. Only after that round is more memory free than before.
+    Return the sum of the costs of their starts, with ``weight`` times the price of the memory that
+    they hold. Also return the earliest of their starts, where a request that is left out counts
+    with its arrival. In the rounds up to that one, the removal frees no memory.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
@@ -338,8 +345,9 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
 def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int, float]:
     """Draw a start >= ``begin`` for request i: mostly the first one at which it fits.
 
-    Return the start, its machine, and its cost with memory prices, which count ``weight`` times. If
-    no start is feasible, return -1 as the start and the penalty for leaving the request out.
+    Return the start, its machine, and its cost with ``weight`` times the price of the memory that
+    the request holds. If no start is feasible, return -1 as the start, and the penalty for leaving
+    the request out as the cost.
     """
     requests, profiles = work.table.requests, work.table.profiles
     state, size, first = work.state, work.last + 1, 0
@@ -350,7 +358,8 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
         passed = at + 1 + int(next_uniform(state) * LONGEST_STEP)
         at, k = fit(requests, profiles, i, passed, first, size)
     paid = _paid(work, weight, i, at)
-    # Sometimes try a later start too, and take it if memory prices make it cheaper.
+    # Sometimes try a later start too. Take it if it costs less, with the price of memory, than the
+    # first one.
     if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
         passed = at + 1 + int(next_uniform(state) ** 2 * work.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
@@ -365,9 +374,9 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
     """Put the ``count`` removed requests of a move back, one by one, in the order `Removed.order`.
 
     Stop once the sum of their costs is certain to exceed ``most``: the costs of the requests put
-    back, plus a lower bound on those of the others. The removed requests free memory only after
-    round ``freed``. Memory prices count ``weight`` times in the cost. Return the number of requests
-    that are back in the memory profiles.
+    back so far, plus a lower bound on the costs of the others. Costs include ``weight`` times the
+    price of the memory that a request holds. The removal of the requests has freed memory only
+    after round ``freed``. Return the number of requests that are back in the memory profiles.
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -392,8 +401,8 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
 def _undo(work: Work, placed: int, count: int) -> None:
     """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
 
-    The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. Their
-    memory there is subtracted from the memory profiles.
+    The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. The
+    memory that they hold with these new starts is subtracted from the memory profiles.
     """
     removed = work.removed
     for x in range(placed):
@@ -435,8 +444,8 @@ def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
         # Ruin: remove requests.
         count = _draw(work)
         before, freed = _take_out(work, weight, count)
-        # Recreate: put these requests back. Give up once their cost is certain to exceed ``most``,
-        # a random acceptance threshold for their cost.
+        # Recreate: put these requests back. Give up once the sum of their costs is certain to
+        # exceed ``most``, a random threshold up to which the move is accepted.
         _draw_order(work, count)
         most = threshold(before, work.hot, work.cold, done, next_uniform(work.state))
         placed = _put_back(work, weight, count, freed, most)

@@ -35,13 +35,13 @@ FARTHEST = 200
 """Largest number of places in the order by which a move shifts a request."""
 
 SWAPPED = 0.3
-"""Among the moves that change the order, share of those that swap two requests. The others put one
-request at another place."""
+"""Share of the moves that swap two requests, among the moves that change the order. The others put
+one request at another place."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
 """Kinds of moves: put a request at an earlier place of the order, swap two requests, put a request
-at a later place, or change the delay of a request. To undo a move of kind k that changes the order,
-make a move of kind -k between the same places."""
+at a later place, change the delay of a request. To undo a move of kind k that changes the order
+between two places, make a move of kind -k between the same places."""
 
 PRESENT, TRIED, BEST = range(3)
 """Rows of `Sequence.rounds` and of `Sequence.machines`: the schedule before the current move, the
@@ -50,20 +50,21 @@ schedule that the current move tries, and the best schedule so far."""
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
 schedule minus cost of the present one, cost of the first schedule minus cost of the best one, and
-number of times that any move placed a request."""
+number of requests that all moves have placed, counted once for each move."""
 
 
 class Sequence(NamedTuple):
     """State of an annealing of the order in which requests are placed, and of their delays.
 
-    A request takes the first start at which it fits, or with a delay d the first one at least d
-    rounds later.
+    Each request, in this order, takes the first start at which it fits with those placed before.
+    With a delay of d rounds, it takes the first such start at least d rounds later.
 
     Attributes
     ----------
     table : Timetable
-        The requests, and the memory profiles: what the requests before the place `PLACE` in the
-        order hold in each round. Its starts and machines are those of row `PRESENT`.
+        The requests, and the memory profiles: tokens or blocks that the requests before the place
+        ``counts[PLACE]`` in the order hold in each round. The starts and machines of the timetable
+        are those of the schedule `PRESENT`.
     total : int
         Number of moves of the annealing.
     hot, cold : float
@@ -79,21 +80,21 @@ class Sequence(NamedTuple):
     stops : bool
         Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability that a move takes a request that it has drawn. If it does not take the request,
-        it draws another one.
+        Probability, for each request, that a move takes the request if it has drawn it. If it does
+        not take the request, it draws another one.
     order, delay : int64 array, shape (n,)
         Requests in the order in which they are placed, and the delay of each request in rounds.
     offset : int64 array, shape (n,)
         First column of each request in ``rounds``.
     rounds : int64 array, shape (3, n) or (3, number of tokens)
-        Start of each request, or with ``stops`` the round that produces each token. There is a row
-        for each of the schedules `PRESENT`, `TRIED` and `BEST`.
+        A row for each of the schedules `PRESENT`, `TRIED` and `BEST`: the start of each request, or
+        with ``stops`` the round that produces each output token, request by request.
     machines : int64 array, shape (3, n)
         Machine of each request in the schedules `PRESENT`, `TRIED` and `BEST`.
     counts : int64 array, shape (4,)
         Entries `PLACE`, `GAINED`, `MOST_GAINED` and `PLACED`.
     state : int64 array, shape (1,)
-        State of `next_uniform`.
+        State of the random numbers (`next_uniform`).
     """
 
     table: Timetable
@@ -118,9 +119,9 @@ class Sequence(NamedTuple):
 def _find(work: Sequence, i: int, now: int) -> int:
     """Place request i: find its rounds and machine, and write them to the schedule `TRIED`.
 
-    `TRIED` is the schedule that the current move tries. ``now`` is the start of the request just
-    before request i in the order. Return the start of request i, or its last round if requests may
-    stop. Return -1 if it would end after the last round of the memory profiles.
+    `TRIED` is the schedule that the current move tries. ``now`` is the start, in this schedule, of
+    the request just before request i in the order. Return the start of request i, or its last round
+    if requests may stop. Return -1 if it would end after the last round of the memory profiles.
     """
     requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
@@ -164,7 +165,8 @@ def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
 def _entries(work: Sequence, i: int) -> int:
     """Return the number of columns of request i in `Sequence.rounds`.
 
-    It is 1 for the start, or if requests may stop, one per output token.
+    If requests may stop, there is one column for each output token. Otherwise there is one column,
+    for the start.
     """
     return int(work.table.requests.output[i]) if work.stops else 1
 
@@ -182,7 +184,7 @@ def _end(work: Sequence, i: int) -> int:
 def _keep(work: Sequence, i: int) -> None:
     """Copy the rounds and the machine of request i from schedule `TRIED` to schedule `PRESENT`.
 
-    `TRIED` is the schedule that the current move tries, `PRESENT` the one before the move.
+    `TRIED` is the schedule that the current move tries, `PRESENT` the schedule before the move.
     """
     for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
         work.rounds[PRESENT, k] = work.rounds[TRIED, k]
@@ -194,8 +196,9 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
     """Build the first schedule: place the requests ``first`` .. ``last`` - 1 of the order.
 
     In an annealing with delays, each request keeps its start: its delay is set to this start minus
-    the first one at which it fits. Without delays, it moves to the first start at which it fits.
-    Return False if a request would end after the last round of the memory profiles.
+    the first start at which it fits with the requests placed before. In one without delays, each
+    request moves to the first start at which it fits. Return False if a request would end after the
+    last round of the memory profiles.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -215,9 +218,10 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
 def _change(order: IntArray, one: int, two: int, kind: int) -> None:
     """Change the order between its places ``one`` and ``two``, with ``one`` <= ``two``.
 
-    If ``kind`` is `SWAP`, swap the requests at both places. If it is `LATER`, the request at
-    ``one`` goes to ``two``. If it is `EARLIER`, the request at ``two`` goes to ``one``. The
-    requests in between then shift by one place. If it is `DELAY`, the order stays the same.
+    If ``kind`` is `SWAP`, swap the requests at both places. If it is `LATER`, the request at place
+    ``one`` goes to place ``two``. If it is `EARLIER`, the request at place ``two`` goes to place
+    ``one``. In both cases, the requests in between shift by one place. If ``kind`` is `DELAY`, the
+    order stays the same.
     """
     if kind == SWAP:
         order[one], order[two] = order[two], order[one]
@@ -234,8 +238,9 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 def _advance(work: Sequence, place: int) -> int:
     """Add the request at ``place`` of the order to the memory profiles, and return the next place.
 
-    Moves begin at this next place, so the profiles hold the memory of all requests before it. After
-    the last place at which a move may begin, empty the profiles and return place 0.
+    The next move may begin at this next place, because the profiles have the memory of all requests
+    before it. After the last place at which a move may begin, empty the profiles and return 0, the
+    first place.
     """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
@@ -253,8 +258,9 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
     The places are the first and the last place of the order that the move changes. The kind is
     `EARLIER`, `SWAP`, `LATER` or `DELAY`. The request is the one that the move shifts or delays.
 
-    Each move begins at a later place than the move before it, or after the last place again at the
-    front. The requests at the places passed are added to the memory profiles.
+    Each move begins at a later place of the order than the move before it. After the last place,
+    moves begin at the front again. The requests at the places in between are added to the memory
+    profiles.
     """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0
@@ -275,14 +281,15 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
 @step
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
-    """Change the delay of the request i that a move of this ``kind`` moves or delays.
+    """Change the delay of request i, which a move of this ``kind`` shifts or delays.
 
-    If the kind is `DELAY`, draw a new delay. If the move changes the order, set the delay to 0 with
-    probability one half: a delay that is good at one place is rarely good at another.
+    If the kind is `DELAY`, a delay above 0 becomes 0 with probability 0.6. Otherwise a new delay is
+    drawn. If the move changes the order, the delay becomes 0 with probability one half: a delay
+    that is good at one place of the order is rarely good at another.
     """
     state, delay = work.state, work.delay
-    # Set a delay above 0 to 0 with probability 0.6 or 0.5. Otherwise, only moves of the kind
-    # `DELAY` change it.
+    # A delay above 0 becomes 0 with a probability that depends on the kind of the move. If it does
+    # not become 0, a move of the kind `DELAY` draws a new delay, and others leave it unchanged.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
         delay[i] = 0
     elif kind == DELAY:
@@ -294,12 +301,13 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
     """Try a changed order: place its requests, from place ``first`` on, in the schedule `TRIED`.
 
     `TRIED` is the schedule that the current move tries. ``first`` and ``last`` are the first and
-    the last place that the move changed. Stop early if all further requests would keep their
-    starts, or if the move cannot be accepted. The memory profiles are the same before and after the
-    call.
+    the last place of the order that the move changed. Stop early if all further requests would keep
+    their starts, or if the move will not be accepted. After the call, the memory profiles are as
+    they were before it.
 
-    Return the change in cost, the place after the last request placed, and whether the move is
-    accepted. It is accepted if it is feasible and changes the cost by at most ``most``.
+    Return the change in cost, the place after that of the last request placed, and whether the move
+    is accepted. It is accepted if all requests have found a place and the cost changes by at most
+    ``most``.
     """
     order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0
@@ -322,9 +330,9 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # The requests not placed yet start at ``now`` or later, so they cost at least ``left``
-            # (sum of their weights) times ``now``. In the present schedule they cost ``old``. This
-            # bounds the change in cost of the whole move from below.
+            # The requests not placed yet start at ``now`` or later. So they cost at least ``now``
+            # times ``left``, the sum of their weights. In the present schedule they cost ``old``.
+            # So change + left * now - old is a lower bound on the change in cost by the whole move.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
@@ -339,9 +347,9 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 def anneal(work: Sequence, first_move: int, last_move: int) -> None:
     """Make moves ``first_move`` .. ``last_move`` - 1 of an annealing, and change ``work`` in place.
 
-    A move changes the order or a delay, and places all later requests again. It is undone if the
-    new schedule costs more than the present one plus a random threshold. The best schedule so far
-    is kept in the row `BEST`.
+    A move changes the order or a delay, and places all requests from there on again. It is undone
+    if the new schedule costs more than the present one plus a random threshold. The best schedule
+    so far is kept in the rows `BEST` of `Sequence.rounds` and `Sequence.machines`.
     """
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):

@@ -24,20 +24,20 @@ from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
 
 SLACK = 5.0
 """A move is rejected once the requests that it has placed so far raise the cost by more than its
-acceptance threshold plus this slack. Unit: mean output length times mean weight."""
+acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a move takes a request that it has drawn, in annealings without delays and
-without stops. The probability is volume / mean volume, but at most 1: small requests fit
-anywhere."""
+"""In annealings without delays and stops, a move takes a request that it has drawn with probability
+volume / mean volume, but at least this number and at most 1. It need not shift small requests as
+often as large ones, because they fit in most places."""
 
 FIRST_CYCLE = 250_000
 """Number of moves of each of the first two annealings of `OrderSearch`. Each of the next two has
-twice as many, and so on."""
+twice as many moves, each of the next two four times as many, and so on."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
 """Largest number of moves of one annealing of `OrderSearch`, divided by the number of requests.
-Beyond it, another annealing lowers the cost more than a longer one."""
+Instead of a longer annealing, another one of this length lowers the cost more."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
 """First temperatures of the annealings of `OrderSearch`: `HOT` and `WARM` in turn. Last temperature
@@ -45,7 +45,7 @@ of all of them: `COLD`. Unit: the mean output length times the mean weight."""
 
 COLDEST = 0.3
 """Last temperature of an annealing of the order if requests may stop and resume. Unit: one round
-times the mean weight. The first temperature is the mean output length in this unit."""
+times the mean weight. In this unit, the first temperature is the mean output length in rounds."""
 
 DELAYED = 0.2
 """Share of the moves of `OrderSearch` that change the delay of a request, not the order."""
@@ -55,7 +55,7 @@ class OrderAnnealing:
     """One simulated annealing of the order in which the requests of a schedule are placed.
 
     Each request, in this order, takes the first start at which it fits with those placed before.
-    With a delay of d rounds, it takes the first one at least d rounds later.
+    With a delay of d rounds, it takes the first such start at least d rounds later.
 
     Parameters
     ----------
@@ -105,8 +105,9 @@ class OrderAnnealing:
         count, shares, sizes = min(instance.replicas, n), np.ones(n), np.ones(n, np.int64)
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
-            # After the last arrival, some request runs in every round until all are complete. So
-            # all requests end within ``size`` rounds.
+            # Each request runs in the first rounds in which it fits. So after the last arrival,
+            # some request runs in every round until all are complete: by the last arrival plus the
+            # sum of the output lengths. So ``size`` rounds are enough for the memory profiles.
             size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
         elif not delayed:
             shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
@@ -138,7 +139,7 @@ class OrderAnnealing:
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
         """Build the schedule of the first order; return whether all requests could be placed.
 
-        Return False also if ``must_stop`` returned True before.
+        Return False also if ``must_stop`` returned True before all of them were placed.
         """
         work = self.work
         try:
@@ -155,8 +156,8 @@ class OrderAnnealing:
     def best(self) -> tuple[IntArray, IntArray]:
         """Return start and machine of each request in the best schedule, both of shape (n,).
 
-        If requests may stop, the first array has the round of each output token instead of starts,
-        request by request (`Sequence.rounds`).
+        If requests may stop, the first array has the round of each output token instead, request by
+        request (`Sequence.rounds`). Its length is then the number of output tokens of all requests.
         """
         return self.work.rounds[BEST], self.work.machines[BEST]
 
@@ -179,9 +180,9 @@ class OrderAnnealing:
 class OrderSearch:
     """Search for a schedule by annealing the order in which requests are placed, and their delays.
 
-    Each request, in this order, takes the first start at which it fits with those placed before, or
-    with a delay of d rounds the first one at least d rounds later. Annealings follow one another.
-    Each one begins with the best schedule so far.
+    Each request, in this order, takes the first start at which it fits with those placed before.
+    With a delay of d rounds, it takes the first such start at least d rounds later. Annealings
+    follow one another, and each one begins with the best schedule so far.
 
     Parameters
     ----------
@@ -254,8 +255,8 @@ class OrderSearch:
 class PreemptiveOrders:
     """Search for a schedule in which requests may stop, by annealing the order of the requests.
 
-    The requests are placed in this order. Each one runs in the first rounds in which the memory
-    left by those placed before holds its tokens. The first annealing begins with the order by
+    The requests are placed in this order. Each one runs in the first rounds in which its tokens fit
+    into the memory left by those placed before. The first annealing begins with the order by
     volume, smallest first.
     """
 
@@ -266,7 +267,7 @@ class PreemptiveOrders:
     def anneal(self, moves: int) -> PreemptiveSchedule:
         """Run an annealing of ``moves`` moves, and return its best schedule.
 
-        It begins with the order with which the annealing before ended.
+        It begins with the order with which the previous annealing ended.
         """
         instance, ranks = self._instance, np.argsort(self._order)
         schedule = ranks, np.zeros_like(ranks)

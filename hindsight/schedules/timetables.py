@@ -33,7 +33,7 @@ class Requests(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Tokens that each request stores before its first round, and its output length in tokens.
     arrival, last : int64 array, shape (n,)
-        First and last allowed start of each request, rounds.
+        First and last allowed start of each request, in rounds.
     weight : int64 array, shape (n,)
         Weight of each request: the cost of its start is weight times start. All are 0 if the cost
         of a schedule is the number of requests left out.
@@ -75,9 +75,10 @@ class Timetable(NamedTuple):
 
 @step
 def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
-    """Add the memory of request i, with start ``at``, to the profile of machine k.
+    """Add the memory of request i, with start ``at``, to the memory profile of machine k.
 
-    Subtract it if ``sign`` is -1. If the request is left out (``at`` is -1), change nothing.
+    If ``sign`` is -1, subtract it instead. If ``at`` is -1, the request is left out of the
+    schedule, and nothing changes.
     """
     if at < 0:
         return
@@ -98,10 +99,10 @@ def earliest_fit(
 ) -> int:
     """Return the first start >= ``start`` at which a request fits, or -1 if there is none.
 
-    ``profile[r]`` is the number of blocks that other requests hold in round r. ``limit`` is the
-    number of blocks of the machine, and ``block`` the number of tokens in a block. The request must
-    end before round ``len(profile)``. The module docstring proves that no feasible start is passed
-    over (*Fitting test*).
+    ``profile[r]`` is the number of memory blocks that other requests hold in round r. ``limit`` is
+    the number of blocks of the machine, and ``block`` the number of tokens in a block. The last
+    round of the request must be before round ``len(profile)``. The module docstring proves that no
+    feasible start is passed over (*Fitting test*).
     """
     size = profile.shape[0]
     if start + output >= size:
@@ -109,7 +110,9 @@ def earliest_fit(
     r = start + output
     while r > start:
         # *Fitting test* of the module docstring: in round r, the request holds prompt + r - start
-        # tokens. This is too much as long as start < ``needed``.
+        # tokens. This is more than the free tokens if start < ``needed``. Then the next start to
+        # try is ``needed``, or r if that is earlier: with start r, the request does not run in
+        # round r.
         free = limit - profile[r]
         needed = r + prompt - (free if block == 1 else free * block)
         if needed > start:
@@ -128,16 +131,17 @@ def fit(
 ) -> tuple[int, int]:
     """Return the first start >= ``begin`` at which request i fits on some machine, and the machine.
 
-    The start is -1 if there is none. Machine ``first`` is tried first and wins ties. The request
-    must end before round ``size``, and start by its last allowed start.
+    The start is -1 if there is none. If several machines have the same first start, machine
+    ``first`` is taken, else the next one of them after it. The request must end before round
+    ``size``, and must not start after its last allowed start.
     """
     prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
     size = min(size, last + output + 1)
     best, where = -1, first
     for after in range(profiles.shape[0]):
         k = (first + after) % profiles.shape[0]
-        # ``size`` is the round after the last one, or the end of the request from its best start so
-        # far. The profile is cut off there, so that only earlier starts are found.
+        # The request must end before round ``size``. Once it has a start on some machine, ``size``
+        # is its end with this start, so that only earlier starts are found on other machines.
         at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
         if at >= 0:
             best, where, size = at, k, at + output
@@ -150,11 +154,13 @@ def fit(
 def place(table: Timetable, order: IntArray, searches: bool) -> None:
     """Add the requests of ``order`` to the memory profiles of a timetable, in place.
 
-    Without ``searches``, each request keeps its start, and the profiles must not hold it yet.
+    Without ``searches``, each request keeps its start and machine, and its memory must not be in
+    the profiles yet.
 
     With ``searches``, each request takes the first start, on any machine, at which it fits with all
-    others in the profiles. If the profiles hold it already, it moves there from its old start,
-    which is kept if no earlier one fits. A request without a feasible start gets start -1.
+    others in the profiles. If it has a start already, its memory is in the profiles and is removed
+    first, so the new start is never later than the old one. A request without a feasible start gets
+    start -1.
     """
     requests, starts, machines, profiles = table
     for i in order:
@@ -177,8 +183,8 @@ def first_state(seed: int) -> IntArray:
 def next_uniform(state: IntArray) -> float:
     """Return a random float in [0, 1), from the generator xorshift32 (Marsaglia 2003).
 
-    ``state``, int64 of shape (1,), holds its 32-bit state, which must not be 0. It is advanced in
-    place.
+    ``state``, int64 of shape (1,), has the 32-bit state of the generator, which must not be 0. The
+    state is advanced in place.
     """
     x = state[0]
     x ^= (x << 13) & 0xFFFFFFFF
@@ -193,10 +199,10 @@ def next_uniform(state: IntArray) -> float:
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
     """Draw the largest cost at which an annealing accepts a move (Metropolis rule).
 
-    ``cost`` is the cost without the move. The temperature falls from ``hot`` to ``cold``, and
-    ``share`` in [0, 1] is the share of the moves that are done. ``uniform`` is a random number in
-    [0, 1). The threshold is drawn before the cost of the move is known, so that the evaluation of
-    the move can stop early.
+    ``cost`` is the cost without the move. The temperature falls from ``hot`` to ``cold``, in the
+    unit of costs, and ``share`` in [0, 1] is the share of all moves that are done. ``uniform`` is a
+    random number in [0, 1). The threshold is drawn before the cost after the move is known, so that
+    the evaluation of the move can stop as soon as it exceeds the threshold.
     """
     temperature = hot * (cold / hot) ** share
     most: float = cost - temperature * np.log(uniform + 1e-300)
@@ -224,8 +230,9 @@ def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
     """Return the requests of an instance, with memory in blocks by its memory rule.
 
-    Without ``last``, the cost of a schedule is the sum of weight times start. With the last allowed
-    starts ``last``, shape (n,), it is the number of requests left out.
+    ``last`` has the last allowed start of each request, shape (n,), or is None. Without it, the
+    cost of a schedule is the sum of weight times start, and no request may be left out. With it,
+    the cost is the number of requests left out.
     """
     n, rule = len(instance), instance.memory_rule
     is_latency = last is None
