@@ -36,7 +36,7 @@ class MalformedCertificateError(CertificateError):
 
 
 class CertificateTooLargeError(MalformedCertificateError):
-    """The check would take more time or memory than `hindsight.certificates.limits` allow."""
+    """The check would take more time or memory than `hindsight.certificates.limits` allows."""
 
 
 @dataclass(frozen=True)

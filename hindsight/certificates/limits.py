@@ -28,10 +28,10 @@ LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. So many take some minutes."""
 
 CALL = 2_000
-"""Number of array entries that numpy visits in the time of the overhead of a few numpy calls."""
+"""Work for the overhead of a few numpy calls: number of array entries visited in the same time."""
 
 PLAIN = 10
-"""Number of array entries that numpy visits in the time of one step of a Python loop."""
+"""Work for a step of a Python loop: number of array entries that numpy visits in the same time."""
 
 LARGEST_LAYER = 10_000_000
 """Largest number of integers that a search stores for one epoch, in all partial schedules."""
@@ -59,7 +59,7 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Range of ``spread``: longest / shortest of the round lengths for which one tangent is used."""
+"""Range of ``spread``: longest / shortest round length for which one linear bound is used."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""

@@ -23,7 +23,7 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost of an unreachable node, in units of 1 / scale rounds. Real costs are below half of it."""
+"""Cost of an unreachable node, in units of 1 / `Proof.scale`. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
 """Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
@@ -38,9 +38,9 @@ class Stage(NamedTuple):
     Attributes
     ----------
     above : int64 array, shape (n,)
-        u_i - min P_i of each request i, in units of 1 / scale rounds. The start price u_i is a
-        number that the stage chooses. min P_i is the least cost of a start of the request, where
-        the cost is latency plus prices.
+        u_i - min P_i of each request i, in units of 1 / `Proof.scale` rounds. The start price u_i
+        is any number that the proof gives. min P_i is the least cost of a start of the request,
+        where the cost is latency plus prices.
     followed : list[int]
         Indices of requests that the graph follows from this stage on: its nodes tell in which
         rounds they are active.
@@ -72,8 +72,8 @@ class Layer(NamedTuple):
         Row of ``ends`` with the requests that complete in round tau + 1.
     slacks : int64 array, shape (nodes,)
         Lower bound on the slack of the epoch for a schedule that passes the node, in units of
-        1 / scale rounds. The slack is the capacity of the epoch (an upper bound on the price of
-        all active requests) minus the price of all active requests.
+        1 / `Proof.scale` rounds. The slack is the capacity of the epoch (an upper bound on the
+        price of all active requests) minus the price of all active requests.
     ends : bool array, shape (sets, n)
         Sets of requests that complete together: one row per set, which is True for its requests.
     """
@@ -103,16 +103,16 @@ class _Bases(NamedTuple):
     old : int64 array, shape (bases,)
         Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Entry (k, b): rounds that the k-th request of `Building.known` still has from this epoch on
-        in base b; 0 if the request does not run.
+        Entry (k, b): rounds that request `Building.known` [k] still has from this epoch on in base
+        b; 0 if the request does not run.
     started : bool array, shape (tracked, bases)
-        Entry (k, b): whether the k-th request of `Building.tracked` has been started before this
-        epoch in base b.
+        Entry (k, b): whether request `Building.tracked` [k] has been started before this epoch in
+        base b.
     cost : int64 array, shape (bases,)
-        G, the least cost of a path from the base to the end of the graph, in units of 1 / scale
-        rounds. The cost of a path is a sum over its nodes: the slack of the epoch (capacity minus
-        price of all active requests), plus the regrets of the followed requests that complete (cost
-        of the start minus start price).
+        G, the least cost of a path from the base to the end of the graph, in units of
+        1 / `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
+        (capacity minus price of all active requests), plus the regrets of the followed requests
+        that complete (cost of the start minus start price).
     """
 
     old: Ints
@@ -139,12 +139,13 @@ class _Nodes(NamedTuple):
         Row number, in the table of `_Sets`, of the set of requests that complete in round tau + 1.
     cost : int64 array, shape (nodes,)
         G, the least cost of a path from the node to the end of the graph, including the cost of the
-        node, in units of 1 / scale rounds. The cost of a node is the slack of its epoch plus the
-        regrets (cost of the start minus start price) of the followed requests that complete in it.
+        node, in units of 1 / `Proof.scale` rounds. The cost of a node is the slack of its epoch
+        plus the regrets (cost of the start minus start price) of the followed requests that
+        complete in it.
     slack : int64 array, shape (nodes,)
         Lower bound on the slack of the epoch for a schedule that passes the node, in units of
-        1 / scale rounds. The slack is the capacity of the epoch (an upper bound on the price of
-        all active requests) minus the price of all active requests.
+        1 / `Proof.scale` rounds. The slack is the capacity of the epoch (an upper bound on the
+        price of all active requests) minus the price of all active requests.
     """
 
     base: Ints
@@ -205,14 +206,14 @@ class Building:
     stage : Stage
         Start prices, and the requests that the new graph follows and the old one did not.
     budget : int
-        B of the stage, in units of 1 / scale rounds: the largest sum of regrets and slacks, under
-        the start prices of the stage, of a schedule whose total latency is within the proof's
+        B of the stage, in units of 1 / `Proof.scale` rounds: the largest sum of regrets and slacks,
+        under the start prices of the stage, of a schedule whose total latency is within the proof's
         limit. A regret is the cost of a start (latency plus prices) minus the start price of the
         request. A slack is the capacity of an epoch (an upper bound on the price of its active
         requests) minus the price of its active requests.
     forth : list of int64 arrays
         Least cost F of a path from the beginning of the old graph to each of its nodes, one array
-        per epoch, in units of 1 / scale rounds.
+        per epoch, in units of 1 / `Proof.scale` rounds.
 
     Attributes
     ----------
@@ -401,10 +402,10 @@ class Building:
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Create the bases of epoch tau in the new graph. Two new nodes go from the same new base if
-        # three things are equal: the old base from which the old nodes go that were split into
-        # them, the remaining rounds of each newly followed request at the start of epoch tau, and
-        # the tracked requests that have been started before epoch tau.
+        # Create the bases of epoch tau in the new graph. Each new node was split off from a node of
+        # the old graph. Two new nodes go from the same new base if three things are equal: the base
+        # from which their old nodes go, the remaining rounds of each newly followed request at the
+        # start of epoch tau, and the tracked requests that have been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -423,7 +424,7 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
-        """Return, for each node of epoch tau, how many of the rounds after tau request i runs in.
+        """Return, for each node of epoch tau, how many rounds request i still has to run then.
 
         The number is 0 if the request is not active at epoch tau.
         """

@@ -119,9 +119,9 @@ class PathProof(StateProof):
     def _stages(self) -> list[Stage]:
         """Read the stages of the proof, in order.
 
-        A stage has a start price u_i for each request that the graph follows already. It also has
-        the requests that the graph follows (records while they run) or tracks (records whether they
-        have been started) from this stage on.
+        A stage has a start price, which is any number, for each request that the graph follows
+        already. It also has the requests that the graph follows (records while they run) or tracks
+        (records whether they have been started) from this stage on.
         """
         listed = list_of(self.part["stages"], "stages")
         refuse_above(limits.MOST_STAGES, len(listed), "stages: too many")
@@ -161,8 +161,8 @@ class PathProof(StateProof):
         """Compute the cost of each start and the budget B, and make the first graph of paths.
 
         The cost of a start is latency plus prices. The regret of a request is the cost of its start
-        minus the least cost of any of its starts. The slack of an epoch is an upper bound on the
-        price of all active requests (its capacity) minus this price. B is the largest sum of all
+        minus the least cost of any of its starts. The slack of an epoch is its capacity, an upper
+        bound on the price of all active requests, minus this price. B is the largest sum of all
         regrets and slacks of a schedule with a total latency of at most ``limit`` rounds. The first
         graph records no request: it is a chain with one node per epoch.
         """
@@ -183,10 +183,11 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # Rule *fixed starts*: from epoch ``last`` on, each further round raises the cost of a start
-        # by ``scale``. So a start at last + x has a regret of at least scale * x, and in a schedule
-        # within the limit on total latency no regret exceeds the budget B. So x <= B / scale, and
-        # no request is active after the first ``epochs`` epochs.
+        # Rule *fixed starts*: at epoch ``last``, all requests have arrived and no price applies any
+        # more. So each round by which a request starts later raises its cost by ``scale``, and a
+        # start at last + x has a regret of at least scale * x. In a schedule within the limit on
+        # total latency, no regret exceeds the budget B. So x <= B / scale, and no request is active
+        # after the first ``epochs`` epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -205,8 +206,9 @@ class PathProof(StateProof):
         """Apply a stage of the proof to the graph, and return whether no path is left.
 
         Drop the nodes through which every path costs more than the budget B, under the start prices
-        of the stage. B is the largest cost of a schedule within the limit on total latency. If the
-        stage has requests to follow or track, replace the graph by one that also records these.
+        of the stage. The cost of a path is at most that of each schedule that follows the path, and
+        B is the largest cost of a schedule within the limit on total latency. If the stage has
+        requests to follow or track, replace the graph by one that also records these.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -232,7 +234,7 @@ class PathProof(StateProof):
         latency. F is the least cost of a path from the start of the graph to a node, and G that of
         a path from the node to the end, the cost of the node included. Return F of the nodes that
         are left, one array per epoch, or None if no path is left. ``above`` has, for each request
-        i, u_i minus the least P_i(t). All costs are in units of 1 / scale rounds.
+        i, u_i minus the least P_i(t). All costs are in units of 1 / `Proof.scale` rounds.
         """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
@@ -268,8 +270,8 @@ class PathProof(StateProof):
 
         Request i completes in round tau + 1 if it starts at t = tau + 1 - o. Its regret is the cost
         P_i(t) of this start (latency plus prices) minus the least cost of any of its starts, in
-        units of 1 / scale rounds. Also return, for each request, whether a schedule within the
-        limit on total latency may have this start.
+        units of 1 / `Proof.scale` rounds. Also return, for each request, whether a schedule within
+        the limit on total latency may have this start.
         """
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]

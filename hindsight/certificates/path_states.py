@@ -35,7 +35,7 @@ NOTHING = -(2**60)
 """Stands for minus infinity: price of requests that do not fit in memory. Costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries of a batch of tables V(k, S): largest price to add to k requests of S tokens."""
+"""Most entries in a batch of tables V(k, S), the largest price to add to k requests of S tokens."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -96,8 +96,8 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round. It stores one less in each
-        # earlier round. From these tokens follows the number of memory blocks that it holds.
+        # Tokens that each followed request stores in its last round. In the k-th round before, it
+        # stores k tokens less. From the tokens follows the number of memory blocks that it holds.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # k and S of each entry of a table V of largest prices. V(k, S) is the largest total price

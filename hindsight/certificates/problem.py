@@ -236,10 +236,10 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     some piece ends, and it is enough to check the last round of each piece.
 
     In round r a piece stores held + r - t tokens. Let held - t = x B + e with 0 <= e < B and B the
-    tokens per block. Then the piece holds x blocks plus those that e + r tokens fill. Both numbers
-    are summed over the pieces with equal e that run in round r. Each sum is that over the pieces
-    with t < r minus that over the pieces with end < r. Sums of many late starts may wrap in int64,
-    but their difference fits into it, so it is right.
+    tokens per block. Then the piece holds x blocks plus those that e + r tokens need. Both numbers
+    of blocks are summed over the pieces with equal e that run in round r: the sum over the pieces
+    with t < r, minus the sum over the pieces with end < r. With many late starts, these sums may
+    wrap in int64. Their difference fits into int64, so it is right.
     """
     size = instance.given.memory_rule.block_size
     limit = instance.memory_limit // instance.machines // size

@@ -51,10 +51,10 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Array entries that count as visited for each request, in addition to those for its starts."""
+"""Work per request, in addition to that for its starts, as a number of array entries visited."""
 
 BLOCK = 1024
-"""Number of starts of a request that are priced in the first batch. Each next one doubles it."""
+"""Number of starts of a request priced in its first batch. Each next batch is twice as large."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -124,14 +124,18 @@ class Proof(ABC):
         form.refuse_above(most, self.work, form.TOO_MUCH_WORK)
 
     def _token_prices(self) -> list[int]:
-        """Read the prices of holding one token in rounds 1, 2, ..., in units of 1 / scale."""
+        """Read the prices of holding one token in rounds 1, 2, ..., in 1 / `Proof.scale` rounds."""
         numerators = form.wholes(self.part["prices"], "prices")
         most = limits.LARGEST_EPOCH
         form.refuse_above(most, len(numerators), f"prices: more than {most} rounds")
         return numerators
 
     def _price_rows(self, width: int) -> list[list[int]]:
-        """Read a table of prices: one row of ``width`` prices for each epoch or round."""
+        """Read a table of prices: one row of ``width`` prices for each epoch or round.
+
+        A row has the prices of the states at an epoch, or those of the numbers of tokens held in a
+        round.
+        """
         listed = form.list_of(self.part["prices"], "prices")
         form.refuse_above(limits.LARGEST_EPOCH, len(listed) * (width + 1), "prices: too many")
         return [form.wholes(row, "prices", width) for row in listed]
@@ -145,14 +149,14 @@ class Proof(ABC):
             raise SearchFailedError(reason)
 
     def _rounded_up(self, scaled: int) -> int:
-        """Convert a bound in units of 1 / scale to rounds, rounded up."""
+        """Convert a bound in units of 1 / `Proof.scale` rounds to rounds, and round it up."""
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int) -> None:
         """Refuse prices if the cost of a start, latency plus prices, could overflow int64.
 
-        ``charged`` is at least the sum of the prices that a request pays, in units of 1 / scale.
-        ``T`` is the number of epochs that have prices.
+        ``charged`` is an upper bound on the sum of the prices that a request pays, in units of
+        1 / `Proof.scale` rounds. ``T`` is the number of epochs that have prices.
         """
         latest = T + max(a + o for a, _, o in self.rows)
         largest = charged + self.scale * latest * max(self.instance.weights)
@@ -223,8 +227,8 @@ class _PathProof(Proof):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
-            # For t = 0 .. T, `later` has F_k(t): the least price, from round t + 1 on, plus scale
-            # times the last round, of a request that has k tokens after round t. First k = `steps`.
+            # For t = 0 .. T, `later` has F_k(t): the least sum of the prices that a request with k
+            # tokens pays after round t, and scale times its last round. The first k is `steps`.
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:

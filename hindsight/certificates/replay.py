@@ -83,7 +83,11 @@ _Layer = dict[int, dict[int, _State]]
 
 
 class SearchProof(StateProof):
-    """Proof by an exhaustive search that finds no schedule with a total latency within a budget."""
+    """Proof by an exhaustive search that finds no schedule with a total latency within a budget.
+
+    The certificate has the budget and the prices that prune the search. The checker runs the search
+    again.
+    """
 
     sees_replicas = False
     keys = ("states", "prices", "budget", "kept")

@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of a batch of tables V(k, S): largest price to add to k requests of S tokens."""
+"""Most entries in a batch of tables V(k, S), the largest price to add to k requests of S tokens."""
 
 
 class StateProof(Proof):
@@ -59,7 +59,7 @@ class StateProof(Proof):
     states : dict[tuple[int, int], int]
         Column of ``prices`` of each priced state (m, r).
     prices : int64 array, shape (T, states)
-        Price of each state at each epoch, in units of 1 / scale.
+        Price of each state at each epoch, in units of 1 / `Proof.scale` rounds.
     """
 
     keys: ClassVar[tuple[str, ...]] = ("states", "prices")
@@ -90,8 +90,9 @@ class StateProof(Proof):
         plus prices, of all requests i and starts t would take too much memory.
         """
         # Map from a memory limit in tokens to the number of machines that have it. The first entry
-        # is for the replicas, the second for one machine with the memory of all replicas. With one
-        # replica, they are one entry.
+        # is for the replicas, the second for one machine with the memory of all replicas. Each
+        # gives an upper bound on the price of all active requests. With one replica, both entries
+        # are the same.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]

@@ -69,11 +69,11 @@ BITS = 16
 lose up to 0.01 % of a lower bound, and 8 bits up to 0.06 %."""
 
 WORK_PER_SECOND = 2 * 10**8
-"""Number of array entries that the check of a certificate in seconds visits in about one second."""
+"""Number of array entries visited in about one second by the check of a bound in seconds."""
 
 CHECK_SHARE = 1 / 3
-"""Largest share of the time limit of `make_certificate` for checking the prices of a certificate in
-seconds on one time grid."""
+"""For bounds in seconds: largest share of the time limit of `make_certificate` that the check of
+the prices on one time grid may take."""
 
 
 def make_certificate(

@@ -118,14 +118,14 @@ class Ahead(NamedTuple):
     """Memory that the running requests of one state (partial schedule) hold in later rounds.
 
     The running requests are sorted by end (last round). Entry j of each array belongs to the j-th
-    of them. A request with prompt length s and start t holds s - t + r tokens in each round r in
-    which it runs.
+    of them. Each array has one entry more than requests may run at once. A request with prompt
+    length s and start t holds s - t + r tokens in each round r in which it runs.
 
     Attributes
     ----------
     peaks : int64 array
-        Tokens that all running requests hold in the round in which request j ends. If several
-        requests end in that round, this is right for the first of them, and too low for the others.
+        Tokens that request j and all after it hold in the round in which request j ends. If several
+        requests end in that round, the entry of the first of them counts all running requests.
     ceilings : int64 array
         Largest value of ``peaks[k]`` plus the last round of request k, over k = 0 .. j. A further
         request with prompt length s and start t fits in the last rounds of the requests 0 .. j if
@@ -316,9 +316,9 @@ def _fluid_total(
 
     Also return the sum of the weights of the requests that are served before the server first waits
     for an arrival. A slightly later ``begin`` would delay exactly these requests. Requests of rank
-    ``stop`` or more are all unplaced, and their cost is approximated. `RankedRequests` has their
-    cost in the fluid relaxation of all requests. It is corrected by the difference between the
-    times at which the server reaches rank ``stop`` here and there.
+    ``stop`` or more are all unplaced, and their cost is approximated: it is that in the fluid
+    relaxation of all requests (`RankedRequests`), corrected by the difference between the times at
+    which the server reaches rank ``stop`` in the two relaxations.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -334,9 +334,9 @@ def _fluid_total(
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
     # Add the cost of the requests of rank >= ``stop``, approximately. In the fluid relaxation of
-    # all requests it is later[stop], and the server reaches rank ``stop`` in round front[stop]. In
-    # the relaxation of the unplaced requests, it does so in round ``fluid``. The difference shifts
-    # the requests that are served from rank ``stop`` on before the server next waits for an
+    # all requests this cost is later[stop], and the server reaches rank ``stop`` at front[stop]. In
+    # the relaxation of the unplaced requests, the server reaches it at ``fluid``. The difference
+    # shifts the requests that are served from rank ``stop`` on before the server next waits for an
     # arrival. The sum of their weights is before_idle[stop].
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:

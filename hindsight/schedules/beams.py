@@ -130,10 +130,11 @@ def beam_schedule(
 
 
 def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
-    """Write the first partial schedule of a beam search, in which some starts are fixed.
+    """Write the first partial schedule of a beam search into row 0 of ``beam``.
 
-    ``kept`` has the fixed starts, ascending, of the first requests in order of rank. Return False
-    if more of these requests run after the last fixed start than the beam has room for.
+    In it, the first requests in order of rank are placed at fixed starts. ``kept`` has these
+    starts, which are ascending. Return False if more of these requests run after the last fixed
+    start than the beam has room for.
     """
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())

@@ -303,8 +303,8 @@ class RuinAndRecreate:
 
         lambda_r is the price of a token of memory in round r. Entry R of an array is the sum over
         the rounds r <= R. A request with prompt length s and start t holds s - t + r tokens in each
-        round r of its run. So the price of its memory in the whole run follows from two entries of
-        each array.
+        round r = t + 1 .. e of its run. With A and B the two arrays, the price of its memory in the
+        whole run is (s - t) (A[e] - A[t]) + B[e] - B[t].
         """
         # The first entry of ``prices`` is the memory price of round 1. Round 0 has price 0.
         padded, prices = np.zeros(rounds), self.prices[: rounds - 1]

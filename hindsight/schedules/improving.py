@@ -69,8 +69,8 @@ is 4 * 2 ** k with k < `WIDEST`. Its number of choices is 8 * 2 ** k with k < `M
 efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Tails (beam searches over the end of the best schedule) that run right after the beam searches
-over all requests extend this number of partial schedules together, times the number of requests."""
+"""Number of partial schedules per request of the instance that tails (beam searches over the end of
+the best schedule) extend in total, right after the beam searches over all requests."""
 
 NOISY, NOISE = 0.5, 3.0
 """`NOISY`: share of tails (beam searches over the end of the best schedule) that perturb the order
@@ -106,7 +106,8 @@ class Improvement:
     Parameters
     ----------
     interval : Interval
-        Bounds of the solve, with a first schedule. Any memory rule and number of replicas.
+        Best schedule, lower bounds and clock of the solve. It must have a first schedule. Any
+        memory rule and number of replicas are allowed.
     seed : int, default 0
         Seed of every random choice.
     threads : int, default 1
@@ -201,9 +202,9 @@ class Improvement:
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
         """Move each request of a schedule to the first start that fits with the others; offer it.
 
-        The schedule has the given ``starts`` and ``machines``; None means that all requests run on
-        machine 0. The solve and the local search keep the result if it is better than their best
-        schedule.
+        The schedule is given by ``starts`` and ``machines``. ``machines`` None means that all
+        requests run on machine 0. The solve and the local search keep the result if it is better
+        than their best schedule.
         """
         moves, interval = self.moves, self._interval
         where = np.zeros_like(starts) if machines is None else machines

@@ -33,7 +33,7 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""Batch times by which a round takes this many seconds are refused: sums might be infinite."""
+"""A batch time by which a round takes this many seconds is refused: sums might be infinite."""
 
 
 CLASSES = 24
@@ -42,8 +42,8 @@ number of classes by charge (machine seconds that a request needs)."""
 
 AFFINITIES = (0.2, 0.0)
 """Factors on the penalty of a request on a machine that prefers another range of prompt lengths.
-`assignments` tries each factor. Penalty: (distance, in ranges) * (machine seconds that the request
-needs) * (1 + mean number of requests that a machine has not completed)."""
+`assignments` tries each factor. Penalty: (distance from it, in ranges) * (machine seconds that the
+request needs) * (1 + mean number of requests that a machine has not completed)."""
 
 RANGE_POWER = 0.7
 """Each machine prefers a range of prompt lengths. The sum of (machine seconds that a request needs)
@@ -194,8 +194,8 @@ def assignments(
         assignment = np.zeros(n, dtype=np.int64)
         for i in order.tolist():
             # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
-            # classes 0 .. c, those with the smallest charges. Since the last arrival, the machine
-            # has served requests in the order of their charges, the smallest first.
+            # classes 0 .. c, those with the smallest charges. The estimate assumes that since the
+            # last arrival the machine has served the requests with the smallest charges first.
             left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
             work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
             there = work / typical

@@ -29,8 +29,8 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""The first request that a move removes starts after its arrival or is left out: up to
-`WAITING_DRAWS` draws search for one. There are `DRAWS_PER_REQUEST` draws per request to remove."""
+"""Largest number of draws for the first request that a move removes, which starts after its arrival
+or is left out, and largest number of draws per request that the move wants to remove in total."""
 
 TRIED = 8
 """Number of requests that each move draws from all requests, if requests may be left out. The move
@@ -100,8 +100,8 @@ class Work(NamedTuple):
     sums, weighted_sums : float64 array, shape (rounds,)
         Entry R: sums over the rounds r <= R of lambda_r and of r lambda_r, where lambda_r is the
         price of a token of memory in round r. A request with prompt length s and start t holds
-        s - t + r tokens in round r of its run. So the price of its memory in the whole run follows
-        from two entries of each array.
+        s - t + r tokens in each round r = t + 1 .. e of its run. With A and B the two arrays, the
+        price of its memory in the whole run is (s - t) (A[e] - A[t]) + B[e] - B[t].
     total : int
         Number of moves of the whole cycle (annealing).
     most : int
@@ -261,8 +261,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. Then
-    # the move frees more memory on each of these two.
+    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. If it
+    # is only these two, the move frees more memory on each of them.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:

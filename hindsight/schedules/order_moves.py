@@ -220,8 +220,8 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 
     If ``kind`` is `SWAP`, swap the requests at both places. If it is `LATER`, the request at place
     ``one`` goes to place ``two``. If it is `EARLIER`, the request at place ``two`` goes to place
-    ``one``. In both cases, the requests in between shift by one place. If ``kind`` is `DELAY`, the
-    order stays the same.
+    ``one``. For `LATER` and `EARLIER`, the requests in between shift by one place. If ``kind`` is
+    `DELAY`, the order stays the same.
     """
     if kind == SWAP:
         order[one], order[two] = order[two], order[one]
@@ -330,9 +330,10 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # The requests not placed yet start at ``now`` or later. So they cost at least ``now``
-            # times ``left``, the sum of their weights. In the present schedule they cost ``old``.
-            # So change + left * now - old is a lower bound on the change in cost by the whole move.
+            # ``change`` is the change in cost of the requests placed so far. The others start at
+            # ``now`` or later. So they will cost at least ``now`` times ``left``, the sum of their
+            # weights. In the present schedule they cost ``old``. So change + left * now - old is a
+            # lower bound on the change in cost by the whole move.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
