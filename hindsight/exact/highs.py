@@ -20,7 +20,7 @@ from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
 Termination = Literal["optimal", "infeasible", "stopped"]
-"""Reason why HiGHS ended: with an optimum, with a proof of infeasibility, or before either."""
+"""Why HiGHS ended: it proved an optimum, it proved that no solution exists, or neither."""
 
 TERMINATIONS: dict[str, Termination] = {
     "Optimal": "optimal",
@@ -39,7 +39,7 @@ subtracted from a bound before the bound is rounded up to an integer."""
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Linear or mixed-integer program: minimise costs x + offset over bounded rows and columns.
+    """Linear or mixed-integer program: minimise costs @ x + offset, with bounds on A x and on x.
 
     Its constraints are row_lower <= A x <= row_upper and column_lower <= x <= column_upper.
 
@@ -54,7 +54,7 @@ class LinearModel:
     row_lower, row_upper : float64 array, shape (rows,)
         Lower and upper bound of each row of A x, infinite if there is none.
     integer : bool array
-        Whether each variable is integer, shape (columns,).
+        Whether each variable must be an integer, shape (columns,).
     """
 
     costs: FloatArray
@@ -81,9 +81,10 @@ class LinearResult(NamedTuple):
     values : float64 array or None
         Values of the variables, shape (columns,), or None if there is no solution.
     reduced_costs : float64 array or None
-        Reduced costs of the variables, shape (columns,). None for integer programs.
+        Reduced costs of the variables, shape (columns,). None for integer programs, or if HiGHS has
+        no dual solution.
     nodes : int
-        Number of branch-and-bound nodes.
+        Number of branch-and-bound nodes, 0 for linear programs.
     """
 
     termination: Termination
@@ -107,8 +108,8 @@ def solve_linear(
 ) -> LinearResult:
     """Solve a linear or mixed-integer program with HiGHS.
 
-    Objectives of integer programs must take integer values: HiGHS stops when the gap between
-    solution and bound is below 1.
+    The objective of an integer program must be an integer at every feasible point, because HiGHS
+    stops when the gap between its solution and its lower bound is below 1.
 
     Parameters
     ----------
@@ -148,8 +149,8 @@ def solve_linear(
         "threads": threads or 0,
     }
     if threads is not None:
-        # HiGHS has one thread pool per process. Without a reset it would keep the number of threads
-        # of the first solve.
+        # HiGHS has one thread pool per process. Without a reset, the pool would keep the number of
+        # threads of the first solve in this process.
         highspy.Highs.resetGlobalScheduler(True)
     solver = _SilentHighs()  # type: ignore[no-untyped-call]
     for name, value in options.items():
@@ -171,7 +172,7 @@ def solve_linear(
 
 
 class _SilentHighs(highspy.Highs):
-    """HiGHS without output. Version 1.16 would print a banner when callbacks are enabled."""
+    """HiGHS solver without output. Version 1.16 would print a banner when callbacks are enabled."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)

@@ -15,23 +15,29 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
-"""Largest number of (request, start) pairs that are priced one by one to shorten the horizon."""
+"""Largest number of (request, start) pairs tested for whether an optimal schedule may use them."""
 
 THOROUGH_UP_TO = 300
-"""Largest number of requests for which all list schedules are tried, and for which bounds are
-computed even after the time limit."""
+"""Largest number of requests for which `proved_horizon` tries all list schedules, and computes all
+bounds even after the time limit."""
 
 
 class HorizonProof(NamedTuple):
-    """Lower bounds computed without a solver, and the horizon that follows from them.
+    """Lower bounds on total latency, and a round by which every optimal schedule completes.
+
+    Both are computed without a solver.
 
     Attributes
     ----------
     price_bound : PriceBound
-        Exact lower bound on total latency from the memory prices of the volume relaxation.
+        Lower bound on total latency, in exact arithmetic, from a price of memory in each round. The
+        prices come from the volume relaxation, where a round serves up to M units of the requests'
+        volumes: the tokens that they hold, summed over their rounds. If the computation was stopped
+        before, all prices are 0.
     lower_bound : int
         Lower bound on total latency, in rounds: the largest of ``price_bound``, the mean-busy-time
-        bound, and the sum of weight times output length.
+        bound, and the sum over requests of weight times output length. If the computation was
+        stopped before the other two, ``price_bound`` alone.
     horizon : int
         Round by which every optimal schedule completes.
     """
@@ -48,21 +54,27 @@ def proved_horizon(
 ) -> HorizonProof:
     """Prove a round, the horizon, by which every optimal schedule completes.
 
-    The proof uses a feasible schedule, and memory prices from the volume relaxation. These prices
-    give a lower bound on total latency and a priced cost of each start: its latency plus the prices
-    of the memory held. Consider a start whose priced cost exceeds the least one of its request by
-    more than the gap between schedule and bound. It is in no optimal schedule. The horizon is the
-    last completion of all other starts.
+    The proof uses a feasible schedule, and a price of memory in each round. These prices give a
+    lower bound on total latency, and a priced cost of each start: its latency plus the prices of
+    the memory that the request then holds. The excess of a start is its priced cost minus the least
+    priced cost of the request. The total latency of a schedule is at least the lower bound plus the
+    excess of any of its starts. So if this sum is larger than the total latency of the feasible
+    schedule, the start is in no optimal schedule. The horizon is the last completion of all other
+    starts.
 
-    The horizon is also at most max a + sum o. After the last arrival, an optimal schedule has no
-    round in which nothing runs, because everything later could move one round earlier.
+    All starts are tested that complete by round max a + sum o, or by the end of the feasible
+    schedule if that is later. Later completions are in no optimal schedule: after the last arrival,
+    such a schedule has no round in which nothing runs, because everything later could move one
+    round earlier. So at most sum o rounds follow the last arrival.
 
     Once ``should_stop`` returns True, slow steps are skipped: list schedules and, above
-    `THOROUGH_UP_TO` requests, prices and mean busy times. The result is proved in any case.
+    `THOROUGH_UP_TO` requests, prices and mean busy times. The horizon may then be later, but is
+    still proved.
 
     For a fleet, the bounds are those of its `pooled` instance, one machine with the memory of all
-    replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon
-    holds for the fleet too.
+    replicas. Each schedule of the fleet is also a schedule of this machine. So if every schedule of
+    the machine with some start has a larger total latency than the feasible schedule of the fleet,
+    no optimal schedule of the fleet has this start.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
     if schedule is None and instance.replicas > 1:

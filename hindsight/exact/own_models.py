@@ -27,7 +27,7 @@ ModelStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True, eq=False)
 class ModelResult:
-    """Optimum, or bounds on it, of a program to which the user added constraints.
+    """Optimum, or bounds on it, of an integer program to which the user added constraints.
 
     The optimum is over the schedules that satisfy the added constraints and tightened bounds of
     variables. The schedule found is checked to be a feasible schedule of the instance, so its cost
@@ -48,9 +48,10 @@ class ModelResult:
     upper_bound : int or None
         Cost of ``schedule``, computed from its start times.
     status : ModelStatus
-        ``"optimal"`` if lower and upper bound are equal, ``"feasible"`` if only a schedule was
-        found, ``"infeasible"`` if HiGHS finds that no schedule within the rounds of the model
-        satisfies the added constraints (a longer one may), or ``"unknown"``.
+        ``"optimal"`` if lower and upper bound are equal, ``"feasible"`` if the schedule found is
+        not proved optimal, ``"infeasible"`` if HiGHS proves that no schedule within the rounds of
+        the model satisfies the added constraints (one with more rounds may), or ``"unknown"`` if
+        HiGHS stopped before it found a schedule or this proof.
     """
 
     instance: Instance
@@ -73,7 +74,7 @@ def solve_model(
     threads: int | None = None,
     seed: int = 0,
 ) -> ModelResult:
-    """Solve a model of `build_model` with linear constraints added by the user, with HiGHS.
+    """Solve a model by HiGHS that `build_model` made and the user extended by linear constraints.
 
     Parameters
     ----------
@@ -138,7 +139,8 @@ def solve_model(
             raise _refused(model, f"has a solution that is not a feasible schedule: {violation}")
         upper = int(Problem(starts.instance, goal).cost(schedule))
         if lower is not None:
-            # Costs are integers, and HiGHS stops at a gap below one, so the schedule is optimal.
+            # Costs are integers, and HiGHS reports an optimum only if its solution and its lower
+            # bound differ by less than 1. So no schedule costs less than the one found.
             lower = upper if result.termination == "optimal" else min(lower, upper)
         status = "optimal" if lower == upper else "feasible"
     elif result.termination == "infeasible":
@@ -169,9 +171,9 @@ def _required_columns(
     Raises
     ------
     InvalidValueError
-        The extended model lacks or changes a variable of the program, or has another objective.
-        Missing constraints are not refused. They only lower the bound, and a solution that violates
-        them fails the check of the schedule.
+        The extended model lacks or changes a variable of the program, or has another objective. A
+        model without some constraints of the program is accepted. This can only lower the lower
+        bound, and a solution that violates a missing constraint fails the check of the schedule.
     """
     for key, count in Counter(columns).items():
         if count > 1:
@@ -209,7 +211,7 @@ def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
 
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
     rhs = np.asarray(form.rhs, dtype=np.float64)
-    # Pyomo's bound types of a row: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    # Pyomo's bound types of a constraint: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
     kinds = np.array([row.bound_type for row in form.rows])
     linear = LinearModel(
         costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),

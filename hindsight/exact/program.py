@@ -57,7 +57,7 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Rows of a kind: name, row indices, matrix for each variable name, lower bounds, upper bounds."""
+"""Constraints of a kind: name, index of each, matrix by name of variables, lower, upper bounds."""
 
 
 def classes_of(
@@ -65,15 +65,18 @@ def classes_of(
 ) -> list[IntArray]:
     """Return the classes of requests that share variables, each in order of arrival.
 
-    Requests of a class have the same prompt length, output length, weight and allowed replicas.
+    In the integer program of `Program`, one variable for each start t counts the requests of a
+    class that start at t. Requests of a class have the same prompt length, output length and
+    weight, and may use the same replicas.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     last : int64 array or None, default None
-        Last start of each request if requests may be left out, shape (n,). Requests of a class then
-        have the same last start instead of the same weight.
+        If schedules may leave requests out, the last allowed start of each request, shape (n,).
+        Requests of a class then have the same last start, and may differ in weight. None if
+        schedules must start every request.
     are_alone : bool, default False
         Whether each request is a class of its own.
     """
@@ -81,8 +84,9 @@ def classes_of(
         return list(np.arange(len(instance))[:, None])
     order = by_arrival(instance)
     rank = np.empty(len(instance), dtype=np.int64)
-    # Requests that may use different numbers of replicas are in different classes: the i-th to
-    # arrive, counted from 0, uses replicas 0 .. i.
+    # Requests that may use different numbers of replicas are in different classes. The i-th request
+    # to arrive, counted from 0, may use replicas 0 .. i only: others are interchangeable with
+    # these.
     rank[order] = np.minimum(np.arange(len(instance)), useful_replicas(instance) - 1)
     third = instance.weights if last is None else last
     kinds = np.column_stack([instance.prompt_lengths, instance.output_lengths, third, rank])
@@ -96,9 +100,11 @@ def classes_of(
 class Program:
     """The time-indexed integer program of an instance as arrays, restricted to given starts.
 
-    Its variables X[c, t] are the numbers of requests of class c that start at t. Rows (2) make
-    every request start once, rows (3) keep to the memory limit in each round, and rows (4) let no
-    request start before its arrival.
+    A class is all requests of equal lengths and weight. The variables X[c, t] are the numbers of
+    requests of class c that start at t. The program minimises total latency. Rows (2) make every
+    request start once, rows (3) keep to the memory limit in each round, and rows (4) let no request
+    start before its arrival. If requests may be left out, the program minimises their number, and
+    rows (2) make every request start at most once.
 
     Parameters
     ----------
@@ -107,12 +113,14 @@ class Program:
     relax : bool, default False
         Build the linear relaxation.
     differences : bool, default False
-        Count memory by differences between consecutive rounds, instead of by rows (3). This adds
-        the number N of running requests and the memory used W in each round as variables.
+        Count memory by its changes between consecutive rounds, instead of by rows (3). This adds
+        two variables for each round: the number N of running requests and the memory W that they
+        use.
     are_alone : bool, default False
         Whether each request is a class of its own.
     makespan : bool, default False
-        Minimise the number of rounds up to the last completion, counted by variables ``busy``.
+        Minimise the number of rounds up to the last completion instead of total latency. A binary
+        variable ``busy`` for each round is 1 up to then.
 
     Attributes
     ----------
@@ -123,7 +131,7 @@ class Program:
         (3). The rows of ``busy`` come last.
     classes : list[int64 array]
         Requests of each class in order of arrival.
-    owners, epochs : int64 array, shape (counts,)
+    owners, epochs : int64 array, shape (variables X,)
         Class c and start t of each variable X[c, t].
     """
 
@@ -161,7 +169,8 @@ class Program:
         offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
         if starts.optional:
             costs, offset = np.full(len(first), -1), len(instance)
-        # Names and upper bounds of the variables that follow X. Each name has a variable per round.
+        # Name and upper bound of the variables whose columns follow those of X[c, t]. Each name
+        # stands for one variable per round.
         others: dict[str, float] = {}
         rows = self._counting_rows()
         if differences:
@@ -193,7 +202,7 @@ class Program:
     def _block(self, rows: Any, values: Any, size: int, columns: Any = None) -> Any:
         """Return a sparse matrix with ``size`` rows and one column for each variable X[c, t].
 
-        Entry j of ``values`` is in row rows[j] and column columns[j], or in column j if ``columns``
+        The matrix has values[j] in row rows[j] and column columns[j], or in column j if ``columns``
         is None. ``values`` may also be one number for all entries.
         """
         places = rows, np.arange(len(self.epochs)) if columns is None else columns
@@ -203,8 +212,9 @@ class Program:
     def _counting_rows(self) -> list[_Rows]:
         """Return rows (2): each request starts once, and rows (4): no start precedes its arrival.
 
-        A class has a row (4) for each arrival after its first: before this arrival, at most as many
-        requests of the class start as have arrived earlier.
+        If requests may be left out, rows (2) say at most once. A class of equal requests has a row
+        (4) for each time at which some of its requests arrive, except the first time. By this row,
+        at most as many of them start before this time as arrive before it.
         """
         arrivals, times = self._starts.instance.arrival_times, self.epochs % self._starts.rounds
         keys, before, most = [], [], []
@@ -238,7 +248,11 @@ class Program:
     def _memory_differences(self) -> list[_Rows]:
         """Return the rows that count memory by differences between rounds, in place of rows (3).
 
-        They define the number N_r of running requests and the memory used W_r in each round r.
+        They define the number N_r of running requests and the memory W_r that they use in round r.
+        N_r is N_{r-1} plus the starts minus the completions at epoch r - 1, the time between the
+        two rounds. W_r is W_{r-1} plus N_r, as each running request stores one more token, plus the
+        prompts of the requests that start at epoch r - 1, minus all tokens of those that complete
+        then.
         """
         horizon = self._starts.horizon
         ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
@@ -256,8 +270,9 @@ class Program:
     def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
         """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size * busy[t + o_c].
 
-        So busy[r] is 1 for each round r up to the last completion. ``sizes`` are the upper bounds
-        of the variables X[c, t], shape (counts,).
+        X[c, t] counts requests that start at t and complete in round t + o_c, and ``size`` is its
+        upper bound, from ``sizes``. If such a request starts, the second kind of row makes the
+        binary busy[t + o_c] 1, and the first kind makes ``busy`` 1 in all earlier rounds.
         """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
@@ -275,7 +290,8 @@ class Program:
     def labels(self) -> tuple[list[Label], list[Label]]:
         """Return the names and indices of all columns and of all rows in the Pyomo model.
 
-        In indices, a class is represented by its first request to arrive.
+        Columns are variables and rows are constraints. Where an index names a class of equal
+        requests, it is the index of the class's first request to arrive.
         """
         columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
         one, two = (
@@ -285,9 +301,10 @@ class Program:
         return one, two
 
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
-        """Return the values of the variables X[c, t] for a schedule, shape (counts,).
+        """Return the values of the variables X[c, t] for a schedule, shape (variables,).
 
-        The program must have no other variables.
+        X[c, t] is the number of requests of class c that start at t. The program must have no other
+        variables, such as ``busy``.
 
         Raises
         ------
@@ -310,8 +327,13 @@ class Program:
     def starts(self, values: FloatArray) -> IntArray:
         """Return the start of each request for integer values of the variables, shape (n,).
 
-        The start is -1 if the request is left out. For a fleet, start t on replica k is k H + t,
-        where H is the number of rounds of each replica.
+        The start is -1 if the request is left out. For a fleet, start t on replica k is returned as
+        k H + t, where H is the number of rounds of each replica.
+
+        Raises
+        ------
+        InvalidValueError
+            The values start too many or too few requests of a class.
         """
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
@@ -331,14 +353,16 @@ class Program:
     def mean_starts(self, values: FloatArray) -> FloatArray:
         """Return the mean start of each request for fractional values of the variables, shape (n,).
 
-        The starts of a class are assigned to its requests in order of arrival. Requests that arrive
-        together share the mean of their starts.
+        The variable X[c, t] is the number of requests of class c that start at t, here a fraction.
+        In order of t, the values of a class are divided among its requests in order of arrival,
+        with sum 1 for each request. These parts are the weights of the starts t in the mean.
+        Requests of a class that arrive together share one mean.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # Scale the values: in interior-point solutions they only nearly add up to the size of
-            # the class.
+            # Scale the values to add up to the number of requests in the class: in interior-point
+            # solutions they only nearly do.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

@@ -50,9 +50,10 @@ non-zero. Measured on models of 60,000 to a million non-zeros."""
 
 
 class ModelSize(NamedTuple):
-    """Formulation of a model and its numbers of rows, columns and non-zeros.
+    """Formulation of a model, and its numbers of rows, columns and non-zeros.
 
-    They are computed before the model is built.
+    The formulation is ``"dense"`` or ``"sparse"``. The numbers are computed before the model is
+    built.
     """
 
     formulation: str
@@ -62,11 +63,11 @@ class ModelSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Return the approximate bytes of memory that Pyomo needs to build and write the model."""
+        """Return about how many bytes of memory Pyomo needs to build and write the model."""
         return BYTES_PER_NAME * (self.rows + self.columns) + BYTES_PER_ENTRY * self.non_zeros
 
     def refuse_too_large(self) -> None:
-        """Raise an error if the model does not fit into the available memory.
+        """Raise an error if the model does not fit into the memory that this computer has free.
 
         Raises
         ------
@@ -90,22 +91,26 @@ def model_size(
 ) -> ModelSize:
     """Compute the size of the model for total latency, without building it.
 
-    The model has all starts that complete by round ``horizon``. With ``last``, shape (n,), it has
-    the starts of each request i from its arrival to last[i] instead. The rows of the sparse
-    formulation that keep starts from coming before arrivals, Equation (4), are not counted.
+    The model has a variable for each start with a completion by round ``horizon``. With ``last``,
+    shape (n,), it has one for each start of request i from its arrival to last[i] instead. The rows
+    of the sparse formulation that forbid starts before arrivals, Equation (4), are not counted.
     """
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
     numbers = np.maximum(latest - instance.arrival_times + 1, 0) * replicas
     groups = classes_of(instance, last, are_alone=formulation == "dense")
-    # Convert to Python's integers, because products of these numbers may exceed 64 bits.
+    # Convert to Python's integers, because products of these numbers of columns and rounds may
+    # exceed 64 bits.
     columns = [int(numbers[own].max()) for own in groups]
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # Each start x has five non-zeros: two in the rows of running requests N and two in the rows
-        # of used memory W, at its beginning and its end, and one in (2). Each round also has five:
-        # N_r and W_r are in their own rows of r and r + 1, and N_r is in the row of W_r.
+        # The variable of a start has five non-zeros: one in the row by which a class starts once,
+        # two in the rows that define the numbers N_r of running requests, and two in the rows that
+        # define the used memory W_r. Both times one row is that of its first round, the other that
+        # of the round after its last. The variables of round r have five too: N_r and W_r are each
+        # in the row that defines it and in the next row of this kind, and N_r is also in the row of
+        # W_r.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -120,28 +125,29 @@ def build_model(
     goal: Goal = "latency",
     path: str | os.PathLike[str] | None = None,
 ) -> pyo.ConcreteModel:
-    """Build the hindsight integer program of an instance as a Pyomo model ([J25] Section 3).
+    """Build the integer program of an instance as a Pyomo model ([J25] Section 3).
 
-    The variable ``x[i, t]`` is 1 if request i starts at t. For the goal `OnTime` the model
-    minimises the number of late requests, which need not start. Its variables are then the starts
-    on time, and its objective is ``late``.
+    The variable ``x[i, t]`` is 1 if request i starts at t. The optimum is the least total latency
+    or makespan of all schedules. For the goal `OnTime` the model minimises the number of late
+    requests, which need not start. It then has variables only for starts that are on time, and its
+    objective is named ``late``.
 
     A fleet is modelled as one timeline with a segment of H rounds per replica: ``x[i, k H + t]``
-    starts request i at t on replica k. The i-th request to arrive may use only the first i
-    replicas.
+    starts request i at t on replica k. Replicas are interchangeable, so the i-th request to arrive
+    may use only the first i replicas.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     formulation : Formulation, default "dense"
-        ``"dense"``, the program (1)-(4) as printed, or ``"sparse"``, the equivalent program in
-        which requests that differ only in their arrival share variables.
+        ``"dense"``, the program (1)-(4) as printed in [J25], or ``"sparse"``, the equivalent
+        program in which requests that differ only in their arrival share variables.
     relax : bool, default False
         Build the linear relaxation.
     horizon : int or None, default None
-        Last round H of each replica. If None, a round by which an optimal schedule is proved to
-        end.
+        Last round H of each replica, by which all requests must complete. If None, a round by which
+        an optimal schedule is proved to end.
     goal : {"latency", "makespan"} or OnTime, default "latency"
         Cost to minimise: total latency, the makespan, or the number of late requests. The makespan
         is the sum of binaries ``busy[r]``, which are 1 for each round r up to the last completion.
@@ -197,7 +203,7 @@ def build_model(
 def last_round(instance: Instance, formulation: str, horizon: int | None, goal: Goal) -> int:
     """Return the last round of a model: the given horizon, or a proved one if it is None.
 
-    An optimal schedule completes by the proved horizon.
+    Some optimal schedule completes by the proved horizon.
 
     Raises
     ------
@@ -205,12 +211,13 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         The model with all starts that complete by this round does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # After the last arrival, an optimal schedule has no idle round: without it all later
-        # completions would be earlier. So it completes by max a + sum o.
+        # Some optimal schedule has no idle round after the last arrival, max a: without it, all
+        # later completions would be earlier. In each of its rounds after max a some request runs,
+        # and request i runs in o_i rounds, so at most sum o rounds follow max a.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # Before the slow proof, raise an error if even the model that ends at a lower bound on the
-        # makespan does not fit into memory.
+        # Before the slow proof of a horizon, raise an error if even a model with fewer rounds, as
+        # many as a lower bound on the makespan, does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance).horizon
     rounds = as_integer(horizon, None, "horizon", minimum=1)
@@ -221,12 +228,13 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
 def model_of(
     starts: StartSets, formulation: str, *, relax: bool = False, goal: Goal = "latency"
 ) -> pyo.ConcreteModel:
-    """Build the Pyomo model whose variables are the given starts.
+    """Build the Pyomo model with a variable for each of the given starts.
 
-    In the sparse formulation, requests that differ only in their arrival form a class, and
-    ``x[i, t]`` is the number of starts at t in the class whose first request to arrive is i. If
-    memory is counted in tokens, this formulation also has the number of running requests
-    ``running[r]`` and the memory ``memory_used[r]`` of each round r as variables.
+    In the dense formulation, ``x[i, t]`` is 1 if request i starts at t. In the sparse formulation,
+    requests that differ only in their arrival form a class, and ``x[i, t]`` is the number of starts
+    at t in the class whose first request to arrive is i. If memory is counted in tokens, this
+    formulation also has the number of running requests ``running[r]`` and the memory
+    ``memory_used[r]`` of each round r as variables.
     """
     # Pyomo is imported here because loading it takes longer than most solves.
     import pyomo.environ as pyo
@@ -271,8 +279,8 @@ def model_of(
             rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
-    # From this attribute, `solve_model` builds the program again without the rows that users add.
-    # It is not a component of the Pyomo model, so solvers and files ignore it.
+    # `solve_model` reads this attribute to build the program again without the rows that users add.
+    # The attribute is not a component of the Pyomo model, so solvers and files ignore it.
     model.built_of = starts, goal, build
     return model
 

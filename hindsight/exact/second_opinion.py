@@ -21,7 +21,7 @@ from .pyomo_model import model_size
 
 
 class Opinion(NamedTuple):
-    """Result of CBC for the integer program formulated in PuLP.
+    """Result of the solver CBC for the integer program of an instance, formulated in PuLP.
 
     Attributes
     ----------
@@ -40,9 +40,10 @@ def second_opinion(
 ) -> Opinion:
     """Solve [J25] Equations (1)-(4) with PuLP and CBC, and compare the result with an interval.
 
-    The program has every start that completes by the last arrival plus the sum of output lengths.
-    Some optimal schedule completes by then, because after the last arrival no replica in use needs
-    an idle round.
+    The program has every start with a completion by the last arrival plus the sum of output
+    lengths. Some optimal schedule completes by then: it needs no idle round between the last
+    arrival and the last completion of a replica, and requests run in at most as many rounds as
+    their output lengths add up to.
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ def second_opinion(
 def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
     """Return the integer program (1)-(4) of [J25] in PuLP, and its binary variables by (i, t, k).
 
-    A variable is 1 if request i starts at t on replica k. Replicas are interchangeable, so request
-    i needs only replicas 0 to i.
+    A variable is 1 if request i starts at t on replica k. Replicas are interchangeable, and can be
+    numbered by the smallest index of their requests. So request i needs only replicas 0 to i.
     """
     horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     model_size(instance, "dense", horizon).refuse_too_large()

@@ -24,7 +24,7 @@ from instances.files import read_bytes
 from .program import classes_of
 
 INTEGRAL = 1e-4
-"""Largest distance of a value from the integer that it stands for. Solvers allow up to 1e-5."""
+"""Largest accepted distance of a variable's value in a file from an integer. Solvers allow 1e-5."""
 
 _OBJECTIVE = re.compile(r"(?:# )?objective(?: value)?(?::| =)?\s+(\S+)", re.IGNORECASE)
 _STATUS = re.compile(r"solution status:\s+(.+)", re.IGNORECASE)
@@ -89,8 +89,8 @@ def _read(
 ) -> tuple[dict[tuple[int, int], float], float | None]:
     """Return the values of the variables x(i_t) in a solution file, and the objective.
 
-    Values are given by (i, t), for the start of request i at t. The objective is None if the file
-    does not state it.
+    The dictionary has the value of x(i_t), the start of request i at t, under the key (i, t). The
+    objective is None if the file does not state it.
     """
     values: dict[tuple[int, int], float] = {}
     objective, status, has_none, before = None, "", False, ""
@@ -131,6 +131,9 @@ def _start_times(
 ) -> list[int]:
     """Return the start of each request, from the values of the variables x(i_t) by (i, t).
 
+    The variable x(i_t) is 1 if request i starts at t, or the number of requests of its class that
+    start at t.
+
     Raises
     ------
     FileFormatError
@@ -143,7 +146,7 @@ def _start_times(
         if index >= len(instance) or start < instance[index].arrival_time:
             reason = "is not a start of this instance: the file belongs to another model"
             raise RefusedSolutionError(path, f"{name} {reason}")
-        # This test comes first because `round` fails on numbers that are not finite.
+        # Test the range of the value first, because `round` fails on numbers that are not finite.
         is_count = -INTEGRAL <= value < len(instance) + 1
         if not is_count or abs(value - round(value)) > INTEGRAL:
             reason = "is fractional" if is_count else "is not a count of starts"

@@ -30,8 +30,8 @@ class StartSets:
     """Allowed starts of each request in a time-indexed model. All requests complete by the horizon.
 
     A fleet is modelled as one timeline with a segment of H rounds for each replica: start t on
-    replica k is start k H + t. Memory after the horizon is not counted, so no request may run
-    longer.
+    replica k is start k H + t. The model has no memory constraints after the horizon, so no request
+    may run longer.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class StartSets:
 
     @property
     def memory_entries(self) -> int:
-        """Return the number of non-zeros of the memory rows, [J25] Equation (3)."""
+        """Return the number of non-zeros in the memory constraints, [J25] Equation (3)."""
         lengths = self.instance.output_lengths.tolist()
         return sum(map(operator.mul, map(len, self.starts), lengths))
 
@@ -101,8 +101,8 @@ def _on_replicas(starts: StartSets) -> StartSets:
 def _needed_replicas(instance: Instance) -> IntArray:
     """Return the number of replicas on which each request must be able to start, shape (n,).
 
-    Replicas are interchangeable, so the i-th request to arrive, counted from 0, needs only replicas
-    0 .. i.
+    Replicas are interchangeable and can be numbered by their first arrivals. So the i-th request to
+    arrive, counted from 0, needs only replicas 0 .. i.
     """
     needed = np.empty(len(instance), dtype=np.int64)
     count = useful_replicas(instance)
@@ -116,10 +116,11 @@ def by_arrival(instance: Instance) -> IntArray:
 
 
 def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArray:
-    """Return the starts of a schedule on the timeline of a model, shape (n,).
+    """Return the starts of a schedule on the timeline of an integer program, shape (n,).
 
     For a fleet, start t on replica k is start k H + t on the timeline, with H rounds per replica.
-    Replicas are renumbered in the order in which their first requests arrive.
+    Replicas are first renumbered in the order in which their first requests arrive, because the
+    program lets the i-th request to arrive use only the first i replicas.
     """
     if not isinstance(schedule, FleetSchedule):
         return schedule.start_times
@@ -130,7 +131,7 @@ def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArr
 
 
 def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedule:
-    """Return the schedule with these starts on the timeline of a model, shape (n,).
+    """Return the schedule with these starts on the timeline of an integer program, shape (n,).
 
     For a fleet, start k H + t on the timeline is start t on replica k, with H rounds per replica.
     """
@@ -163,7 +164,7 @@ def start_sets(
 ) -> StartSets:
     """Return the `StartSets` with the given starts of each request, on every replica of a fleet.
 
-    Each replica has as many rounds as the latest of these starts needs to complete.
+    The model has rounds up to the latest completion of these starts, on each replica.
     """
     last = np.array([allowed.max(initial=0) for allowed in starts])
     horizon = int((last + instance.output_lengths).max())
@@ -173,8 +174,8 @@ def start_sets(
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
     """List the starts of each request from its arrival to round ``last``, shape (n,).
 
-    A request whose ``last`` is before its arrival has no start. Requests may be left out of
-    schedules.
+    A request whose ``last`` is before its arrival has no start. The returned sets say that
+    schedules may leave requests out.
     """
     ends = np.maximum(last, instance.arrival_times - 1) + 1
     pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
@@ -184,13 +185,15 @@ def starts_until(instance: Instance, last: IntArray) -> StartSets:
 def latest_starts(instance: Instance, limits: Limits) -> IntArray:
     """Return the last start of each request that meets the limits of its service level, shape (n,).
 
-    It is one less than the arrival if no start meets them.
+    The limits are on its latency, on the time to its first token and on its mean time per later
+    token. The entry is the arrival minus 1 if no start meets them.
     """
     a, o = instance.arrival_times, instance.output_lengths
     most = int(a.max() + o.sum())
     by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
     by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
     wait = np.minimum(by_latency, by_first_token).astype(np.int64)
-    # A running request emits one token per round, so a limit below 1 round per token cannot be met.
+    # A running request emits one token per round, so no start meets a limit below 1 round per
+    # token. A request with one token has no time between tokens.
     wait[(o > 1) & (limits.time_per_token < 1)] = -1
     return np.asarray(a + np.maximum(wait, -1))

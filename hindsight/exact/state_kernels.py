@@ -51,25 +51,27 @@ from .state_pruning import improvable
 Keys = npt.NDArray[np.uint64]
 
 COST_SHIFT = 26
-"""Bits of w in the cost (TEL << COST_SHIFT) + w of a partial schedule: TEL is the total latency of
-started requests, w their sum of (s + o) t with prompt s, output o and start t."""
+"""Number of bits of w in the cost (TEL << COST_SHIFT) + w of a partial schedule: TEL is the total
+latency of its requests, w their sum of (s + o) t with prompt s, output o and start t."""
 
 
 class Layer(NamedTuple):
     """The states of one epoch tau of the forward search, as arrays.
 
-    A state is a partial schedule whose starts are all before tau.
+    Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule whose starts
+    are all before tau.
 
     Attributes
     ----------
     keys : uint64 array, shape (capacity,)
-        Hash of the set of started requests and of the memory that they hold in later rounds.
+        Hash of each state: of its set of started requests and the memory that they hold in later
+        rounds.
     costs : int64 array, shape (capacity,)
-        Cost (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where TEL is their
-        total latency.
+        Cost of each state: (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where
+        TEL is their total latency, and the sum decides between states of equal TEL.
     bounds : int64 array, shape (capacity,)
-        Lower bound on the total latency of all schedules that extend each state, in units of
-        1 / SCALE.
+        Lower bound on the total latency of all schedules that extend each state, in units of 1 /
+        SCALE rounds.
     memory : uint8 array, shape (capacity, past + largest o)
         Tokens that started requests hold in round tau + 1 + j, in column past + j. The first
         ``past`` columns are rounds up to tau. The other columns, later rounds, are the *profile*.
@@ -87,17 +89,21 @@ class Layer(NamedTuple):
 class Prices(NamedTuple):
     """Prices of states of requests at each epoch, and the costs of starts computed from them.
 
-    All are int64, in units of 1 / SCALE.
+    The state of a running request is the number of tokens that it holds and of the rounds that it
+    still runs. Epoch tau is the time between rounds tau and tau + 1. There are T epochs with
+    prices. All prices and costs are int64, in units of 1 / SCALE rounds.
 
     Attributes
     ----------
     Q : int64 array, shape (T, M + 1, M + 1)
         Price of each state (tokens held, rounds to go) of a request at each epoch.
     W : int64 array, shape (T,)
-        Capacity of each epoch: at least the largest total price of requests active together.
+        Capacity of each epoch: at least the largest total price of the states of requests that fit
+        into memory together.
     P, u : int64 array, shape (n, T + 1)
-        Priced cost of each start of each request, and the least priced cost of this or a later
-        start, as `hindsight.prices.states.start_values` returns them.
+        Priced cost of each start of each request, its latency plus the prices of its states, and
+        the least priced cost of this or a later start. `hindsight.prices.states.start_values`
+        returns both.
     """
 
     Q: IntArray
@@ -107,7 +113,10 @@ class Prices(NamedTuple):
 
     @property
     def root(self) -> int:
-        """Return the lower bound before any start: that of all schedules, in units of 1 / SCALE."""
+        """Return the lower bound on the total latency of all schedules.
+
+        It is the bound of the state in which no request has started, in units of 1 / SCALE rounds.
+        """
         return int(self.u[:, 0].sum() - self.W.sum())
 
 
@@ -120,11 +129,12 @@ class Child(NamedTuple):
     Attributes
     ----------
     starts, memory : int64 array
-        Start of each request in the child, and tokens that its started requests hold per round, as
-        in a row of a `Layer` at tau. ``memory`` has one more round.
+        Start of each request in the child, and tokens that its started requests hold in each round.
+        Both are stored as in a row of a `Layer` at tau, but ``memory`` has one more round.
     drifts, regrets, weights : int64 array, shape (n,)
-        For each request, in units of 1 / SCALE: the rise of the lower bound if it does not start at
-        tau, the rise if it starts at tau, and its price at tau if it starts.
+        Three numbers for each request, in units of 1 / SCALE rounds: by how much the lower bound on
+        total latency rises if it does not start at tau, by how much if it starts at tau, and the
+        price of its state at tau if it starts then.
     candidates : int64 array, shape (n + 1,)
         Indices of the requests that may start at tau: they have arrived and fit in memory.
     chosen : int64 array, shape (n + 1,)
@@ -161,13 +171,15 @@ class Expansion(NamedTuple):
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     twin : int64 array, shape (n,)
-        Request of equal lengths that must start before each request or with it, or -1.
+        For each request, the one of equal lengths that must start before it or together with it, or
+        -1 if there is none.
     marks : uint64 array, shape (n + largest o,)
         Random factors for hashes: one per request, and one per later round in which memory is held.
     past : int
-        Number of rounds, the last of them round tau, for which states store the memory held.
+        Number of rounds up to round tau for which states store the memory held. They also store it
+        for later rounds.
     prices : Prices
-        Prices from which the bounds of states are computed.
+        Prices from which the lower bounds of states are computed.
     child : Child
         Workspace.
     """
@@ -185,9 +197,9 @@ class Expansion(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over the requests of the child that is being built: a partial schedule up to epoch tau.
+    """Sums over the requests of the child being built: a partial schedule with starts up to tau.
 
-    All but ``cost`` are in units of 1 / SCALE.
+    All but ``cost`` are in units of 1 / SCALE rounds.
 
     Attributes
     ----------
@@ -196,10 +208,11 @@ class _Sums(NamedTuple):
     bound : int
         Lower bound on total latency of the child, without ``drift`` and ``slack``.
     drift : int
-        Rise of the lower bound from tau to tau + 1 because some requests have not started.
+        Rise of the lower bound from epoch tau to tau + 1 because some requests have not started by
+        tau.
     slack : int
-        Capacity of epoch tau less the prices of the requests that are active then. The lower bound
-        rises by it from tau to tau + 1.
+        Capacity of epoch tau minus the prices of the states of the requests that run then. The
+        lower bound also rises by this amount from tau to tau + 1.
     """
 
     cost: int
@@ -213,7 +226,7 @@ def _fits(i: int, search: Expansion) -> bool:
     """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
     It must fit together with the started requests of ``search.child``, the partial schedule that is
-    being extended.
+    being extended. The memory that they hold is stored from round tau + 1 on.
     """
     s, o, _, M = search.requests
     memory, past = search.child.memory, search.past
@@ -255,7 +268,8 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     while table[slot] > 0:
         v = table[slot] - 1
         if keys[v] == key:
-            # Compare rows entry by entry: to create a view of a row takes longer than this.
+            # Compare the rows of the two states entry by entry: creating views of the rows would
+            # take longer.
             i, k = 0, past
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
@@ -300,7 +314,8 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
     """Start request candidates[k] at epoch tau, or undo this start if ``sign`` is -1.
 
     ``search.child`` is the partial schedule that is being extended. Its starts and its memory per
-    round are changed in place. ``sums`` are its cost and bound sums before. Return the sums after.
+    round are changed in place. ``sums`` are its cost and bound sums before this change. Return the
+    sums after the change.
     """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
@@ -320,10 +335,10 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
     """Return the next candidate that may also start at tau in the partial schedule being extended.
 
     The candidates are the first ``count`` entries of ``search.child.candidates``. Return the first
-    position >= k of one that may start, or ``count`` if there is none. The request of equal lengths
-    that the candidate must wait for has to have started. The lower bound ``least`` plus the rise by
-    the candidate's start must not exceed ``budget``, both in units of 1 / SCALE. The candidate must
-    fit in memory.
+    position >= k of one that may start, or ``count`` if there is none. Three conditions must hold.
+    If the candidate must wait for a request of equal lengths, that request has started. The lower
+    bound ``least`` of the partial schedule, plus its rise if the candidate starts, is at most
+    ``budget`` (all in units of 1 / SCALE rounds). The candidate fits in memory.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -340,10 +355,11 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
     """Append ``search.child`` to the states of epoch tau + 1, or merge it with an equal state.
 
-    The child is a partial schedule, with its ``cost`` and lower ``bound``. Of equal states, the
+    The child is a partial schedule, with its ``cost`` and lower ``bound``. States are equal if the
+    same requests have started and hold the same memory in later rounds. Of equal states, the
     cheaper one is kept. The child is left out if every schedule that extends it has a cheaper
-    variant (`improvable`). ``count`` is the number of states in ``search.following`` before. Return
-    their number after, or -1 if the arrays are full.
+    variant (`improvable`). ``count`` is the number of states in ``search.following`` before this
+    call. Return their number after the call, or -1 if the arrays are full.
     """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
@@ -372,9 +388,9 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    The drift is the rise of the lower bound if the request does not start at tau. The regret is the
-    rise if it starts at tau. The weight is the price of its state at tau if it starts at tau. All
-    are in units of 1 / SCALE.
+    The drift is the rise of the lower bound on total latency if the request does not start at tau.
+    The regret is the rise if it starts at tau. The weight is the price of its state at tau if it
+    starts at tau. All are in units of 1 / SCALE rounds.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
@@ -422,11 +438,11 @@ def _next_set(
     some : int
         Number of candidates.
     depth : int
-        Number of requests in the set before.
+        Number of requests in the set before this call.
     sums : _Sums
-        Cost and bound sums of the child before.
+        Cost and bound sums of the child before this call.
     budget : int
-        Largest lower bound of a child that is kept, in units of 1 / SCALE.
+        Largest lower bound of a child that is kept, in units of 1 / SCALE rounds.
     search : Expansion
         The search. Its child is changed in place.
 
@@ -434,7 +450,7 @@ def _next_set(
     -------
     tuple[int, int, _Sums]
         The position in ``candidates`` after the request added last, or -1 if all sets have been
-        tried; the number of requests in the new set; and the sums of the child after.
+        tried; the number of requests in the new set; and the sums of the child with this set.
     """
     chosen = search.child.chosen
     k = _next_candidate(k, some, sums.bound, budget, search)
@@ -458,20 +474,21 @@ def expand(
     A state is a partial schedule with all starts before its epoch. For each set of requests that
     can start at tau, it has one child. The sets are enumerated depth first, in index order, among
     the candidates: requests that have arrived and fit with the active ones. No request is added to
-    a set if it would not fit, or if the lower bound would then exceed ``budget``, in units of
-    1 / SCALE (rule *fixing* of `hindsight.exact.state_pruning`). Children are left out if their
-    lower bound exceeds the budget, or if every schedule that extends them has a cheaper variant
-    (`improvable`). Equal children are merged through the hash table, which already has ``count``
-    children.
+    a set if it would not fit in memory, or if the lower bound on total latency would then exceed
+    ``budget``, in units of 1 / SCALE rounds (rule *fixing* of `hindsight.exact.state_pruning`).
+    Children are left out if their lower bound exceeds the budget, or if every schedule that extends
+    them has a cheaper variant (`improvable`). Equal children are merged through a hash table. When
+    the call begins, ``search.following`` and the hash table have ``count`` children.
 
-    The call stops early, before the next child, after ``patience`` children. The next call resumes
-    there.
+    The call stops early once it has visited ``patience`` children. The next call resumes at the
+    next child.
 
     Returns
     -------
     tuple[int, int]
         The number of children in ``search.following``, and the index of the state at which to
-        resume (the number of states if none is left), or -1 if these arrays are full.
+        resume. The index is the number of states if all are expanded, and -1 if the arrays of
+        ``search.following`` are full.
     """
     _price_epoch(tau, search)
     visits = 0

@@ -103,7 +103,7 @@ from instances.arrays import IntArray, RequestColumns
 
 
 class _Partial(NamedTuple):
-    """Partial schedule of a state of the forward search: the requests started before some epoch.
+    """Partial schedule of a state of the forward search: the requests started before its epoch.
 
     Attributes
     ----------
@@ -124,8 +124,9 @@ class _Partial(NamedTuple):
 def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether request i, started at t, fits in memory in all its rounds without request j.
 
-    Memory is shared with the requests started in the partial schedule ``state``, of which request j
-    is removed. If j is i, request i is moved to t. If j is -1, no request is removed.
+    The other requests in memory are those started in the partial schedule ``state``, except j. If j
+    is i, the question is whether i fits after a move of its start to t. If j is -1, no request is
+    removed.
     """
     s, o, _, M = requests
     last = t + o[i]
@@ -145,9 +146,9 @@ def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) 
 def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether unstarted request i would have fitted at t in place of a started request.
 
-    This is rule 3 of *improvable* states in the module docstring: the started request has no larger
-    lengths and started at t or later. Every schedule that extends the state then has a cheaper
-    variant.
+    This is rule 3 of *improvable* states in the module docstring. The started request, j, has no
+    larger prompt and output than i, and started at t or later. Every schedule that extends the
+    state then has a cheaper variant: i starts at t, and j starts where i started.
     """
     s, o, _, _ = requests
     for j in range(len(s)):
@@ -166,13 +167,14 @@ def improvable(
     """Return whether every schedule that extends a state at ``epoch`` has a cheaper variant.
 
     A state is a partial schedule: the requests started before ``epoch``, with their ``starts``.
-    There is a cheaper variant if a request that ends at ``epoch`` would have fitted earlier (rule
-    1 of the module docstring), or if an unstarted request could have run up to ``epoch``, either
-    together with the started ones (rule 2) or in place of one of them (rule 3).
+    There is a cheaper variant in three cases, rules 1 to 3 of the module docstring. A request that
+    ends at ``epoch`` would have fitted earlier (1). A request that has not started could have run
+    and ended at ``epoch``, together with the started ones (2) or in place of one of them (3).
 
-    ``memory[k]`` is the memory held in round epoch - past + k, for 0 < k <= past, with ``past``
-    greater than every output length. Rule 1 tries moves by at most past - 1 - o_i rounds. With a
-    smaller ``past`` it would prune less and still be valid.
+    ``memory[k]`` is the number of tokens held in round epoch - past + k, for 0 < k <= past, with
+    ``past`` greater than every output length. Rule 1 moves request i by at most past - 1 - o_i
+    rounds, for which these entries suffice. With a smaller ``past`` it would find fewer states, and
+    still be valid.
     """
     _, o, a, _ = requests
     state = _Partial(starts, memory, epoch - past)
@@ -197,17 +199,17 @@ def dominated(
 ) -> None:
     """Set ``gone`` for each state that an earlier state, itself not gone, dominates.
 
-    States are partial schedules, in order of cost. A state dominates another one if it costs no
-    more and no column of its row has a larger amount.
+    States are partial schedules in order of cost, so earlier ones cost no more. An earlier state
+    dominates another one if no column of its row in ``rows`` has a larger amount.
 
     Parameters
     ----------
     rows : int16 array, shape (states, columns)
-        Amounts of each state, of which less is better: memory held per round, or tokens produced
-        per request times -1. States are sorted by cost.
+        Amounts of each state, of which less is better. They are the tokens held in each round, or
+        -1 times the tokens that each request has produced.
     begin, end : int64 array, shape (states,)
-        Range of earlier states with which each state is compared: begin .. end - 1. A smaller range
-        removes fewer states, but never a wrong one.
+        Range of earlier states with which each state is compared: begin .. end - 1. With a smaller
+        range, fewer dominated states are found.
     gone : bool array, shape (states,)
         Whether each state is dominated. All are False at first.
     """

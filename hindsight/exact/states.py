@@ -40,11 +40,11 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of other states tested for whether they dominate a state: the cheapest ones with the same
-started requests."""
+"""Number of states of which one may remove a state, by no larger cost and no more memory in any
+later round: the cheapest ones with the same started requests."""
 
 PATIENCE = 5_000
-"""Largest number of child states visited between two polls of ``should_stop``."""
+"""Largest number of states built between two polls of ``should_stop``."""
 
 ANY = 1 << 40
 """Default limit on total latency and on numbers of states, too large to matter."""
@@ -79,15 +79,18 @@ class SearchOutcome(NamedTuple, Generic[Found]):
 class StateSearch:
     """Exact forward search over partial schedules of one instance, epoch by epoch.
 
-    A *state* at an epoch is a partial schedule whose starts are all before this epoch. Prices for
-    lower bounds of states are 0 until `set_prices` is called. It may be called again for better
-    prices. The search needs up to 2 ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of
-    memory, where H is a power of two, at least 64 and at least the largest o + 24.
+    A *state* at an epoch is a partial schedule whose starts are all before this epoch. An epoch is
+    the time between two rounds. Prices for lower bounds of states are 0 until `set_prices` is
+    called. It may be called again for better prices. For n requests, the search needs up to 2
+    ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory. H is the number of past rounds
+    whose memory each state stores: the least power of two that is at least 64 and at least the
+    largest output length o plus 24.
 
     Parameters
     ----------
     requests : RequestColumns
-        The problem: at least one request, each of which fits in memory alone, and M < 256.
+        The problem: at least one request, each of which fits in memory alone, and a memory limit M
+        < 256 tokens.
     max_states : int, default 2000000
         Largest number of states of one epoch.
     """
@@ -96,8 +99,8 @@ class StateSearch:
         s, o, _, limit = self.requests = requests
         n, rounds = len(s), int(o.max())
         self._past = max(64, 1 << (rounds + 23).bit_length())
-        # Last epoch t for which starts fit into int16, and the second part of a cost, the sum of
-        # (s + o) t over all requests, fits into COST_SHIFT bits.
+        # Last epoch t up to which the search can go: starts must fit into int16, and the second
+        # part of a cost, the sum of (s + o) t over all requests, into COST_SHIFT bits.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
@@ -124,14 +127,14 @@ class StateSearch:
         ----------
         prices : int64 array
             Price Q >= 0 of each state (tokens held, rounds to go) of a request at each epoch, shape
-            (T, M + 1, M + 1), in units of 1 / SCALE.
+            (T, M + 1, M + 1), in units of 1 / SCALE rounds.
         capacities : int64 array
-            Capacity W of each epoch, shape (T,), in units of 1 / SCALE: at least the largest total
-            price of requests that run together, as computed by
+            Capacity W of each epoch, shape (T,), in units of 1 / SCALE rounds: at least the largest
+            total price of requests that run together, as computed by
             `hindsight.prices.states.integer_capacities`. It is not checked.
         """
-        # Append epochs of price 0 up to the last arrival. The lower bounds from prices require that
-        # all requests have arrived by the end of the priced epochs.
+        # Append epochs with prices and capacity 0 up to the last arrival. The lower bounds from
+        # prices require that all requests have arrived by the end of the epochs with prices.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
@@ -149,8 +152,8 @@ class StateSearch:
         should_stop : Callable[[], bool], default never
             Polled many times per second.
         state_limit : int, default 2^40
-            Largest number of states over all epochs, including the children of the last epoch. The
-            search ends with status ``"states"`` if there are more.
+            Largest number of states kept over all epochs, plus the children of the epoch being
+            searched. The search ends with status ``"states"`` if there are more.
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
@@ -166,9 +169,9 @@ class StateSearch:
                 break
             finished = (found.starts >= 0).all(axis=1)
             if finished.any():
-                # The lower bound of a state in which all requests have started leaves out the
-                # slacks of later epochs. So the bound may be within the budget when the total
-                # latency is not.
+                # The total latency is the lower bound plus the slack of each later epoch: its
+                # capacity minus the prices of the requests that run then. So if all requests have
+                # started, the bound may be within the budget although the total latency is not.
                 winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
                 latency = int(found.costs[winner]) >> COST_SHIFT
                 if latency <= budget:
@@ -212,7 +215,7 @@ class StateSearch:
         most : int, default 2^40
             Largest number of children. If there are more, the status ``"states"`` is returned.
         """
-        # Clear the hash table: set the slots of the children of the previous epoch to 0.
+        # Clear the hash table: set the slots that children of the previous epoch occupy to 0.
         self._table[self._slots[: self._used]] = 0
         arrays = layer, self._following, self._table, self._slots
         search = Expansion(*arrays, *self._given, self.prices, self._child)
@@ -227,10 +230,10 @@ class StateSearch:
         return Layer._make(column[:count] for column in self._following)
 
     def undominated(self, found: Layer, alive: IntArray) -> Layer:
-        """Return a copy of the states ``alive``, without those that another one of them dominates.
+        """Return a copy of the states ``alive``, without those that another one dominates.
 
-        ``alive`` are indices of states in ``found``. A state dominates another one that has the
-        same started requests if it costs no more, and holds no more memory in any later round.
+        ``alive`` are indices of states in ``found``. Of two states with the same started requests,
+        one dominates the other if it costs no more and holds no more memory in any later round.
         """
         # Sort the states by started requests, then by cost. States with the same started requests
         # form a group.

@@ -23,7 +23,8 @@ class Choice(NamedTuple):
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
         Indices of the candidates by decreasing gain, the tokens that each holds if it runs, and its
-        gain: the decrease of the state's lower bound if it runs, in units of prices.
+        gain: by how much the lower bound on total latency falls if it runs, in price units
+        (`Task.unit` price units are one round).
     rest : int64 array, shape (n + 1,)
         For each candidate, the sum of the positive gains of this and all later candidates.
     chosen : bool array, shape (n,)
@@ -62,7 +63,8 @@ class Task(NamedTuple):
         First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
         request, one for each number of produced tokens.
     marks : uint64 array
-        Random numbers from which states are hashed: one per request and number of its tokens.
+        Random numbers from which states are hashed: one for each request and number of tokens that
+        it may have produced.
     unit : int
         Number of price units that one round of latency costs.
     choice : Choice
@@ -70,14 +72,14 @@ class Task(NamedTuple):
     round : int
         The round r in which requests are chosen to run, counted from 1.
     to_go : int64 array
-        At entry offset[i] + p, for request i with p tokens produced after round r: its least
-        latency plus prices of its remaining rounds, in units of prices. It is 0 for completed
-        requests.
+        At entry offset[i] + p, for request i with p tokens produced after round r: the least sum of
+        its latency and the prices of the memory in its remaining rounds, in price units. It is 0
+        for completed requests.
     tail : int
-        Sum of the capacities of all rounds after r, in units of prices. The capacity of a round is
-        the largest total price of requests that run in it.
+        Sum of the capacities of all rounds after r, in price units. The capacity of a round is the
+        largest total price of requests that fit into memory together in this round.
     budget : int
-        Largest total latency to search for, in units of prices.
+        Largest total latency to search for, in price units.
     """
 
     requests: RequestColumns
@@ -100,9 +102,9 @@ class States(NamedTuple):
     progress : int16 array, shape (room, n)
         Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        For each state: total latency of its completed requests in rounds, lower bound on total
-        latency in units of prices, and index of the state after the previous round from which it
-        was reached.
+        For each state: total latency of its completed requests in rounds, lower bound on the total
+        latency of schedules through it in price units (`Task.unit` price units are one round), and
+        index of the state after the previous round from which it was reached.
     keys : uint64 array, shape (room,)
         Hash of each state.
     """
@@ -150,10 +152,10 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
     """List the requests that may run next in a state, the candidates, by decreasing gain.
 
-    The gain of a request is the decrease of the state's lower bound if it runs in the next round.
-    The list is written to ``task.choice``. Return two numbers: the number of candidates (-1 if
-    every request is complete), and the state's lower bound if no request runs in the next round, in
-    units of prices.
+    The gain of a request is the decrease of the lower bound on total latency if the request runs in
+    the next round. The list is written to ``task.choice``. Return two numbers: the number of
+    candidates (-1 if every request is complete), and the lower bound on total latency if no request
+    runs in the next round, in price units.
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -191,9 +193,9 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
     """Return whether candidate x may be added to the set of requests that run in the next round.
 
-    It must fit in ``room`` tokens of free memory. If an identical request with a smaller index has
-    produced equally many tokens, that request must run too. ``progress`` has the tokens produced in
-    each state.
+    It must fit in ``room`` tokens of free memory. Of identical requests that have produced equally
+    many tokens, those with smaller indices run first. So if there is one with a smaller index, it
+    must run too. ``progress`` has the tokens that each request has produced in each state.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
@@ -222,11 +224,11 @@ def _add_child(
 ) -> int:
     """Add the state that is reached if the chosen requests run, or merge it with an equal state.
 
-    The new state, with lower bound ``bound``, is written to ``found``. It is reached from the state
-    with index ``state`` in ``states``. States are equal if all requests have produced equally many
-    tokens. Of equal states, the cheaper one is kept. ``slots`` is the hash table of ``found``.
-    ``count`` is the number of states in ``found`` before. Return their number after, or -1 if the
-    arrays are full.
+    The new state, with lower bound ``bound`` on total latency, is written to ``found``. It is
+    reached from the state with index ``state`` in ``states``. States are equal if all requests have
+    produced equally many tokens. Of equal states, the cheaper one is kept. ``slots`` is the hash
+    table of ``found``. ``count`` is the number of states in ``found`` before this call. Return
+    their number after the call, or -1 if the arrays are full.
     """
     requests, choice, row = task.requests, task.choice, task.choice.row
     key, cost = np.uint64(0), states.costs[state]
@@ -261,9 +263,10 @@ def expand_states(
 
     A state is the number of tokens that each request has produced after a round. A child is a state
     after the next round, for one set of requests that run in it. The sets are enumerated depth
-    first: each request that may run (candidate) is included if it fits, then excluded. A branch
-    ends if the gains of the remaining candidates, by which the lower bound decreases if they run,
-    cannot bring it down to the budget. Return the number of children, or -1 if the arrays are full.
+    first: each request that may run (candidate) is first included if it fits, then excluded. The
+    gain of a candidate is the decrease of the lower bound on total latency if it runs. A branch
+    ends if the gains of all remaining candidates cannot bring this bound down to ``task.budget``.
+    Return the number of children, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
@@ -273,9 +276,9 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Include each next candidate that fits, while the gains can still add up to ``need``.
-            # This is the decrease that brings the lower bound ``base`` of the state, if no request
-            # runs, down to the budget.
+            # Include each next candidate that fits, while the gains of included and remaining
+            # candidates can still add up to ``need``. If no request runs, the lower bound is
+            # ``base``, and ``need`` is the decrease that brings it down to the budget.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:

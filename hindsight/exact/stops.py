@@ -49,7 +49,7 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Each state is tested for dominance by this many states: those just before it in order of cost."""
+"""Number of next cheaper states tested for dominance: whether no request has fewer tokens."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""
@@ -66,7 +66,7 @@ class PreemptiveSearch:
     instance : Instance
         The problem, on one machine with memory counted in tokens.
     prices : PreemptivePrices
-        Memory prices from which lower bounds of states are computed.
+        Price of memory in each round, from which lower bounds of states are computed.
     """
 
     def __init__(self, instance: Instance, prices: PreemptivePrices) -> None:
@@ -75,8 +75,9 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = len(prices.numerators) - 1
-        # Cost to go after each round, for each request and its number of produced tokens: the least
-        # latency plus prices of its remaining rounds. It is 0 for a completed request.
+        # Cost to go after each round, for each request and number of tokens that it has produced:
+        # the least sum of its latency and the prices of the memory in its remaining rounds. It is 0
+        # for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
@@ -84,8 +85,8 @@ class PreemptiveSearch:
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
             # `costs_to_go` returns costs for o - 1, o - 2, ..., 0 produced tokens in this order.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
-                # Costs to go after rounds before the arrival are those at the arrival, because the
-                # request can only wait until then.
+                # Before the arrival of the request, its costs to go are those at the arrival,
+                # because it can only wait until then.
                 self._to_go[:, end - back] = costs[0]
                 self._to_go[request[2] :, end - back] = costs
             twin.append(seen.get(request, -1))
@@ -112,8 +113,8 @@ class PreemptiveSearch:
             Largest total latency to search for, in rounds. After each schedule found, it becomes
             one less than the total latency of that schedule.
         max_states : int
-            Largest number of children of all states of one round. The search ends if there are
-            more.
+            Largest number of different states after one round, before any of them is pruned by
+            another. The search ends if there are more.
         should_stop : Callable[[], bool]
             Polled every `SLICE` states.
         width : int or None, default None
@@ -136,13 +137,13 @@ class PreemptiveSearch:
             layer = found.at(kept)
             layers.append(layer)
             states, peak = states + len(kept), max(peak, len(kept))
-            # The cost of a state with all requests complete may exceed the budget although its
-            # lower bound does not.
+            # If all requests are complete, the cost of a state may exceed the budget although its
+            # lower bound does not: the bound is the cost minus the capacities of all later rounds.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # Only one state has all requests complete: states with the same produced tokens
-                # were merged.
+                # There is only one such state: states in which all requests have produced equally
+                # many tokens were merged.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -153,8 +154,9 @@ class PreemptiveSearch:
     ) -> States | SearchStatus:
         """Return all states after the next round, or the status with which the search ends.
 
-        ``layers`` has the states after each round so far. ``max_states`` is the largest number of
-        states to return.
+        It ends with ``"stopped"`` if ``should_stop`` returns True, and with ``"states"`` if there
+        are more than ``max_states`` states. ``layers`` has the states after each round so far.
+        States whose lower bound exceeds ``budget``, a total latency in rounds, are left out.
         """
         r, last = len(layers), layers[-1]
         tail = int(self._tails[r]) if r <= self._last else 0
@@ -182,9 +184,9 @@ class PreemptiveSearch:
     def _costs_after(self, t: int) -> IntArray:
         """Return the least cost after round t of each request, for each number of produced tokens.
 
-        It is the latency of the request plus the prices of its remaining rounds, in units of
-        prices. If round t is after the last priced round, each round since then adds one round of
-        latency.
+        It is the least sum of the latency of the request and the prices of the memory in its
+        remaining rounds, in price units. If round t is after the last round with a price, each
+        round in between adds one round of latency. It is 0 for completed requests.
         """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
@@ -196,8 +198,8 @@ class PreemptiveSearch:
         """Return the indices of the states after round r that no other of these states dominates.
 
         A state dominates another one if each request has produced at least as many tokens and the
-        cost so far is no larger. The cost so far is the latency of completed requests, plus the
-        time that the other arrived requests have spent since their arrival.
+        cost so far is no larger. The cost so far is the latency of the completed requests, plus the
+        rounds since the arrival of each other request that has arrived.
         """
         _, output, arrival, _ = self._task.requests
         progress = found.progress
@@ -212,8 +214,9 @@ class PreemptiveSearch:
     def _read_back(self, layers: list[States], last: int, at: int) -> PreemptiveSchedule:
         """Return the schedule that leads to state ``at`` after round ``last``.
 
-        The states on the way to it are the parents of states. ``layers`` has the states after each
-        round.
+        ``layers`` has the states after each round. Each state stores its parent, the state after
+        the previous round from which it was reached. The schedule is read backwards along these
+        parents.
         """
         rounds: list[list[int]] = [[] for _ in self._instance]
         for r in range(last, 0, -1):
