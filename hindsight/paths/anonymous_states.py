@@ -42,16 +42,16 @@ class AnonymousStates(NamedTuple):
     *anonymous*: of them it only knows in which states (m, r) they can be, with m tokens held and r
     rounds to go. V_r(k, S) is the largest total price of anonymous states with at most r rounds to
     go that fit in memory together with k requests that hold S tokens and have at least r rounds to
-    go. Followed requests change V, so there is one table of V for each set of followed requests
-    that was asked for. The tables form a tree: a child has one more followed request than its
-    parent.
+    go. Running followed requests take memory and so change V. There is one table of V for each set
+    of running followed requests for which it was needed. The tables form a tree: a child has one
+    more followed request than its parent.
 
     Attributes
     ----------
     tables : int32 array, shape (capacity, rows, M + 1)
-        The table of V of each node of the tree, in units of 1 / SCALE. ``capacity`` is the largest
-        number of nodes. Row rows[r] + k of a table has V_r(k, S) for S = 0 .. M. An entry is -1 if
-        the followed requests do not fit in memory.
+        The table of V of each node of the tree, in units of 1 / SCALE rounds. ``capacity`` is the
+        largest number of nodes. Row rows[r] + k of a table has V_r(k, S) for S = 0 .. M. An entry
+        is -1 if the k requests and the node's followed requests do not fit in memory together.
     rows : int64 array, shape (theta + 2,)
         First row of each V_r in a table.
     used : int64 array, shape (1,)
@@ -65,7 +65,7 @@ class AnonymousStates(NamedTuple):
         ``copies`` and ``weights``.
     held, copies, weights : int64 array, shape ((M + 1)^2,)
         For each anonymous state (m, r): its tokens m, the largest number of requests that can be in
-        it at once, and its price.
+        it at once, and its price in units of 1 / SCALE rounds.
     longest : int64 array, shape (1,)
         theta, the largest number of rounds to go of an anonymous state with a price at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
@@ -88,7 +88,8 @@ class AnonymousStates(NamedTuple):
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
     """Allocate the arrays of `AnonymousStates`.
 
-    Anonymous states are those of requests whose starts a path graph does not record.
+    A path graph contains all schedules within a limit on total latency as paths. Anonymous states
+    are those of requests whose starts its nodes do not record.
 
     Parameters
     ----------
@@ -159,8 +160,10 @@ def set_epoch(
 def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 
-    Followed requests are those whose starts the path graph records. There is one table for each set
-    of them. The tables form a tree (`AnonymousStates`), whose root is the table computed here.
+    Followed requests are those whose starts the path graph records, and all others are anonymous.
+    The table of a set of followed requests has the largest total prices of anonymous states that
+    fit in memory with them. The tables form a tree (`AnonymousStates`), whose root is the table
+    computed here, for the empty set.
     """
     for slot in range(len(states.keys)):
         states.keys[slot] = -1
@@ -175,11 +178,12 @@ def _begin(states: AnonymousStates) -> None:
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Compute V_r in the table of tree node ``node`` for r = begin .. theta, from V_(begin - 1).
 
-    Each node of the tree of tables (`AnonymousStates`) stands for one set of followed requests,
-    those whose starts the path graph records. theta is the largest r of an anonymous state that has
-    a price at this epoch.
     V_r(k, S) is the largest total price of anonymous states with at most r rounds to go that fit in
-    memory together with k requests that hold S tokens and have at least r rounds to go.
+    memory together with k requests that hold S tokens and have at least r rounds to go. Anonymous
+    states are those of requests whose starts the path graph does not record. Each node of the tree
+    of tables (`AnonymousStates`) stands for one set of followed requests, whose starts it records
+    and which also take memory. theta is the largest r of an anonymous state with a price at this
+    epoch.
     """
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
@@ -198,8 +202,9 @@ def _fill(states: AnonymousStates, node: int, begin: int) -> None:
 def _child(states: AnonymousStates, parent: int, m: int, r: int) -> int:
     """Return the tree node for the followed requests of ``parent`` and one more, in state (m, r).
 
-    Followed requests are those whose starts the path graph records. Each node of the tree has the
-    table of largest total prices of anonymous states for one set of followed requests
+    In state (m, r) a request holds m tokens and has r rounds to go. Followed requests are those
+    whose starts the path graph records. Each node of the tree has a table for one set of them: the
+    largest total prices of states of other, anonymous requests that fit in memory with this set
     (`AnonymousStates`). If the tree lacks the node, add it and compute its table. Return -1 if
     there is no room for another node.
     """
@@ -235,9 +240,9 @@ def heaviest_beside(
 ) -> int:
     """Return the largest total price of anonymous states that fit in memory with followed requests.
 
-    Followed requests are those whose starts the graph records. Anonymous states are those in which
-    the other requests can be at the epoch. In state (m, r) a request holds m tokens and has r
-    rounds to go.
+    Followed requests are those whose starts the path graph records. Anonymous states are those in
+    which the other requests can be at the epoch of ``states``. In state (m, r) a request holds m
+    tokens and has r rounds to go.
 
     Parameters
     ----------
@@ -278,11 +283,11 @@ def _behind(
 ) -> int:
     """Return the tree node for the followed requests in the first ``left`` entries of ``order``.
 
-    Followed requests are those whose starts the path graph records. Each node of the tree has the
-    table of largest total prices of anonymous states for one set of followed requests
-    (`AnonymousStates`). ``held`` and ``rounds`` have the tokens and the rounds to go of followed
-    requests. ``order`` has positions in these arrays, by increasing rounds to go. Nodes that the
-    tree lacks are added. Return -1 if there is no room for them.
+    Followed requests are those whose starts the path graph records. Each node of the tree has a
+    table for one set of them: the largest total prices of states of other, anonymous requests that
+    fit in memory with this set (`AnonymousStates`). ``held`` and ``rounds`` have the tokens and the
+    rounds to go of followed requests. ``order`` has positions in these arrays, by increasing rounds
+    to go. Nodes that the tree lacks are added. Return -1 if there is no room for them.
     """
     node = 0
     for p in range(left):

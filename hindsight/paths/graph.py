@@ -15,7 +15,7 @@ the requests that the coarser graph does not follow, is a node of the coarser gr
 
 **Costs of paths.** Let Q, W be epoch prices and capacities, P_i(t) the priced cost of starts
 (`hindsight.prices.states`), u_i any number for the followed requests and min P_i for the others,
-all in units of 1 / SCALE. A schedule has
+all in units of 1 / SCALE rounds. A schedule has
 
     SCALE * TEL = L + sum_i (P_i(t_i) - u_i) + sum_tau (W_tau - price of what is active at tau),
     L = sum_i u_i - sum_tau W_tau.
@@ -92,24 +92,26 @@ CELLS_AT_ONCE = 2_000_000
 ``should_stop`` in the worst case, in which each graph node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes N of a path graph: int32 must index up to 2 N completing requests."""
+"""Largest number N of nodes of a path graph: an array of 2 N entries must have int32 indices."""
 
 MOST_THREADS = 4
 """Largest number of threads that build a path graph. Each thread reserves memory of its own."""
 
 NEVER = 1 << 50
-"""Cost above all real costs. It marks starts that no schedule within the latency limit has."""
+"""Cost above all real costs, for starts that no schedule within the limit on total latency has."""
 
 
 class Room(NamedTuple):
     """Limits on the size of a path graph, and the number of threads that build it.
+
+    A path graph contains all schedules within a limit on total latency as paths.
 
     Attributes
     ----------
     nodes : int
         Largest number of nodes of the graph. A single epoch may have max(4096, nodes // 8) of them.
     table_bytes : int
-        Largest total size of the tables of `AnonymousStates` of all threads, in bytes.
+        Approximate total size of the tables of `AnonymousStates` of all threads, in bytes.
     threads : int, default 1
         Number of threads, of which at most `MOST_THREADS` are used. The resulting graph does not
         depend on this number.
@@ -127,7 +129,9 @@ class TooLargeError(Exception):
 def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
     """Return an upper bound on the number of requests that run at once.
 
-    Each running request holds at least s + 1 tokens: its prompt and one output token.
+    In the round after its start, a request holds s + 1 tokens, its prompt and one output token, and
+    later more. The bound is the largest number of requests with the shortest prompts for which
+    these tokens fit in the memory limit.
     """
     held = np.cumsum(np.sort(prompt_lengths) + 1)
     return max(1, int(np.searchsorted(held, memory_limit, side="right")))
@@ -136,26 +140,31 @@ def most_at_once(prompt_lengths: IntArray, memory_limit: int) -> int:
 class PricedInstance:
     """An instance, prices of the states of its requests, and a limit on total latency.
 
+    The state of a running request is (tokens held, rounds to go). Epoch tau is the time between
+    rounds tau and tau + 1.
+
     Parameters
     ----------
     instance : Instance
         The problem, with any memory rule.
     prices, capacities : int64 array
-        Price Q of each state of a request at each epoch, shape (T, M + 1, M + 1), and capacity W of
-        each epoch, the largest total price of requests that run together, shape (T,). Both are in
-        units of 1 / SCALE (`hindsight.prices.states`). T must be later than the last arrival.
+        Price Q of each state of a request at each of the first T epochs, shape (T, M + 1, M + 1),
+        and capacity W of each epoch, at least the largest total price of requests that fit into
+        memory together, shape (T,). Both are in units of 1 / SCALE rounds
+        (`hindsight.prices.states`). T must be later than the last arrival.
     limit : int
-        Largest total latency of the schedules that are searched.
+        Largest total latency of the schedules that are searched, in rounds.
 
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
-        Initial start price u_i of each request i: the least priced cost P_i(t) (latency plus prices
-        of states) of any start t, in units of 1 / SCALE.
+        Initial start price u_i, the multiplier of "request i starts once", of each request i: the
+        least priced cost P_i(t) (latency plus prices of states) of any start t, in units of 1 /
+        SCALE rounds.
     starts : int64 array, shape (n, epochs + 1)
         Priced cost P_i(t) of each start: the latency of request i if it starts at t plus the prices
-        of its states, in units of 1 / SCALE. It is `NEVER` if no schedule within the limit starts
-        request i at t.
+        of its states, in units of 1 / SCALE rounds. It is `NEVER` if no schedule within the limit
+        starts request i at t.
     is_within : bool
         False if the prices prove that no schedule is within the limit.
 
@@ -193,18 +202,21 @@ class PricedInstance:
         self.random_keys = rng.integers(1, 2**63, self.starts.shape).astype(np.uint64)
 
     def constant(self, u: IntArray) -> int:
-        """Return L = sum of start prices u - sum of epoch capacities W, in units of 1 / SCALE.
+        """Return L = sum of start prices u - sum of epoch capacities W, in 1 / SCALE rounds.
 
-        W is the largest total price of requests that run together at an epoch. For every schedule
-        that is a path of a path graph, SCALE * (total latency) >= L + (cost of the path).
+        u_i is the multiplier of "request i starts once". W is the capacity of an epoch: at least
+        the largest total price of the states of requests that fit into memory together. Every
+        schedule that is a path of a path graph has SCALE * (total latency) >= L + (cost of the path
+        at u).
         """
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
         """Return the largest cost of a path within a limit on total latency, for start prices u.
 
-        This is the budget B = SCALE * limit - L in units of 1 / SCALE, where L is the result of
-        `constant` for u. If ``limit`` is None, the limit of this object is used.
+        A schedule that is a path has SCALE * (total latency) >= L + (cost of the path), where L is
+        the result of `constant` for u. So its path costs at most B = SCALE * limit - L, in units of
+        1 / SCALE rounds. If ``limit`` is None, the limit of this object is used.
         """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
@@ -212,7 +224,8 @@ class PricedInstance:
 def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
     """Return the path graph whose nodes record the start of no request.
 
-    It is a chain with one node per epoch. Its arcs, from each epoch to the next, cost 0.
+    It is a chain with one node per epoch. Its arcs, each from a node to that of the next epoch,
+    cost 0.
     """
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
@@ -232,8 +245,9 @@ def finer_graph(
 ) -> layers.PathGraph | None:
     """Build a path graph that follows more requests than a coarser one.
 
-    A graph *follows* a request if its nodes record the start of the request while it runs. Least
-    costs of paths in the coarser graph show which nodes of the finer graph need not be built.
+    A path graph contains all schedules within the limit on total latency as paths. It *follows* a
+    request if its nodes record the start of the request while it runs. Least costs of paths in the
+    coarser graph show which nodes of the finer graph need not be built.
 
     Parameters
     ----------
@@ -247,8 +261,8 @@ def finer_graph(
         Indices of the further requests that the finer graph follows, in increasing order. They
         contain all or none of each class of identical requests.
     u : int64 array, shape (n,)
-        Start prices u_i, the multipliers of "request i starts once", in units of 1 / SCALE. For
-        requests that the coarser graph does not follow they are `PricedInstance.first_prices`.
+        Start prices u_i, the multipliers of "request i starts once", in units of 1 / SCALE rounds.
+        For requests that the coarser graph does not follow they are `PricedInstance.first_prices`.
     room : Room
         Limits on the size of the finer graph.
     should_stop : Callable[[], bool]
@@ -299,8 +313,8 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # ``above`` has the sets of requests that run in the nodes of the next epoch. After the last
-        # epoch no request runs, so at first its only set is empty.
+        # ``above`` has the nodes of the epoch added before, one later: sets of requests that run.
+        # At the last epoch no request runs, so at first the only set is empty.
         self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
@@ -353,9 +367,9 @@ class _Builder:
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room = min(self.room, self.most_nodes - self.size)
         given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        # Thread k finds the predecessors of the nodes borders[k] .. borders[k + 1] - 1 of epoch
-        # tau + 1. Results are joined in the order of threads, so the graph does not depend on the
-        # number of threads.
+        # Thread k finds the nodes at epoch tau with arcs to the nodes borders[k] .. borders[k + 1]
+        # - 1 of epoch tau + 1. Results are joined in the order of threads, so the graph does not
+        # depend on the number of threads.
         borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
         if self.count < self.at_once:
             borders[1:] = [self.count] * len(self.parts)
@@ -402,7 +416,7 @@ class _Builder:
         if nodes + more > room or self.ended + taken > len(first.ended):
             raise TooLargeError
         part.scratch.ended_first[:more] += self.ended
-        # Skip scratch[0], the hash table, which only the first thread has.
+        # Copy all arrays except scratch[0], the hash table, which only the first thread has.
         both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
         for target, source in zip(*both, strict=True):
             target[nodes : nodes + more] = source[:more]

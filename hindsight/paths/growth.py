@@ -13,20 +13,20 @@ GROWTH_OF_MANY, MANY = 0.03, 50
 path graph for n requests: GROWTH_OF_MANY if n >= MANY, else GROWTH_OF_MANY * (MANY / n)."""
 
 SECONDS_A_NODE = 2.5e-6
-"""First estimate of the seconds of a `refine` call divided by the nodes of its largest graph."""
+"""Initial estimate of the seconds of a search on path graphs per node of its largest graph."""
 
 LARGE = 1_000_000
 """Only path graphs with more nodes than this update the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""A path graph that exceeded a limit of N nodes is assumed to need this factor times N nodes."""
+"""Assumed number of nodes of a path graph too large for its limit on nodes, divided by the limit."""
 
 
 class GraphGrowth:
     """Estimate of the number of nodes of path graphs in one solve: nodes * exp(growth * reach).
 
-    The *reach* of a graph is its limit on total latency less the lower bound that prices prove, in
-    rounds.
+    A path graph contains all schedules within a limit on total latency as paths. Its *reach* is
+    this limit minus the lower bound on total latency that prices prove, in rounds.
 
     Parameters
     ----------
@@ -53,27 +53,31 @@ class GraphGrowth:
     def nodes(self, reach: float) -> float:
         """Return the expected number of nodes of a path graph with this reach.
 
-        The reach is the limit on total latency less the proved lower bound, in rounds.
+        The reach is the limit on total latency of the graph's schedules minus the proved lower
+        bound, in rounds.
         """
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
         """Return the largest reach at which a path graph is expected to keep to two limits.
 
-        The reach is the limit on total latency less the proved lower bound, in rounds. The
-        first limit, ``room``, is the largest number of nodes. The second, ``seconds``, is the time
-        for all graphs that are built for one limit on total latency.
+        The reach is the limit on total latency of the graph's schedules minus the proved lower
+        bound, in rounds. The first of the two limits kept to, ``room``, is the largest number of
+        nodes. The second, ``seconds``, is the time to build and search all graphs for one limit on
+        total latency.
         """
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
 
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
-        """Update the predicted sizes and times of path graphs by the graphs for one limit.
+        """Update the predicted sizes and times of path graphs after a search on such graphs.
+
+        The search built one or more graphs, all for the same limit on total latency.
 
         Parameters
         ----------
         reach : float
-            The limit on total latency less the lower bound that prices prove, in rounds.
+            This limit minus the lower bound on total latency that prices prove, in rounds.
         nodes : float
             Number of nodes of the largest of these graphs.
         seconds : float
@@ -93,25 +97,27 @@ class GraphGrowth:
     def learn_too_large(self, reach: float, room: float) -> None:
         """Update the estimate after a path graph exceeded its limit of ``room`` nodes.
 
-        ``reach`` is the limit on total latency for which the graph was built, less the proved lower
+        ``reach`` is the limit on total latency for which the graph was built minus the proved lower
         bound, in rounds.
         """
         self._too_far = reach, BEYOND * room
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # At this reach, the estimate still predicts fewer nodes than the limit ``room``, which
-            # the graph exceeded. From now on, extrapolate from this graph, as if it had
-            # BEYOND * room nodes.
+            # At the reach of the graph that was too large, the estimate still predicts fewer nodes
+            # than the limit ``room`` that it exceeded. From now on, extrapolate from this graph, as
+            # if it had BEYOND * room nodes.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:
         """Set the growth of log(number of nodes) per round of reach, from measured path graphs.
 
-        ``known`` are pairs (reach, number of nodes) of graphs, or None. The reach is the limit on
-        total latency less the proved lower bound. The growth is the steepest slope of log(nodes)
-        between the latest graph and one of these pairs, if this slope is positive. Slopes may be
-        negative because prices improve between graphs.
+        ``known`` are pairs (x, N) of earlier graphs, or None: reach x, the limit on total latency
+        minus the proved lower bound in rounds, and number of nodes N. With the reach y and the
+        nodes K of the latest graph, each pair gives a growth log(N / K) / (x - y). The largest of
+        these is used if it is positive. Some may be negative because prices improve between graphs.
+        The growth is kept between LEAST_GROWTH and MOST_GROWTH. Pairs with x within 1 round of y
+        are skipped.
         """
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)

@@ -35,16 +35,18 @@ STARTS = (1 << START_BITS) - 1
 class _Sums(NamedTuple):
     """Sums over the requests that run at epoch tau in the path graph's node being built.
 
+    A node is an epoch and the set of requests that run then, with their starts.
+
     Attributes
     ----------
     cost : int
         Least cost of a path from the node to the end of the graph, without the slack of the node
-        (capacity of epoch tau less the largest total price of requests that can run in the node),
-        in units of 1 / SCALE.
+        (capacity of epoch tau minus the largest total price of requests that can run in the node),
+        in units of 1 / SCALE rounds.
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int
-        Total price of the states of the requests at tau, in units of 1 / SCALE.
+        Total price of the states of the requests at tau, in units of 1 / SCALE rounds.
     """
 
     cost: int
@@ -56,9 +58,9 @@ class _Sums(NamedTuple):
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
     """Return the slot of a set of running requests in the hash table, and the index of its node.
 
-    ``key`` is the hash of the set. members[:size] are its requests i with their starts t, as codes
-    (i << START_BITS) + t. The index is -1 if the table does not have the set, and the slot is then
-    free.
+    The nodes are those of one epoch of a path graph, ``sets``, and ``table`` finds them. ``key`` is
+    the hash of the set. members[:size] are its requests i with their starts t, as codes (i <<
+    START_BITS) + t. The index is -1 if the table does not have the set, and the slot is then free.
     """
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
@@ -81,7 +83,8 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 
     A state is the tokens held and the rounds to go of a request. The states become the first
     entries of ``members.held`` and ``members.rounds``. Node q is entry q of ``given.above``. Return
-    the cost, memory and price of these requests.
+    three numbers of these requests: the least cost of a path from node q to the end, their memory
+    in tokens in round tau + 1, and the total price of their states at tau.
     """
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
@@ -101,8 +104,9 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
     """Return the cost, memory and price of the requests of a node at tau, after adding request i.
 
-    ``sums`` are the cost, memory and price before. Request i completes in round tau + 1. If
-    ``sign`` is -1, request i is removed instead.
+    The fields of `_Sums` define the three numbers. ``sums`` has them for the node without request
+    i, which completes in round tau + 1. If ``sign`` is -1, request i is removed instead: then
+    ``sums`` includes it, and the result does not.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -116,8 +120,9 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
     """Add request i, which completes in round tau + 1, to the node being built at epoch tau.
 
-    Its index and its state at tau become entry ``at`` of the arrays ``members``. ``sums`` are the
-    cost, memory and price of the other running requests of the node. Return them with request i.
+    Its index and its state at tau (tokens held, rounds to go) become entry ``at`` of the arrays
+    ``members``. ``sums`` are the cost, memory and price of the other running requests of the node,
+    as in the fields of `_Sums`. Return these sums with request i included.
     """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
@@ -132,8 +137,9 @@ def _complete_coarser(
 
     The coarser graph records the starts of fewer requests than the graph being built. The requests
     that complete in round tau + 1 become the entries from ``size`` on of the arrays ``members``.
-    ``sums`` are the cost, memory and price of the requests in the entries before. Return the total
-    number of entries, or -1 if the requests do not fit in memory, and the sums over all entries.
+    ``sums`` are the cost, memory and price (`_Sums`) of the requests in the entries below ``size``.
+    Return the total number of entries, or -1 if the requests do not fit in memory, and the sums
+    over all entries.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -151,9 +157,10 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
     ``given.added`` has the requests whose starts this graph records and the coarser graph does not.
     Return the first position >= ``begin`` of such a request in this array, or -1 if there is none.
-    The request must have arrived by its start, fit in memory, and not run in node q of epoch
-    tau + 1 (entry q of ``given.above``). ``sums`` are the cost, memory and price of the requests
-    in the node so far. The cost with this request must be at most ``most``, in units of 1 / SCALE.
+    The request must have arrived by its start, fit in memory, and not run in node q of epoch tau +
+    1 (entry q of ``given.above``). ``sums`` are the cost, memory and price (`_Sums`) of the
+    requests already in the node being built. The cost with this request must be at most ``most``,
+    in units of 1 / SCALE rounds.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -167,8 +174,9 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
             # Request j runs at tau + 1, so it is not request i, which completes in round tau + 1.
-            # If i and j are identical, i starts before j, so i must have the smaller index: of
-            # identical requests, the one of smaller index starts first.
+            # If i and j are identical, i started before j, because it completes before j. Of
+            # identical requests, the one of smaller index starts first, so i must have the smaller
+            # index.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break
@@ -220,9 +228,9 @@ def _add_choices(
 ) -> tuple[int, int]:
     """Add the nodes at tau with an arc to node q of tau + 1 that are refinements of coarser node c.
 
-    A node is a set of running requests with their starts. The coarser graph records fewer requests.
-    A node refines c if it is c once the requests that the coarser graph does not record are
-    removed.
+    A node is a set of running requests with their starts. The coarser graph records the starts of
+    fewer requests. A node refines c if it equals c once the requests are removed from it whose
+    starts the coarser graph does not record.
 
     Parameters
     ----------
@@ -231,7 +239,7 @@ def _add_choices(
     q, c : int
         Index in ``given.above`` of the node at tau + 1, and node of the coarser graph at tau.
     of_set : _Sums
-        Cost, memory and price, at tau, of the requests that run in node q.
+        Cost, memory and price (`_Sums`), at tau, of the requests that run in node q.
     counts : tuple[int, int]
         Number of nodes written to ``found`` so far, and number of indices of completing requests
         written to ``found.ended`` so far.
@@ -249,10 +257,12 @@ def _add_choices(
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1.
-    # ``left`` is the budget less the least cost of a path up to node c of the coarser graph. The
-    # slack of a new node is at least ``least``, the slack of c. So sets of requests with a cost
-    # above left - least are only on paths that cost more than the budget, and are skipped.
+    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. A path
+    # through the new node costs at least three terms: the least cost of a path up to node c of the
+    # coarser graph, the slack of the new node, and the least cost from there on, sums.cost.
+    # ``left`` is the budget minus the first term. The slack is at least ``least``, the slack of c.
+    # So sets of requests with sums.cost > left - least are only on paths that cost more than the
+    # budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -284,8 +294,8 @@ def extend_sets(
 
     The budget is the largest cost of a path that may be a schedule within the limit on total
     latency. A node is a set of running requests with their starts. ``given.above`` has the nodes at
-    tau + 1 in which no request starts at tau + 1. After calls for all of these nodes,
-    `join_parents` adds the nodes at tau from which further starts at tau lead to the nodes found
+    tau + 1 in which no request starts at tau + 1. Once this function has been called for all of
+    them, `join_parents` adds the nodes at tau from which starts at tau lead to the nodes found
     here.
 
     Parameters
@@ -310,8 +320,9 @@ def extend_sets(
     for q in range(begin, end):
         of_set = _place_set(given, q, found.members)
         beside = given.above.coarser[q]
-        # Node ``beside`` of the coarser graph is node q without the requests that the coarser graph
-        # does not record. Try each node c of the coarser graph with an arc to ``beside``.
+        # Node ``beside`` of the coarser graph is node q without the requests whose starts the
+        # coarser graph does not record. Try each node c of the coarser graph with an arc to
+        # ``beside``.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:
@@ -327,8 +338,8 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
     A node is a set of running requests with their starts. Its parent is the same set without the
     last request that starts at tau. A path goes from the parent to v by starting this request.
-    ``nodes`` is the number of nodes in ``found`` before. Return their number after, or -1 if the
-    arrays are full.
+    ``nodes`` is the number of nodes in ``found`` before this call. Return their number after the
+    call, or -1 if the arrays are full.
     """
     here, scratch, coarser = found.here, found.scratch, given.coarser
     size = here.sizes[v] - 1
@@ -358,12 +369,13 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 
     Then number all nodes at tau.
 
-    A node is a set of running requests. Those that start at tau come last in it, in the order of
-    indices. A path starts them in this order, so a node without its last request is the node before
-    it on the path. Nodes with more starts at tau get smaller numbers.
+    A node is a set of running requests with their starts. The requests that start at tau come last
+    in it, in the order of indices. A path starts them one by one in this order. So just before a
+    node, it visits the node without its last request, the parent. Nodes with more starts at tau get
+    smaller numbers, because arcs lead to smaller numbers.
 
-    ``nodes`` is the number of nodes in ``found`` before. Return their number after, or -1 if the
-    arrays are full.
+    ``nodes`` is the number of nodes in ``found`` before this call. Return their number after the
+    call, or -1 if the arrays are full.
     """
     here, scratch = found.here, found.scratch
     for v in range(nodes):

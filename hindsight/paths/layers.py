@@ -17,10 +17,10 @@ from instances.arrays import IntArray, RequestColumns
 from .anonymous_states import AnonymousStates
 
 START_BITS = 15
-"""Bits of the start t in the code (i << START_BITS) + t of request i: t is below 2^START_BITS."""
+"""Number of bits of the start t in the code (i << START_BITS) + t of a request i and its start."""
 
 FAR = np.int64(1 << 60)
-"""Cost that marks nodes without a path. The cost of any path is smaller, in units of 1 / SCALE."""
+"""Cost that marks graph nodes on no path. Any path costs less, in units of 1 / SCALE rounds."""
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -29,12 +29,12 @@ Shorts = npt.NDArray[np.int16]
 
 
 class PathGraph(NamedTuple):
-    """Path graph (`hindsight.paths.graph`): all schedules within a limit are among its paths.
+    """Path graph: all schedules within a limit on total latency are among its paths.
 
-    A graph *follows* some requests. A node is an epoch tau and the set of followed requests that
-    run then, with their starts. A path goes from a node to one at the same epoch in which one more
-    request starts, or to one at the next epoch. Node N - 1 is the beginning of all paths, and node
-    0 their end.
+    A graph *follows* some requests (`hindsight.paths.graph`). Epoch tau is the time between rounds
+    tau and tau + 1. A node is an epoch tau and the set of followed requests that run then, with
+    their starts. A path goes from a node to one at the same epoch in which one more request starts,
+    or to one at the next epoch. Node N - 1 is the beginning of all paths, and node 0 their end.
 
     Attributes
     ----------
@@ -50,13 +50,14 @@ class PathGraph(NamedTuple):
     epochs : int16 array, shape (N,)
         Epoch tau of the node.
     slacks : int64 array, shape (N,)
-        Slack of the node, in units of 1 / SCALE: the capacity of epoch tau less the largest total
-        price of requests that can run in this node. Used only if ``later`` is not -1.
+        Slack of the node, in units of 1 / SCALE rounds: the capacity of epoch tau minus the largest
+        total price of requests that can run in this node. Used only if ``later`` is not -1.
     ended_first, ended_counts : int32, int16 array, shape (N,)
         Followed requests of the node that complete in round tau + 1: the position of the first of
         them in ``ended``, and their number.
     ended : int16 array
-        Indices of the followed requests that complete in the round after each node, node by node.
+        Indices of the followed requests that complete in the round after each node's epoch, node by
+        node.
     """
 
     later: Codes
@@ -76,8 +77,9 @@ COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
 class CoarserGraph(NamedTuple):
     """Path graph that follows fewer requests than the graph being built.
 
-    A graph *follows* a request if its nodes record its start. The least cost of a coarser path up
-    to a node is a lower bound on the cost of finer paths up to the corresponding node.
+    A graph *follows* a request if its nodes record the start of the request while it runs. The
+    least cost of paths of this coarser graph up to a node is a lower bound on the cost of paths of
+    the graph being built up to each node that adds requests to this one.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class CoarserGraph(NamedTuple):
         successor of the nodes earlier[first[g]:first[g + 1]].
     paid : int64 array, shape (N,)
         Least cost of a path from the beginning of the coarser graph to each of its nodes, in units
-        of 1 / SCALE.
+        of 1 / SCALE rounds.
     """
 
     graph: PathGraph
@@ -113,13 +115,13 @@ class Sets(NamedTuple):
     keys : uint64 array, shape (capacity,)
         Hash of each set.
     costs : int64 array, shape (capacity,)
-        Least cost of a path from the node to the end of the graph, in units of 1 / SCALE.
+        Least cost of a path from the node to the end of the graph, in units of 1 / SCALE rounds.
     coarser : int32 array, shape (capacity,)
-        Node of the coarser graph, which follows fewer requests: this set without the requests that
-        the coarser graph does not follow.
+        Node of a coarser graph, whose nodes record the starts of fewer requests: this set without
+        the requests whose starts the coarser graph does not record.
     nodes : int64 array, shape (capacity,)
-        Number of the node: within its epoch until the epoch is stored in the graph, and in the
-        whole graph afterwards.
+        Number of the node: within its epoch until the nodes of the epoch are written to the graph,
+        and in the whole graph afterwards.
     """
 
     members: Codes
@@ -186,7 +188,8 @@ class Blocks(NamedTuple):
 class Extension(NamedTuple):
     """Inputs of the step that adds the nodes at epoch tau to a path graph.
 
-    A graph *follows* the requests whose starts its nodes record.
+    A graph *follows* the requests whose starts its nodes record. Epoch tau is the time between
+    rounds tau and tau + 1.
 
     Attributes
     ----------
@@ -196,14 +199,16 @@ class Extension(NamedTuple):
         Largest number of nodes at this epoch.
     capacity : int
         W_tau, which is at least the largest total price of requests that can run together at tau,
-        in units of 1 / SCALE.
+        in units of 1 / SCALE rounds.
     prices : int64 array, shape (M + 1, M + 1)
-        Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE.
+        Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE
+        rounds.
     budget : int
-        Largest cost of a path within the limit on total latency, in units of 1 / SCALE.
+        Largest cost of a path within the limit on total latency, in units of 1 / SCALE rounds.
     regrets : int64 array, shape (n, epochs + 1)
         Regret (reduced cost) of starting request i at t: the priced cost of this start (latency
-        plus prices of states) less the start price u_i of the request, in units of 1 / SCALE.
+        plus prices of states) minus the start price u_i of the request, in units of 1 / SCALE
+        rounds. u_i is the multiplier of "request i starts once".
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     blocks : Blocks
@@ -219,7 +224,8 @@ class Extension(NamedTuple):
         Nodes at tau + 1 in which no request starts at tau + 1. The nodes at tau are built from
         them.
     coarser : CoarserGraph
-        Graph that follows fewer requests. The costs of its paths show which nodes to leave out.
+        Graph that follows fewer requests. The costs of its paths show which nodes need not be
+        built.
     """
 
     tau: int

@@ -22,12 +22,13 @@ from .layers import FAR, Codes, Flags, Masks, PathGraph
 
 @partial(njit, makes_arrays=True)
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
-    """Return the cost of each node's arc to the next epoch, in units of 1 / SCALE.
+    """Return the cost of each node's arc to the next epoch, in units of 1 / SCALE rounds.
 
-    It is the slack of the node (capacity of its epoch less the largest total price of requests that
-    can run in it), plus the regret P_i(t) - u_i of each request i that completes on the arc.
-    ``starts`` has the priced cost P_i(t) of each request i and start t, ``u`` the start prices and
-    ``o`` the output lengths.
+    Every path leaves each epoch by such an arc. Its cost is the slack of the node (capacity of the
+    epoch minus the largest total price of requests that can run in the node), plus the regret
+    P_i(t) - u_i of each request i that completes on the arc. ``starts`` has the priced cost P_i(t)
+    of each request i and start t (latency plus prices), ``u`` the start prices (multipliers of
+    "request i starts once") and ``o`` the output lengths.
     """
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
@@ -42,7 +43,8 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
     """Return the least cost of a path from each node to the end, or `FAR` if there is no path.
 
-    arcs[g] is the cost of the arc from node g to the next epoch.
+    arcs[g] is the cost of the arc from node g to the next epoch. Arcs within an epoch, by which a
+    further request starts, cost 0.
     """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
@@ -62,7 +64,7 @@ def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
     """Return the least cost of a path from the beginning of the graph to each node.
 
     The cost is `FAR` if there is no path. arcs[g] is the cost of the arc from node g to the next
-    epoch.
+    epoch. Arcs within an epoch, by which a further request starts, cost 0.
     """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
@@ -83,10 +85,12 @@ def gibbs_paths(
 ) -> FloatArray:
     """Return the mean number of completions of each request over paths with Gibbs weights.
 
-    A path has weight exp(-cost / heat). ``arcs`` has the cost of each node's arc to the next epoch,
-    ``value`` the least cost from each node to the end (`costs_to_the_end`), and ``requests`` is the
-    number of requests. To avoid overflow, the weights of paths from a node are divided by
-    exp(-value / heat), so their sum is at most the number of these paths.
+    A path has the Gibbs weight exp(-cost / heat), where the temperature ``heat`` has the unit of
+    costs. arcs[g] is the cost of the arc from node g to the next epoch. Arcs within an epoch, by
+    which a further request starts, cost 0. value[g] is the least cost of a path from node g to the
+    end (`costs_to_the_end`), and ``requests`` the number of requests. To avoid overflow, the
+    weights of all paths from node g to the end are divided by the largest one, exp(-value[g] /
+    heat). Each is then at most 1, and their sum at most the number of these paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -134,9 +138,10 @@ def best_path(
 ) -> tuple[IntArray, IntArray]:
     """Return, for a cheapest path, the last start of each request and its number of starts.
 
-    ``arcs`` has the cost of each node's arc to the next epoch, ``value`` the least cost from each
-    node to the end (`costs_to_the_end`), and ``requests`` is the number of requests. Node numbers
-    decrease along a path, so one pass through the nodes finds all starts.
+    A path may start a request several times or never (the start is then 0). arcs[g] is the cost of
+    the arc from node g to the next epoch. value[g] is the least cost of a path from node g to the
+    end (`costs_to_the_end`), and ``requests`` the number of requests. Node numbers decrease along a
+    path, so one pass through the nodes finds all starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1
@@ -159,8 +164,8 @@ def best_path(
 def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
     """Return the subgraph of the nodes ``chosen``, which get the numbers 0, 1, ... in this order.
 
-    Arcs to other nodes are removed. The array ``ended`` (requests that complete, node by node) is
-    shared with ``graph``.
+    Arcs to nodes not chosen are removed. The array ``ended`` (requests that complete, node by node)
+    is shared with ``graph``.
     """
     # new[g] is the number of node g in the subgraph, or -1 if it is not chosen. A node without an
     # arc has -1 as its target. Index -1 reads the extra last entry of ``new``, which stays -1.
@@ -190,10 +195,10 @@ class Split(NamedTuple):
     masks : uint64 array, shape (capacity,)
         Tracked requests that paths to each new node have started, one bit per request.
     costs : int64 array, shape (capacity,)
-        Least cost of a path from the beginning to the new node, in units of 1 / SCALE.
+        Least cost of a path from the beginning to the new node, in units of 1 / SCALE rounds.
     later, parents : int32 array, shape (capacity,)
         Arcs between new nodes, as in `PathGraph`: the node reached at the next epoch, and the node
-        with one start less at the same epoch, or -1.
+        with one start less at the same epoch. Both are -1 if there is none.
     alive : bool array, shape (capacity,)
         Whether a path through the new node may cost no more than the budget, the largest cost of a
         schedule within the limit on total latency.
@@ -222,7 +227,7 @@ class Tracking(NamedTuple):
     ----------
     arcs, value : int64 array, shape (N,)
         Cost of the arc from each node to the next epoch, and least cost from each node to the end,
-        in units of 1 / SCALE.
+        in units of 1 / SCALE rounds.
     first, children : int64, int32 array
         Nodes grouped by their parent, the node with one start less at the same epoch. The nodes
         children[first[g]:first[g + 1]] are reached from node g by one more start.
@@ -233,7 +238,7 @@ class Tracking(NamedTuple):
         starts them at this epoch or later. Each is one bit of the number.
     budget : int
         Largest cost of a path that may be a schedule within the limit on total latency, in units of
-        1 / SCALE.
+        1 / SCALE rounds.
     """
 
     arcs: IntArray
@@ -249,9 +254,9 @@ class Tracking(NamedTuple):
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
     """Write a copy of graph node h, as entry ``count`` of the arrays ``split``.
 
-    The copy is for paths that have started exactly the tracked requests with a bit in ``mask``.
-    ``cost`` is the least cost of a path from the beginning to it. ``parent`` is the copy from which
-    a start at the same epoch reaches it, or -1.
+    Tracked requests have a bit in ``mask``. The copy is for paths to node h that have started
+    exactly those tracked requests whose bit is 1. ``cost`` is the least cost of such a path.
+    ``parent`` is the copy from which a path reaches this one by a start at the same epoch, or -1.
     """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
@@ -264,15 +269,15 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     """Add the node copies that one more start at the same epoch reaches from node copy x.
 
     A copy belongs to a node of the path graph and a set of tracked requests that have been started.
-    ``count`` is the number of copies in ``split`` before. Return their number after, or -1 if the
-    arrays are full.
+    ``count`` is the number of copies in ``split`` before this call. Return their number after the
+    call, or -1 if the arrays are full.
     """
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # Skip a second start of a tracked request, and starts on no path that costs at most the
-        # budget.
+        # Skip this start if the path has already started the same tracked request, or if every path
+        # with this start costs more than the budget.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -287,8 +292,8 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
     """Link node copy x to the copy that it reaches at the next epoch, which is added if missing.
 
     A copy belongs to a node of the path graph and a set of tracked requests that have been started.
-    ``count`` is the number of copies in ``split`` before. Return their number after, or -1 if the
-    arrays are full.
+    ``count`` is the number of copies in ``split`` before this call. Return their number after the
+    call, or -1 if the arrays are full.
     """
     g = split.old[x]
     h = graph.later[g]
@@ -317,9 +322,9 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
     Tracked requests are those with a bit in ``track.bits``. Copies are made only on paths that cost
-    at most the budget. On these paths, a tracked request starts at most once, and by the last epoch
-    at which an arc starts it. The copies are written to ``split``. Return their number, or -1 if
-    the arrays are full.
+    at most the budget and start each tracked request exactly once. So they start no tracked request
+    twice, and each by the last epoch at which some arc starts it. The copies are written to
+    ``split``. Return their number, or -1 if the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1
@@ -328,8 +333,8 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # Tracked requests that must have been started before this epoch, but have not been
-            # started on the paths to copy x.
+            # ``missing`` has the tracked requests that must have been started before this epoch,
+            # but have not been started on the paths to copy x.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

@@ -25,15 +25,18 @@ from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""Share of all requests whose starts the nodes of the first path graph record."""
+"""Share of all requests whose starts the nodes of the first path graph of a search record."""
 
 WORTHWHILE = 0.04
-"""Share of the gap between proved bound and limit on total latency that a graph should close. If it
-closes less, the next graph records the starts of twice as many further requests."""
+"""Share of the gap from lower bound to limit on total latency that a path graph should close. If it
+closes less, the next graph adds twice as many requests to those whose starts nodes record."""
 
 
 class PathOutcome(NamedTuple):
     """Result of a search on path graphs for schedules within a limit on total latency.
+
+    A path graph contains all such schedules as paths. Its nodes record the starts of some requests
+    while they run.
 
     Attributes
     ----------
@@ -42,18 +45,19 @@ class PathOutcome(NamedTuple):
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     root_bound : int
-        Lower bound on total latency, in rounds, proved by graphs whose paths may start a request
-        several times or never: before nodes record which requests have been started
-        (`PathRelaxation.sublimate`).
+        Lower bound on total latency, in rounds, proved by those graphs whose paths may start a
+        request several times or never. The later graphs also record which requests have been
+        started (`PathRelaxation.sublimate`).
     nodes : int
-        Total number of nodes of all graphs, each counted before nodes are dropped.
+        Total number of nodes of all graphs as built, before nodes on no path within the limit are
+        dropped.
     most_nodes : int
-        Number of nodes of the largest graph before nodes are dropped.
+        Number of nodes of the largest graph as built.
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
-        Stages of the proof of ``lower_bound``: start prices at which nodes were dropped, and
-        requests that nodes record from then on.
+        Stages of the proof of ``lower_bound``. Each has start prices, at which nodes on no path
+        within the limit were dropped, and the requests that nodes record from this stage on.
     """
 
     lower_bound: int
@@ -70,8 +74,9 @@ def refine(
 ) -> PathOutcome:
     """Search finer and finer path graphs for the best schedule within one limit on total latency.
 
-    A graph is finer if its nodes record the starts of more requests. The search also proves a lower
-    bound. It ends when an optimum is proved, no schedule is left, or time or memory runs out.
+    A path graph contains all schedules within the limit as paths. It is finer if its nodes record
+    the starts of more requests. The search also proves a lower bound. It ends when an optimum is
+    proved, no schedule is left, or time or memory runs out.
 
     Parameters
     ----------
@@ -104,7 +109,8 @@ def refine(
             if finer is None:
                 lower = priced.limit + 1
                 break
-            # Free the memory of the coarser graph. Large graphs take most of the memory.
+            # Free the memory of the coarser graph, because large graphs take most of the memory in
+            # use.
             graph = finer
             del finer
             nodes.append(len(graph.later))
@@ -133,8 +139,8 @@ def _next_ones(
 ) -> IntArray:
     """Return the requests whose starts the next path graph records and the last one does not.
 
-    They are many for the first graph, and few after a large graph. Identical requests are taken
-    together.
+    For the first graph they are a share `FOLLOWED_FIRST` of all requests, and later 2 to 8, fewer
+    after a large graph. Identical requests are taken together.
 
     Parameters
     ----------

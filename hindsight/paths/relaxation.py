@@ -50,19 +50,19 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest absolute value of a start price (multiplier), in rounds. Costs are in units of 2^-20
-rounds. A path has fewer than 2^15 epochs, in each of which at most 2^8 requests complete. So all
-costs are below 2^60."""
+"""Largest absolute value of a start price (multiplier), in rounds: 2^37 in units of 2^-20 rounds. A
+path has fewer than 2^15 epochs, in each of which at most 2^8 requests complete. So prices add less
+than 2^(37 + 15 + 8) = 2^60 to its cost."""
 
 STEPS_AT_ONCE = 25
-"""Number of price steps that use the same core: the graph's nodes on paths of nearly least cost."""
+"""Number of steps of the price ascent between two choices of the graph nodes that it uses."""
 
 
 CORE_MARGIN = 7.0
-"""Price steps first use only nodes on paths at most this many rounds costlier than the cheapest."""
+"""The ascent first uses only graph nodes on paths at most this many rounds above the least cost."""
 
 CORE_SHARE = 0.5
-"""If more than this share of nodes is near the cheapest paths, price steps use all nodes."""
+"""If more than this share of graph nodes is on paths near the least cost, the ascent uses all."""
 
 SETTLED = 0.02
 """Prices have converged if each request's mean number of starts on a path is within this of 1."""
@@ -70,6 +70,8 @@ SETTLED = 0.02
 
 class Climb(NamedTuple):
     """Parameters of a gradient ascent on start prices (`PathRelaxation.climb`).
+
+    Start prices are the multipliers of "request i starts exactly once" in a path graph.
 
     Attributes
     ----------
@@ -89,9 +91,11 @@ class Climb(NamedTuple):
 class PathRelaxation:
     """Lagrangian relaxation, on one path graph, of "each request starts exactly once".
 
-    Its multipliers are the start prices u. A graph *follows* a request if its nodes record the
-    start of the request while it runs. It also *tracks* a request if they record whether the
-    request has been started before.
+    A path graph contains all schedules within a limit on total latency as paths, and further paths
+    that start some requests several times or never. The multipliers of the relaxed constraint are
+    the start prices u. A graph *follows* a request if its nodes record the start of the request
+    while it runs. It also *tracks* a request if its nodes record whether the request has been
+    started at an earlier time.
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ class PathRelaxation:
     followed : bool array, shape (n,)
         Whether the graph follows each request (`hindsight.paths.graph`).
     u : int64 array, shape (n,)
-        Initial start prices, in units of 1 / SCALE.
+        Initial start prices, in units of 1 / SCALE rounds.
     most_nodes : int
         Largest number of nodes of the graph once it tracks requests.
     should_stop : Callable[[], bool]
@@ -119,7 +123,7 @@ class PathRelaxation:
     tracked : list[int]
         Requests that the graph tracks.
     start_prices : int64 array, shape (n,)
-        The start prices u with the best bound so far, in units of 1 / SCALE.
+        The start prices u with the best bound so far, in units of 1 / SCALE rounds.
     """
 
     def __init__(
@@ -162,18 +166,19 @@ class PathRelaxation:
         latency. The last stage has the best prices: at these, all remaining nodes are dropped for
         any limit below the lower bound.
         """
-        # If `track` left no node, `drop` added no stage for the requests tracked last. The stage
-        # ``last`` then records them.
+        # If `track` left no node in the graph, `drop` added no stage for the requests tracked last.
+        # The stage ``last`` then records these requests.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
     def climb(self, ascent: Climb) -> None:
         """Improve start prices by gradient steps, and drop nodes on no path within the limit.
 
-        Most nodes are on no cheap path and have nearly no weight in the gradient. So steps use only
-        the *core* of the graph: the nodes on paths that cost little more than the cheapest. After
-        every `STEPS_AT_ONCE` steps, the lower bound that the best prices prove is computed on the
-        whole graph.
+        Start prices are the multipliers of "request i starts exactly once", and the limit is one on
+        total latency. Most nodes are on no cheap path and have nearly no weight in the gradient. So
+        steps use only the *core* of the graph: the nodes on paths that cost little more than the
+        cheapest. After every `STEPS_AT_ONCE` steps, the lower bound that the best prices prove is
+        computed on the whole graph.
 
         Raises
         ------
@@ -202,8 +207,8 @@ class PathRelaxation:
                 steps += 1
                 if np.abs(gradient).max() < SETTLED and heat < 1.5 * ascent.heats[1]:
                     steps = ascent.iterations
-                # At a high temperature, the sum of the weights of paths may overflow. Then the
-                # gradient is not finite. The prices are kept, and only the temperature falls.
+                # At a high temperature, the sum of the weights of paths may overflow. The gradient
+                # is then not finite, and this step changes only the temperature, not the prices.
                 if np.isfinite(gradient).all():
                     adam.step(gradient, ascent.rate * 0.1**share)
                 u = np.rint(SCALE * x).astype(np.int64)
@@ -220,7 +225,7 @@ class PathRelaxation:
         Returns
         -------
         int64 array
-            Least cost of a path through each remaining node, in units of 1 / SCALE.
+            Least cost of a path through each remaining node, in units of 1 / SCALE rounds.
 
         Raises
         ------
@@ -234,8 +239,9 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
         self._unrecorded = []
         self._record(self.graph, arcs, to_end)
-        # Compute the budget after `_record`, which lowers the limit if it finds a schedule. Even
-        # the path of this schedule is then above the budget.
+        # Compute the budget, the largest cost of a path within the limit on total latency, after
+        # `_record`. If the cheapest path is a schedule, `_record` lowers the limit to below its
+        # total latency, so that only paths of better schedules remain.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)
@@ -269,7 +275,8 @@ class PathRelaxation:
         """Return the graph of the nodes on paths that cost little more than the cheapest.
 
         The difference is at most ``margin`` rounds. through[g] is the least cost of a path through
-        node g. Return the whole graph if the core would have more than `CORE_SHARE` of its nodes.
+        node g, in units of 1 / SCALE rounds. Return the whole graph if the core would have more
+        than `CORE_SHARE` of its nodes.
         """
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
@@ -280,10 +287,10 @@ class PathRelaxation:
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the Lagrangian value at start prices u and its gradient smoothed by Gibbs weights.
 
-        The value, in units of 1 / SCALE, is the least cost of a path plus a constant. It is a lower
-        bound on total latency only if ``graph`` is the whole graph, not if it has only the nodes
-        near the cheapest paths. Entry i of the gradient is 1 - (mean number of starts of request i
-        on a path), or 0 if the graph does not record its starts. Paths have weights
+        The value, in units of 1 / SCALE rounds, is the least cost of a path plus a constant. It is
+        a lower bound on total latency only if ``graph`` is the whole graph, not if it has only the
+        nodes near the cheapest paths. Entry i of the gradient is 1 - (mean number of starts of
+        request i on a path), or 0 if the graph does not record its starts. Paths have weights
         exp(-cost / heat) in this mean. The temperature ``heat`` is in rounds.
         """
         arcs, to_end = self._costs(graph, u)
@@ -293,11 +300,11 @@ class PathRelaxation:
         return self._priced.constant(u) + int(to_end[-1]), gradient
 
     def sublimate(self, ascent: Climb) -> None:
-        """Track more and more requests, and raise the prices each time, until no path is left.
+        """Track more and more requests, and improve start prices each time, until no path is left.
 
-        No path within the limit on total latency means that no schedule within the limit exists.
-        To track a request is to record in the nodes whether it has been started, so that paths
-        start it exactly once.
+        To track a request is to record in the nodes of the path graph whether it has been started,
+        so that paths start it exactly once. All schedules within the limit on total latency stay
+        paths. So if no path is left, no schedule within the limit exists.
 
         Raises
         ------
@@ -315,7 +322,8 @@ class PathRelaxation:
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the cost of each node's arc to the next epoch, and its least cost to the end.
 
-        Costs are those at start prices u, in units of 1 / SCALE.
+        The end is the node at which all paths of the graph end. Costs are those at start prices u,
+        in units of 1 / SCALE rounds.
         """
         self._poll()
         priced = self._priced
@@ -325,8 +333,9 @@ class PathRelaxation:
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the costs of arcs and the least costs to the end in the whole graph (`_costs`).
 
-        The costs are those at start prices ``u``. If ``u`` proves a better lower bound on total
-        latency than all start prices before, it becomes `start_prices`.
+        The costs are those of each node's arc to the next epoch, and of paths from each node to the
+        end, at start prices ``u``. If ``u`` proves a better lower bound on total latency than all
+        start prices before, it becomes `start_prices`.
         """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])
@@ -349,7 +358,7 @@ class PathRelaxation:
         """Record in the nodes of the graph which of the requests ``new`` have been started.
 
         Each node is replaced by copies: one for each subset of ``new`` such that some path to the
-        node has started exactly these requests of ``new``.
+        node has started this subset and no other requests of ``new``.
 
         Raises
         ------
@@ -359,8 +368,8 @@ class PathRelaxation:
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # Only the new requests need bits: nodes that differ in which of the earlier tracked
-        # requests have been started are different nodes already.
+        # Only the new requests need bits. Two sets of started requests that differ in requests
+        # tracked before belong to different nodes of the graph already.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -380,14 +389,14 @@ class PathRelaxation:
         self.tracked += new
         self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]
-        # Remove the arcs to those node copies that are on no path within the limit.
+        # Remove the arcs to node copies that are on no path within the limit on total latency.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
         columns: Any = [column[old] for column in graph[2:-1]]
         split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
-        # Node numbers must decrease along arcs, so sort the copies by the number of the node that
-        # each is a copy of.
+        # Node numbers must decrease along arcs. The numbers of the nodes that were copied do, so
+        # sort the copies by these numbers.
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kernels.keep_nodes(split_graph, order[alive[order] & reaches_the_end])
