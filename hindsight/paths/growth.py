@@ -19,7 +19,7 @@ LARGE = 1_000_000
 """Only path graphs with more nodes than this update the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""Assumed number of nodes of a path graph too large for its limit on nodes, divided by the limit."""
+"""Assumed nodes of a path graph too large for its limit on nodes, divided by this limit."""
 
 
 class GraphGrowth:

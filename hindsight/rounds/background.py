@@ -29,9 +29,10 @@ class Background:
         The second thread runs them in turn, again and again. If there is no second thread,
         `advance` runs the first step, and `must_stop` runs the last step.
     share : float, default 0.0
-        Share of the time that `must_stop` may spend on the last step.
+        Share of the time since the start that `must_stop` may spend on the last step.
     after : float, default 0.0
-        Number of seconds, counted from now, in which `must_stop` runs no step.
+        Number of seconds from now in which `must_stop` runs no step. ``share`` counts from their
+        end.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Background:
                 yield
         finally:
             self._thread = None
-        # The last schedule from the thread may have closed the gap: record why the solve ends.
+        # The last schedule from the second thread may have closed the gap of bounds. Then `is_done`
+        # records this as the reason why the solve ends.
         self._interval.is_done()
 
     def _search(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
@@ -81,9 +83,9 @@ class Background:
     def must_stop(self) -> bool:
         """Return whether the solve is done: the stop callback of the computation of lower bounds.
 
-        With a second thread, first offer the latest schedule of this thread to the solve. Without
-        one, first run the last step of the search, if the steps run here have taken less than
-        their share of the time so far.
+        If the search runs in a second thread, first offer the latest schedule that it found to the
+        solve. Otherwise first run the last step of the search, if its runs in this function have
+        taken less than the ``share`` of the time so far.
         """
         interval, clock = self._interval, self._interval.clock
         if self._thread is not None:

@@ -23,7 +23,7 @@ from instances import Schedule
 from instances.arrays import IntArray
 
 BYTES_A_NODE = 80
-"""Memory of a path graph per node, in bytes, as measured on large graphs."""
+"""Bytes of memory that a path graph needs per node, as measured on large graphs."""
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
@@ -33,8 +33,8 @@ TABLE_BYTES = 400_000_000
 of a set of requests that fits into memory, among those whose starts the nodes do not record."""
 
 EXPECTED = 300_000.0, 0.05
-"""First estimates for path graphs that hold all schedules up to a total latency: number of nodes if
-it is the bound from prices, and growth of log(number of nodes) per further round of latency."""
+"""Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes if
+the limit is the bound from prices, and the increase of log(nodes) per round of the limit."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
@@ -44,8 +44,8 @@ FIRST_PART = 0.03
 graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
-"""The first path graph holds all schedules below the upper bound if the gap from the price bound to
-it is at most this share of the largest gap whose graph should fit in memory and time."""
+"""The first path graph contains all schedules better than the best one if the gap between price
+bound and upper bound is at most this share of the largest gap whose graph should fit."""
 
 TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""
@@ -62,7 +62,8 @@ least (upper bound - bound from prices) / LEAST_STEPS, so that there are not too
 class GraphSearch:
     """Search by path graphs for one machine, with memory in tokens or in blocks.
 
-    A path graph contains every schedule whose total latency is at most a given limit, as a path.
+    A path graph contains every schedule whose total latency is at most a given limit as a path. Its
+    nodes record, at each time between two rounds, which requests run and their starts.
 
     Parameters
     ----------
@@ -98,9 +99,10 @@ class GraphSearch:
         ----------
         prices : tuple[int64 array, int64 array]
             State prices Q and capacities W of the single-machine relaxation in tokens, both in
-            units of 1 / SCALE. Q is the price of each state (tokens held, rounds to go) of a
-            request at each epoch, shape (T, M + 1, M + 1). W is, for each epoch, the largest total
-            price of a set of states that fits into the memory, shape (T,).
+            units of 1 / SCALE rounds. Q is the price of each state (tokens held, rounds to go) of a
+            request at each epoch (time between two rounds), shape (T, M + 1, M + 1). W is, for each
+            epoch, the largest total price of states of requests that fit into memory together,
+            shape (T,).
         must_stop : Callable[[], bool]
             Called many times per second during the search. It returns True once the solve is done:
             the graph under construction is then abandoned. The caller may use these calls to
@@ -120,10 +122,11 @@ class GraphSearch:
     def next_limit(self, too_large: int) -> int | None:
         """Return the limit on total latency of the next graph, or None to build no further graph.
 
-        It is the largest useful limit whose graph is likely to fit into memory and into the time
-        left. It is below ``too_large``, the least limit whose graph did not fit into memory or
-        time, or the upper bound if all graphs did. None is returned if the limit would exceed the
-        lower bound by too little (`LEAST_STEPS`).
+        It is the largest limit below the upper bound whose graph is likely to fit into memory and
+        into the time left. ``too_large`` is the least limit whose graph did not fit, or the upper
+        bound if all graphs did. If the limit would not be below ``too_large``, halfway between this
+        and the lower bound is taken. None is returned if the limit would exceed the lower bound by
+        too little (`LEAST_STEPS`).
         """
         interval, growth = self._interval, self.growth
         root, last = interval.root_bound or 0, interval.upper_bound - 1
@@ -145,9 +148,9 @@ class GraphSearch:
         """Build finer and finer path graphs for one limit, and record the bounds that they prove.
 
         The paths of a graph contain all schedules whose total latency is at most the limit. The
-        nodes of a finer graph record the starts of more requests. ``prices`` are the state prices Q
-        and epoch capacities W, as for `run`. ``limit`` is the limit on total latency, in rounds.
-        Return False if memory or time did not suffice.
+        nodes of a finer graph record the starts of more requests. ``prices`` are the prices Q of
+        states of requests and the epoch capacities W, as for `run`. ``limit`` is the limit on total
+        latency, in rounds. Return False if memory or time did not suffice.
         """
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0

@@ -30,22 +30,22 @@ from .token_relaxation import TokenRelaxation
 
 RELAXATION_TOLERANCE, RELAXATION_SHARE = 1e-5, 0.25
 """Relative accuracy at which the linear relaxation counts as solved, and share of the remaining
-time that it gets before each search for schedules, until it is solved."""
+time that its solution gets before each search for schedules, until it is solved."""
 
 LARGE, LARGE_TOLERANCE = 500, 1e-3
 """Number of requests above which a coarser relative accuracy of the linear relaxation suffices, and
 this accuracy. It also suffices if the relaxation only guides heuristics."""
 
 LARGEST_BESIDE = 500_000
-"""Largest number of non-zeros in the memory constraints of an integer program over starts for which
-HiGHS runs next to heuristics. HiGHS does not solve larger programs then."""
+"""Largest number of non-zeros in the memory constraints of an integer program that HiGHS solves
+next to heuristics. If there are more, only heuristics run."""
 
 MOST_PAIRS = 20_000
 """Largest number of (request, start, replica) triples in the integer program of a fleet."""
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
-"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and seconds
-at first in which HiGHS runs alone. HiGHS solves most programs quickly or not at all."""
+"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and number
+of seconds for which HiGHS first runs alone. HiGHS solves most programs quickly or not at all."""
 
 BELOW_SHARE = 0.15
 """Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
@@ -53,11 +53,11 @@ blocks or replicas. The requests are then placed in the order of the starts that
 
 POOLED_SHARE, OWN_SHARE = 0.1, 0.3
 """For memory in blocks or replicas: share of the remaining time that HiGHS gets for the integer
-program of the single-machine relaxation, then for the program of the problem itself."""
+program of the single-machine relaxation, and later share for that of the problem itself."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""For memory in blocks or replicas: number of local-search runs before the linear relaxation, and
-largest share of the remaining time for them. Last: number of runs in each step next to HiGHS."""
+"""Local-search runs before the linear relaxation, and largest share of the remaining time for them,
+both for memory in blocks or replicas. Local-search runs in each step next to HiGHS."""
 
 
 def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
@@ -99,11 +99,12 @@ def _solve_programs(
 ) -> None:
     """Solve integer programs in HiGHS over the starts that better schedules may use.
 
-    Reduced-cost fixing by the memory prices of the relaxation ``relaxed`` excludes the other
-    starts. For memory in blocks or for replicas, HiGHS first solves the program of the
-    single-machine relaxation, and then that of the problem itself. Heuristics improve schedules at
-    the same time. If ``improvement`` is None, there are no heuristics: HiGHS solves only the
-    program of the problem itself, with all threads.
+    All other starts are excluded by reduced-cost fixing: by the memory prices of the relaxation
+    ``relaxed``, every schedule with such a start is worse than the best one found so far. For
+    memory in blocks or for replicas, HiGHS first solves the program of the single-machine
+    relaxation, and then that of the problem itself. Heuristics improve schedules at the same time.
+    If ``improvement`` is None, there are no heuristics: HiGHS solves only the program of the
+    problem itself, with all threads.
     """
     problem, source, clock = interval.problem, interval.source, interval.clock
     useful = starts_left(interval, relaxed.prices)
@@ -142,7 +143,7 @@ def _solve_programs(
 
 
 def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxation:
-    """Return the linear relaxation for one machine in tokens, not yet solved.
+    """Return the linear relaxation of the problem as one machine in tokens, not yet solved.
 
     While it is solved, it reports its lower bounds to ``interval``. If ``guides`` is True, only
     heuristics use its result, so the coarser accuracy `LARGE_TOLERANCE` suffices.
@@ -157,8 +158,8 @@ def token_relaxation(interval: Interval, *, guides: bool = False) -> TokenRelaxa
 def relax_further(relaxation: TokenRelaxation, interval: Interval, share: float) -> Relaxation:
     """Continue to solve a linear relaxation, and return its result so far.
 
-    ``share``, from 0 to 1, is the part of the remaining time that it may take. The lower bound that
-    its memory prices prove is recorded in ``interval``.
+    ``share``, from 0 to 1, is the part of the remaining time that this call may take. The memory
+    prices of the result prove a lower bound, which is recorded in ``interval``.
     """
     interval.phase = "relaxation"
     left = interval.clock.limit_left()
@@ -186,10 +187,11 @@ def first_schedules(improvement: Improvement, interval: Interval) -> None:
 def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) -> None:
     """Guide the search for schedules by a solved linear relaxation, and run beam searches.
 
-    The beam searches place the requests in order of their expected starts in the relaxation. If
-    memory is in blocks or there are replicas, they build schedules of one machine with memory in
-    tokens (the single-machine relaxation of the problem). The requests of the problem itself are
-    then placed in the order of their starts in the best of these schedules.
+    The search then uses the mean starts and the memory prices of the relaxation. The beam searches
+    place the requests in order of their expected starts in the relaxation. If memory is in blocks
+    or there are replicas, they build schedules of one machine with memory in tokens (the
+    single-machine relaxation of the problem). The requests of the problem itself are then placed in
+    the order of their starts in the best of these schedules.
     """
     improvement.follow(relaxed.expected_start_times, relaxed.prices)
     if interval.problem.is_plain:

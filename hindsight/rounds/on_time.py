@@ -58,19 +58,19 @@ from instances.problem.memory_translation import pooled, restricted
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperatures of the smoothed dual function in the stages of the ascent in memory prices. Unit:
-the cost of a late request."""
+"""Temperatures of the smoothed bound on late requests in the stages of the ascent in memory prices.
+Unit: one late request."""
 
 STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""Without state prices, HiGHS solves the integer program over starts on time only if its memory
-constraints have at most this many non-zeros. Memory prices alone exclude too few starts."""
+"""If M is too large for state prices, HiGHS solves the integer program over starts on time only if
+its memory constraints have at most this many non-zeros: memory prices exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of two lower bounds on the number of late requests: number of requests late even if served
-alone, and number left over if the memory of all rounds is filled with the smallest volumes."""
+"""Names of two lower bounds on the number of late requests: the number late even if served alone,
+and the number left if requests of the smallest volumes fill the memory of all rounds."""
 
 ROOM = 2
 """Number of rounds kept after the last arrival before an idle gap, per output token of the requests
@@ -81,12 +81,12 @@ FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 ascent in state prices, and for the search for schedules before an integer program."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in the ascent in state prices, in rounds. The temperatures and step sizes
-of this ascent are chosen for costs in rounds."""
+"""Cost of a late request in the ascent in state prices, in rounds, because the temperatures and
+step sizes of this ascent are in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factors on the temperatures and step sizes of the ascent in state prices, one for each of its
-stages, and number of ascent steps in each stage."""
+"""One factor for each stage of the ascent in state prices, by which its temperatures and step sizes
+are multiplied, and number of ascent steps in each stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
@@ -108,10 +108,10 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return a schedule of all requests: the best schedule, with the late requests added.
 
     Late requests are placed in ascending order of volume, each at the first start that fits. This
-    is done in the problem without idle gaps (rounds without work), and needs an array of the tokens
-    held in each round of each replica. If this array would be too long, or if the result is
-    infeasible, late requests are assigned to the replicas in turn. Each replica then runs its late
-    requests one after another, after its requests on time.
+    is done in the problem with idle gaps shortened (rounds between arrivals that no schedule
+    needs), and uses an array of the tokens held in each round of each replica. If this array would
+    be too long, or if the result is infeasible, late requests are assigned to the replicas in turn.
+    Each replica then runs its late requests one after another, after its requests on time.
     """
     problem: Instance = interval.source
     moved, replicas = compress(problem, ROOM), problem.replicas
@@ -144,7 +144,8 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
 class _OnTime:
     """Search for a schedule with the most requests on time, and for bounds on their number.
 
-    Only requests that would be on time if served alone take part.
+    Only requests that would be on time if served alone take part, k of the n requests. Idle gaps,
+    rounds between arrivals that no schedule needs, are shortened during the search.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ class _OnTime:
     search : Search
         Options of the solve.
     able : int64 array
-        Positions of the requests that would be on time if served alone, shape (k,).
+        Indices of the requests that would be on time if served alone, shape (k,).
     last : int64 array
         Last start with which each request of the problem is on time, shape (n,).
     """
@@ -179,10 +180,11 @@ class _OnTime:
         solve the integer program if it is small enough.
         """
         interval, below = self._interval, self._below
-        # Lower bound on late requests from volumes: the requests on time hold at most M tokens in
-        # each round. So their volumes (sums of tokens held over rounds) are together at most M
-        # times the number of rounds. ``fitting`` is the largest number of requests for which this
-        # holds. The bound takes little time, unlike one from prices.
+        # Lower bound on late requests from volumes. The volume of a request is the sum over its
+        # rounds of the tokens that it holds. The requests on time hold at most M tokens in each
+        # round, so the sum of their volumes is at most M times the number of rounds. ``fitting`` is
+        # the largest number of requests for which this holds: that of the smallest volumes. The
+        # bound takes little time, unlike one from prices.
         rounds = self._rounds - int(below.arrival_times.min())
         held = list(accumulate(sorted(below.volumes.tolist())))
         fitting = bisect_right(held, below.memory_limit * rounds)
@@ -214,9 +216,9 @@ class _OnTime:
     def _place(self, share: float, *, patient: bool = True) -> None:
         """Search for schedules by ruin and recreate, for at most a ``share`` of the time left.
 
-        The search also ends after `hindsight.schedules.cycles.ROUNDS_WITHOUT_GAIN` passes without a
-        better schedule. If ``patient`` is True and the solve has a time limit, it continues until
-        its share of the time has passed instead.
+        Ruin and recreate removes some requests from a schedule and places them again. The search
+        also ends after `hindsight.schedules.cycles.ROUNDS_WITHOUT_GAIN` passes without a better
+        schedule, unless ``patient`` is True and the solve has a time limit.
         """
         interval, clock = self._interval, self._interval.clock
         limited = patient and clock.limit_left() is not None
@@ -227,8 +229,9 @@ class _OnTime:
     def _place_first(self) -> None:
         """Build and offer five schedules, each by placing requests in ascending order of a key.
 
-        The keys are the volume, the last start on time, the arrival, the volume divided by the
-        rounds from arrival to last completion on time, and the last start minus the output length.
+        The five keys of a request are its volume (sum over its rounds of the tokens held), its last
+        start on time, its arrival, its volume divided by the rounds from its arrival to its last
+        completion on time, and its last start on time minus its output length.
         """
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
@@ -239,9 +242,10 @@ class _OnTime:
     def _offer(self, starts: IntArray, replicas: IntArray) -> None:
         """Offer a schedule of the requests on time to the solve.
 
-        ``starts`` and ``replicas``, shape (k,), belong to the requests that would be on time if
-        served alone. Starts are those in the problem without idle gaps. Requests with start -1 are
-        late and not part of the schedule.
+        ``starts`` and ``replicas``, shape (k,), belong to the k requests that would be on time if
+        served alone. Starts are those in the problem with shortened idle gaps (rounds between
+        arrivals that no schedule needs). The rounds taken out are added again here. Requests with
+        start -1 are late and not part of the schedule.
         """
         placed = np.flatnonzero(starts >= 0)
         if len(placed):
@@ -254,8 +258,9 @@ class _OnTime:
     def _ascend(self) -> MemoryPrices | None:
         """Improve memory prices by dual ascent, and return those that prove the largest bound.
 
-        The bounds on the number of late requests are recorded in the solve. If there are more than
-        `LONGEST_PRICES` rounds, return None.
+        Memory prices are a price per token in each round. The lower bounds on the number of late
+        requests that they prove are recorded in the solve. If there are more than `LONGEST_PRICES`
+        rounds, return None.
         """
         interval, instance = self._interval, self._below
         if self._rounds > LONGEST_PRICES:
@@ -269,8 +274,9 @@ class _OnTime:
         def stepped(x: FloatArray, found: Evaluation) -> None:
             nonlocal best
             least = self._hopeless + math.ceil(found.value - 1e-9)
-            # ``least`` is the bound on late requests in floats, rounded up. Compute the bound in
-            # exact integers only if ``least`` exceeds the best bound, or for the first prices.
+            # ``least`` is the lower bound on late requests that the prices prove, computed in
+            # floats and rounded up. Compute it in exact integers only if ``least`` exceeds the best
+            # lower bound so far, or for the first prices.
             if best is None or least > interval.lower_bound:
                 late, prices = self._late(dual.prices(x))
                 if best is None or self._hopeless + late > interval.lower_bound:
@@ -285,8 +291,8 @@ class _OnTime:
     def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
         """Round memory prices to integers; return the bound that they prove, and these prices.
 
-        It is a lower bound on the number of late requests, without those that would be late even if
-        served alone.
+        Memory prices are a price per token in each round. The bound is a lower bound on the number
+        of late requests, not counting those that would be late even if served alone.
         """
         exact = round_prices(prices, self._below)
         costs = PricedCosts(self._below, exact, self._classes)
@@ -296,10 +302,10 @@ class _OnTime:
         return late, exact
 
     def _ascend_on_states(self) -> _Late | None:
-        """Improve state prices by dual ascent, and return the best bound on late requests.
+        """Improve state prices by dual ascent, and return the best lower bound on late requests.
 
-        A state price is the price of a request by round, tokens held and rounds to go. If M or the
-        number of rounds is too large for these prices, return None.
+        A state price is what a request pays in a round, by the tokens that it holds and the rounds
+        that it still runs. If M or the number of rounds is too large for these prices, return None.
         """
         interval, instance = self._interval, self._below
         if not fits(instance, self._rounds):
@@ -323,8 +329,9 @@ class _OnTime:
     def _solve_program(self, late: _Late) -> None:
         """Solve the integer program over the starts that may lead to fewer late requests.
 
-        The reduced costs of the bound ``late`` exclude the starts that no schedule with fewer late
-        requests than the best one can use. Bounds and schedules found are offered to the solve.
+        The reduced costs of starts in ``late``, the lower bound from prices, exclude the starts
+        that no schedule with fewer late requests than the best one can use. Bounds and schedules
+        found are offered to the solve.
         """
         interval = self._interval
         fewer = interval.upper_bound - self._hopeless - 1
@@ -335,8 +342,8 @@ class _OnTime:
         starts = start_sets(self._instance, allowed, optional=True)
 
         def take(program: Program, values: FloatArray) -> None:
-            # In ``found``, k * rounds + t is the start of a request in round t on replica k, and -1
-            # stands for a late request, which is left out.
+            # In ``found``, k * starts.rounds + t is the start of a request at t on replica k, and
+            # -1 stands for a late request, which is left out.
             found = program.starts(values)
             replicas, within = np.divmod(found, starts.rounds)
             self._offer(np.where(found < 0, -1, within), replicas)
@@ -347,7 +354,9 @@ class _OnTime:
 class _Late:
     """Lower bound on the number of late requests that prices prove, and reduced costs of starts.
 
-    The priced cost of a start is what the request pays for memory, at the given prices.
+    The priced cost of a start is what the request pays for memory, at the given prices. The bound
+    is the sum over requests of the lesser of ``unit`` and their least priced cost, minus ``paid``.
+    The reduced cost of a start is its priced cost minus its request's term in this sum.
 
     Parameters
     ----------
@@ -361,15 +370,16 @@ class _Late:
     Attributes
     ----------
     value : int
-        The lower bound before rounding: this value / ``unit`` late requests.
+        The lower bound before rounding, in the unit of priced costs: there are at least this value
+        / ``unit`` late requests.
     bound : int
         The lower bound on the number of late requests, rounded up.
     """
 
     def __init__(self, unit: int, paid: int, costs: list[IntArray]) -> None:
         self._unit, self._costs = unit, costs
-        # Contribution of each request to the lower bound: the smaller of the cost of being late and
-        # of its least priced cost at a start on time.
+        # Term of each request in the lower bound: the lesser of the cost of being late, ``unit``,
+        # and its least priced cost at a start on time.
         self._least = [min(unit, int(own.min())) for own in costs]
         self.value = sum(self._least) - paid
         self.bound = max(0, -(-self.value // unit))
@@ -377,9 +387,10 @@ class _Late:
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with ``late`` late requests can use.
 
-        The reduced cost of a start is its priced cost less the contribution of its request to the
-        bound. A schedule has at least as many late requests as the unrounded bound plus the reduced
-        costs of all its starts. So a start is excluded if the unrounded bound plus its reduced cost
+        The reduced cost of a start is its priced cost minus the term of its request in the lower
+        bound (`_Late`). In integer units of `unit` per late request, the number of late requests of
+        a schedule is at least the lower bound before rounding plus the reduced costs of all its
+        starts. None of these is negative. So a start is excluded if the bound plus its reduced cost
         alone exceeds ``late`` (reduced-cost fixing).
 
         Parameters
@@ -395,16 +406,18 @@ class _Late:
 
 
 def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-    """Return the bound on late requests that memory prices prove, with priced costs of starts.
+    """Return the lower bound on late requests that memory prices prove, with costs of starts.
 
-    A request is late if it starts after its entry in ``last``, shape (k,), its last start on time.
+    Memory prices are a price per token in each round. The priced cost of a start is what the
+    request then pays for memory. A request is late if it starts after its entry in ``last``, shape
+    (k,), its last start on time.
     """
     priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
     for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
         _, own = priced.of(i)
-        # ``own`` has the priced costs of starts up to the last round with a price. From the last of
-        # these starts on, a request runs only in rounds without a price, so all later starts have
-        # the same priced cost.
+        # ``own`` has the priced costs of starts up to the last round with a price. At the last of
+        # these starts and at all later ones, the request runs only in rounds without a price, so
+        # they have the same priced cost.
         costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
     paid = instance.memory_limit * sum(prices.numerators.tolist())
     return _Late(prices.denominator, paid, costs)
@@ -413,9 +426,10 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
     """Return the lower bound on the number of late requests that state prices prove.
 
-    The prices are the best ones of the ascent. A state price is the price of a request by round,
-    tokens used and rounds to go. The result also has the priced cost of each start on time.
-    ``last``, shape (k,), has the last start at which each of the k requests is on time.
+    The prices are the best ones of the ascent. A state price is what a request pays in a round, by
+    the tokens that it holds and the rounds that it still runs. The result also has the priced cost
+    of each start on time, the sum of these prices over the request's rounds. ``last``, shape (k,),
+    has the last start at which each of the k requests is on time.
     """
     s, o, a, _ = instance.columns
     (Q, W), costs = ascent.integer_prices(), []

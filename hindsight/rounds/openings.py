@@ -23,7 +23,7 @@ from instances.arrays import IntArray
 from instances.problem.memory_translation import restricted
 
 FIRST_LIST_SECONDS = 5.0
-"""Number of seconds for which the first list schedule may be built even after the time limit."""
+"""Number of seconds that the first list schedule may take even if the time limit ends before."""
 
 
 def in_source(schedule: Any, source: Instance) -> Any:
@@ -40,14 +40,17 @@ def in_source(schedule: Any, source: Instance) -> Any:
 def open_latency(interval: Interval, start: Any) -> None:
     """Find first schedules and lower bounds on total latency, with or without preemption.
 
-    The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. It is a sum of
-    two parts. The first part is the least sum of the volume-weighted mean rounds, if a round serves
-    at most M units of volume and request i has the volume v_i = sum_k (s_i + k). A request that is
-    stopped still holds s_i + k in the round of its k-th token, and all requests hold at most M
-    together. So the first part bounds preemptive schedules too. The second part is the sum of the
-    differences between the completion C_i and the mean round, without preemption. The difference
-    for rounds r_1 < ... < r_o = C_i is least if every round is as late as possible,
-    r_k = C_i - o_i + k. These are the rounds without preemption. []
+    The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. Let request i
+    produce its k-th token in round r_k, in which it holds s_i + k tokens. Its volume is v_i = sum_k
+    (s_i + k), its mean round is sum_k (s_i + k) r_k / v_i, and its completion C_i is the mean round
+    plus a rest. The bound is the sum of two lower bounds, on the sum of all mean rounds and on the
+    sum of all rests, minus the arrivals.
+
+    The first one is the least sum of mean rounds if each round may serve any M units of the
+    volumes. A preemptive schedule is such a service, because all requests together hold at most M
+    in each round. The second one is the sum of the rests without preemption, where r_k = C_i - o_i
+    + k. With preemption, r_k is at most this, because o_i - k later rounds follow up to C_i. So the
+    mean round is no later, and the rest no smaller.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ def open_latency(interval: Interval, start: Any) -> None:
                 interval.offer(schedule)
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # Build further list schedules, except for an instance with many requests if the time is up.
+    # Build further list schedules, unless the instance has many requests and the time is up.
     if not (is_large and stop()) and not interval.is_proved:
         if is_fleet:
             for schedule in placed:
@@ -89,8 +92,9 @@ def open_latency(interval: Interval, start: Any) -> None:
 def _quick_schedule(interval: Interval) -> Any:
     """Return the list schedule on one machine that places requests by ascending output length.
 
-    If the time limit and `FIRST_LIST_SECONDS` have both passed before it is complete, the schedule
-    that runs the requests one after another is returned instead.
+    A list schedule places the requests in a given order, each at the first start that fits. If the
+    time limit and `FIRST_LIST_SECONDS` have both passed before it is complete, return the schedule
+    that runs the requests one after another instead.
     """
     source = interval.source
     order = lists.list_orders(restricted(source))["output_length"]
@@ -101,8 +105,8 @@ def _quick_schedule(interval: Interval) -> Any:
 def _patient(interval: Interval) -> Callable[[], bool]:
     """Return a stop callback that gives the first list schedule a minimum of time.
 
-    It returns True once the time limit has passed and `FIRST_LIST_SECONDS` have passed since this
-    call, or at once if the user interrupts the solve.
+    The callback returns True once both the time limit and `FIRST_LIST_SECONDS` from now have
+    passed, or at once if the user interrupts the solve.
     """
     clock = interval.clock
     last = clock.seconds() + FIRST_LIST_SECONDS
@@ -148,9 +152,10 @@ def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator
 class LastBlock:
     """The last block: all requests that arrive after the last idle gap of an instance.
 
-    All earlier requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the
-    last block alone determines the least makespan. Move the block to round 0: the least makespan of
-    the instance is that of the moved block plus the number of rounds by which it was moved.
+    An idle gap is a sequence of rounds in which no optimal schedule runs a request. All earlier
+    requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the last block
+    alone determines the least makespan. The block is moved to begin in round 0. The least makespan
+    of the instance is that of the moved block plus the number of rounds by which it was moved.
 
     Attributes
     ----------
@@ -159,7 +164,7 @@ class LastBlock:
     part : CompressedInstance
         The instance of the last block at its own arrival times, and moved to round 0.
     last : int64 array
-        Positions of the requests of the last block in the whole instance.
+        Indices of the requests of the last block in the whole instance.
     """
 
     original: Instance
@@ -194,8 +199,9 @@ class LastBlock:
         """Return a schedule of the whole instance that contains a given schedule of the last block.
 
         The last block has the requests that arrive after the last idle gap. The earlier requests
-        run one after another on each machine. They are complete before the last block begins,
-        because no machine idles while one of its requests waits.
+        run one after another on each machine. They are complete before the last block begins: an
+        idle gap is longer than this can take, as no machine idles while a request that has arrived
+        waits for it.
         """
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
         earlier = np.setdiff1d(np.arange(len(starts)), self.last)
@@ -216,7 +222,7 @@ class LastBlock:
 
 
 def open_makespan(interval: Interval, start: Any) -> None:
-    """Find first schedules and a lower bound for the goal makespan.
+    """Find first schedules and a lower bound if the goal is the least makespan.
 
     ``start`` is a feasible schedule given by the user, or None.
     """
@@ -234,9 +240,9 @@ def _makespan_schedules(interval: Interval) -> Iterator[Any]:
     """Yield list schedules for a small makespan until the time is up, but at least one.
 
     A list schedule places the requests in a given order, each at the first start that fits. The
-    first order is by descending output length, the second by descending peak memory. If no list
-    schedule of many requests is complete in time, the schedule that runs the requests one after
-    another is yielded.
+    first order is by descending output length, the second by descending peak memory. If there are
+    many requests and the time is up before the first list schedule is complete, yield the schedule
+    that runs the requests one after another.
     """
     source, stop = interval.source, interval.clock.must_stop
     is_fleet, is_thorough = source.replicas > 1, len(source) <= THOROUGH_UP_TO

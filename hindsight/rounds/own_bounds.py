@@ -27,7 +27,7 @@ from instances.user_modules import attribute_of, described, import_source
 from instances.validation import as_exact
 
 BoundFunction: TypeAlias = Callable[[Instance], int | Fraction | Proof]
-"""A user-defined lower bound: a function of an instance that returns a number or prices."""
+"""A user-defined lower bound: function from an instance to a number, or to prices that prove it."""
 
 AnyBound: TypeAlias = str | BoundFunction
 """A user-defined lower bound: a function, or the text ``FILE.py:NAME`` that names one."""
@@ -42,7 +42,7 @@ class OwnBound:
     name : str
         Name of the function, numbered if several bounds have the same name.
     function : Callable[[Instance], object]
-        Function that returns the bound of an instance: a number or prices.
+        Function that returns the bound of an instance: a number, or prices that prove a bound.
     """
 
     name: str
@@ -112,7 +112,8 @@ class OwnBound:
         if problem.goal == "makespan":
             reason = "are prices for total latency only"
             raise InvalidValueError(self.label, "value", value, reason)
-        # Imported here: the checker takes 40 ms to load, and few solves have prices of the user.
+        # Import the checker of prices here, not above: it takes 40 ms to load, and few solves have
+        # prices given by the user.
         from hindsight.certificates.writing import bound_of_prices
 
         preemptive = problem.preemption == "keep" or False not in value.optima

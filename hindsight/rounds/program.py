@@ -33,14 +33,14 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Largest number of non-zeros in the memory rows of an integer program: per second of remaining
-time, and in total. Larger programs are not built, because HiGHS gains nothing on them."""
+"""Largest number of non-zeros in the memory constraints of an integer program: per second of
+remaining time, and in total. Larger programs are not built, because HiGHS gains nothing on them."""
 
 LONGEST_SEARCH = 900.0
 """Largest number of seconds that HiGHS runs next to a search for schedules, to limit its memory."""
 
 LARGEST_PROBE = 2_000_000
-"""Largest number of (request, start) pairs of a program that decides if a makespan is possible."""
+"""Largest number of (request, start) pairs of a program that tests if a makespan is possible."""
 
 Take = Callable[[Program, FloatArray], object]
 """Callback for each better solution: called with the program and the values of its variables."""
@@ -57,12 +57,13 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
     interval : Interval
         The bounds and the best schedule of the solve.
     prices : MemoryPrices
-        Memory prices of the single-machine relaxation in tokens.
+        Price per token in each round, for the single-machine relaxation in tokens.
 
     Returns
     -------
     list[int64 array] or None
-        The remaining starts of each request. None if (requests) x (rounds) is too large.
+        The remaining starts of each request. None if (requests) x (rounds) is more than 10 times
+        `LARGEST_RELAXATION`.
     """
     below = interval.problem.below
     latest = interval.horizon or int(below.arrival_times.max() + below.output_lengths.sum())
@@ -77,8 +78,9 @@ def starts_left_by_states(
 ) -> list[IntArray]:
     """Remove the starts that state prices exclude, and return the remaining starts.
 
-    In state (m, r) a request holds m tokens and has r rounds to go. An excluded start occurs only
-    in schedules worse than the best schedule found so far (reduced-cost fixing).
+    In state (m, r) a request holds m tokens and has r rounds to go. It pays the price of its state
+    at each epoch tau, the time between rounds tau and tau + 1. An excluded start occurs only in
+    schedules worse than the best schedule found so far (reduced-cost fixing).
 
     Parameters
     ----------
@@ -94,7 +96,8 @@ def starts_left_by_states(
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # A start after the last price costs one round of latency more than the start before it.
+    # The least cost is found among the starts up to the end of the prices: each later start pays no
+    # price and costs one round of latency more than the start before it.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)
@@ -116,8 +119,9 @@ def search_program(
     """Solve the integer program over ``starts`` by HiGHS, and improve both bounds of ``interval``.
 
     ``starts`` must contain the starts of every schedule better than the best schedule found so far.
-    So the lower bound of the program, capped at the upper bound, is a lower bound on the optimum. A
-    program that is too large for the time left is not built.
+    The optimum is then either the cost of the best schedule or the optimum of the program. So the
+    lower bound that HiGHS proves for the program, but at most the upper bound, is a lower bound on
+    the optimum. A program that is too large for the time left is not built.
 
     Parameters
     ----------
@@ -155,8 +159,8 @@ def search_program(
             use(program, found.values)
         if found.bound is not None:
             # The program may exclude the best schedule found so far, and others of the same cost.
-            # Then the lower bound of HiGHS may exceed the upper bound of the solve, and is capped
-            # there.
+            # Then the lower bound of HiGHS may exceed the upper bound of the solve. The optimum is
+            # then the upper bound, so record no more than this.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
@@ -240,7 +244,7 @@ def close_makespan(interval: Interval, search: Search) -> None:
 def _is_too_large(interval: Interval, starts: StartSets) -> bool:
     """Return whether the program over ``starts`` is too large for HiGHS in the time left.
 
-    If it is, record size as the reason why the solve ends.
+    If it is, record ``"size"`` as the reason why the solve ends.
     """
     most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
     is_too_large = max(starts.memory_entries, starts.optional * starts.horizon) > most

@@ -48,12 +48,12 @@ from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, to
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Number of moves of the first annealing of orders, and number of moves between clock polls."""
+"""Number of moves in the first annealing of the request order, and between polls of the clock."""
 
 SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
 """Share of the time that ruin and recreate gets if there is one thread, and seconds before it
-begins. Key True: one machine with memory in tokens, where annealed orders give schedules too and
-the price ascent gains more in the first second. Key False: memory in blocks, or replicas."""
+begins. Key True: one machine with memory in tokens, where annealing also finds schedules and the
+price ascent gains more in the first second. Key False: memory in blocks, or replicas."""
 
 FEWEST_RUINED = 36
 """Least number of requests for which ruin and recreate runs if there is one machine with memory in
@@ -69,10 +69,10 @@ FEW_REQUESTS = 28
 
 WORTHWHILE_GAIN = 0.001
 """If a phase raises the lower bound from state prices by at least this share of the upper bound,
-the next phase has twice as many ascent steps. Otherwise it has equally many."""
+the next phase has twice as many ascent steps as this phase. Otherwise it has the same number."""
 
 FIRST_STEP = 0.002
-"""The first budget of the exact search is the lower bound plus this share of the upper bound."""
+"""The exact search first covers total latencies up to lower bound + this share x upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
 """Ascent in state prices: number of steps at each width in the first phase, and first width. The
@@ -81,8 +81,8 @@ few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until 
 own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factor on the temperatures and step sizes of the ascent in state prices, for each phase of the
-solve. The last factor also holds for all later phases."""
+"""Factor by which temperatures and step sizes of the ascent in state prices are multiplied, for
+each phase of the solve. The last factor also holds for all later phases."""
 
 RESUMED = 2
 """Number of phases whose factors in `FADES` are skipped if the user gave state prices."""
@@ -112,8 +112,8 @@ phases without gain after which a solve without a time limit ends."""
 def refusal(interval: Interval) -> str | None:
     """Return the reason why state prices cannot be used for the problem, or None if they can.
 
-    A state price is the price of a request by round, tokens used and rounds to go.
-    The reason completes an error message about the method ``"paths"``.
+    A state price is what a request pays in a round, by the tokens that it holds and the rounds that
+    it still runs. The reason completes an error message about the method ``"paths"``.
     """
     if interval.source.is_weighted:
         return "counts every request alike: it takes no weights"
@@ -125,7 +125,9 @@ def refusal(interval: Interval) -> str | None:
 class SmallMemory:
     """Solver for total latency if the memory limit is small: state prices and exact searches.
 
-    It runs in phases. Each phase improves schedules, then state prices, and then searches exactly.
+    A state price is what a request pays in a round, by the tokens that it holds and the rounds that
+    it still runs. The prices prove lower bounds. The solver runs in phases. Each phase improves
+    schedules, then state prices, and then searches exactly.
 
     Parameters
     ----------
@@ -205,8 +207,8 @@ class SmallMemory:
             if not interval.is_done():
                 self._exhaust(states)
             states *= 3 if self._has_few_requests else 2
-            # If the price ascent hardly raises the lower bound, only the exact search gets more
-            # work in the next phase.
+            # The exact search gets more work in each phase, the price ascent only if it raised the
+            # lower bound enough in this phase.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -218,8 +220,9 @@ class SmallMemory:
     def _anneal(self, interval: Interval) -> None:
         """Improve the schedule by simulated annealing of the order and the delays of the requests.
 
-        In the main thread, each call makes twice as many moves as the one before. The schedule is
-        offered to ``interval``.
+        Each request, in this order, takes the first start at which it fits. With a delay of d
+        rounds, it takes the first one at least d rounds later. In the main thread, each call makes
+        twice as many moves as the one before. The schedule is offered to ``interval``.
         """
         orders, done, interval.phase = self._orders, 0, "heuristics"
         assert orders is not None
@@ -254,8 +257,9 @@ class SmallMemory:
     def _start_prices(self) -> None:
         """Start the ascent in state prices from the user's prices, or from a few state tables.
 
-        A state table gives the price of a request by tokens held and rounds to go. The lower bound
-        that the first prices prove is computed and recorded.
+        A state price is what a request pays in a round, by the tokens that it holds and the rounds
+        that it still runs. A state table has such prices that are the same in all rounds. The lower
+        bound that the first prices prove is computed and recorded.
         """
         self._ascent = StateAscent(
             self._in_tokens,
@@ -277,8 +281,9 @@ class SmallMemory:
         """Run an ascent in state prices, and record the lower bound that they prove and its gain.
 
         The number of steps is `ASCENT` times ``work`` at each width, the number of consecutive
-        epochs with equal prices. The gain of the first ascent is the whole bound. Once an ascent
-        gained at most `CONVERGED`, relative to the upper bound, no further ascent runs.
+        epochs with equal prices. The gain is the increase of the lower bound by the ascent. For the
+        first ascent it is the whole bound. Once an ascent gained at most `CONVERGED` times the
+        upper bound, no further ascent runs.
         """
         ascent, before = self._ascent, self._priced_bound
         if ascent is None or self._gain <= CONVERGED * self.interval.upper_bound:
@@ -307,8 +312,9 @@ class SmallMemory:
             # that is at least as large.
             if not self._graphs or self._graphs.proved < bound:
                 interval.proof = StatePrices(Q)
-        # ``_root`` has the state prices that path graphs and reduced-cost fixing use. The first
-        # prices are kept even if another method has proved a larger bound before.
+        # ``_root`` has the state prices that path graphs and reduced-cost fixing use: those with
+        # the largest bound so far. The first prices are kept even if another method has already
+        # proved a larger bound.
         if is_better or self._root is None:
             self._root = Q, W
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
@@ -326,6 +332,7 @@ class SmallMemory:
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
+            # Path graphs wait until state prices are settled, or a graph is expected to be small.
             # ``_gain`` is the amount by which the last ascent raised the lower bound from state
             # prices. In the first phase it is the whole bound, and does not show whether the prices
             # have converged.
@@ -340,9 +347,9 @@ class SmallMemory:
     def _exhaust_states(self, states: int) -> None:
         """Search all partial schedules for growing budgets (upper limits) of total latency.
 
-        If a budget is exhausted without finding a schedule, the total latency of every schedule
-        exceeds it. The searches for all budgets have at most ``states`` states (partial schedules)
-        together.
+        If a search for one budget covers all schedules and finds none, every schedule has a larger
+        total latency. The searches for all budgets together visit at most ``states`` partial
+        schedules.
         """
         interval, step, stop = self.interval, self._step, self._schedules.must_stop
         while self._states is not None and states > 0 and not interval.is_done():
@@ -356,7 +363,8 @@ class SmallMemory:
                 self._step = max(1, step // 3)
                 return
             # The search has covered all schedules with a total latency within the budget. If it has
-            # found a schedule, this is optimal. Otherwise the optimum exceeds the budget.
+            # found a schedule, the best one found is optimal, and is the upper bound. Otherwise the
+            # optimum exceeds the budget.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step
@@ -365,8 +373,10 @@ class SmallMemory:
     def _search_program(self) -> None:
         """Solve the integer program over the starts that better schedules may use.
 
-        Reduced costs at memory prices and at state prices exclude the other starts. The program is
-        solved at most once in a solve, and only for memory in blocks or for replicas.
+        All other starts are excluded by their reduced costs, at memory prices (per token and round)
+        and at state prices (by tokens held and rounds to go): every schedule with such a start is
+        worse than the best one found so far. The program is solved at most once in a solve, and
+        only for memory in blocks or for replicas.
         """
         interval, relaxed = self.interval, self._relaxed
         if self._is_plain or self._is_programmed or relaxed is None or interval.is_done():

@@ -100,8 +100,8 @@ def solve_in_rounds(
     if interval.proof is not None and isinstance(moved, CompressedInstance):
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] == interval.certified_lower_bound + offset:
-        # No certified bound exceeds the bound of the user's prices, so report these prices as the
-        # proof.
+        # No certified bound exceeds the one that the user's prices prove, so report these prices as
+        # the proof of the lower bound.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     interval.schedule = moved.restore(interval.schedule)
     return interval.result(given, horizon=interval.latest_completion + moved.latest)
@@ -110,8 +110,8 @@ def solve_in_rounds(
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
     """Choose the solver for the goal and the method, and run it until it ends.
 
-    ``prices`` are state prices given by the user (prices of a request by round, tokens used and
-    rounds to go), or None.
+    ``prices`` are state prices given by the user, or None. A state price is what a request pays in
+    a round, by the tokens that it holds and the rounds that it still runs.
     """
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
@@ -135,7 +135,9 @@ def _take_bounds(
 ) -> tuple[int, Proof] | None:
     """Record the user-defined bounds; return the largest bound that prices prove, and the prices.
 
-    The result is None if no user-defined bound has prices for the kind of preemption of the solve.
+    The function of a user-defined bound returns a number, which is only claimed, or prices, which
+    prove a bound. The result is None if no function returns prices for the kind of preemption of
+    the solve.
     """
     best: tuple[int, Proof] | None = None
     problem = interval.problem
@@ -154,9 +156,10 @@ def _take_bounds(
 def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
     """Return the user's best prices as prices for the instance without idle gaps.
 
-    ``proved`` has the best bound and its prices, or is None. ``moved`` relates the instance to that
-    without gaps. None is returned if the best prices are not state prices (prices of a request by
-    round, tokens used and rounds to go), or if there are none.
+    Idle gaps are rounds in which no optimal schedule runs a request. ``proved`` has the best bound
+    that the user's prices prove, and these prices, or is None. ``moved`` relates the user's
+    instance to that without gaps. None is returned if the user gave no prices, or if the best ones
+    are not state prices (prices of a request in a round, by tokens held and rounds to go).
     """
     prices = None if proved is None else proved[1].steps[0]
     if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):

@@ -38,40 +38,41 @@ LONGEST_OUTPUT = 30_000
 produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""Largest number of rounds, and of output tokens of all requests, for which the solver runs."""
+"""The solver takes at most this many rounds, and as many output tokens of all requests."""
 
 LARGEST_PRICE_WORK = 400_000_000
-"""Largest product (rounds) x (output tokens) for which the bound of prices per token and round is
-computed. The computation takes up to about a second and cannot be interrupted."""
+"""Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices
+per token and round is computed. This takes about a second at most, without interruption."""
 
 LARGEST_TABLE_WORK = 100_000_000
-"""Largest product (rounds) x (memory limit) x (output tokens) for which prices may depend on the
-number of tokens that a request holds."""
+"""Largest product (rounds) x (memory limit) x (output tokens of all requests) for which the price
+of a request in a round may depend on the number of tokens that it holds."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
 """Limits on one annealing run: number of output tokens that all its moves place together (this
 takes about a tenth of a second), and number of moves."""
 
 ASCENT, HEAT = 200, 0.03
-"""Number of steps of the price ascent in the first phase, and its first temperature and step size,
-in rounds. Each later phase doubles the number of steps and halves the other value."""
+"""Number of steps of the price ascent in the first phase, and value of both its first temperature
+and its first step size, in rounds. Each later phase doubles the number and halves the value."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
 """Largest number of states per round in the beam search of phase 0, in the exact search of phase 0,
 and in any search. Each phase doubles the first number and multiplies the second one by four."""
 
 STEPS = 6
-"""Number of steps of annealing orders after which a solve without a time limit ends, if no method
-can improve its lower bound. Step k = 0, 1, ... makes 2^k annealing runs."""
+"""Number of calls of `_Orders.step` after which a solve without a time limit ends, if no method can
+improve its lower bound. Call k = 0, 1, ... makes 2^k annealing runs."""
 
 
 def close_preemptive(interval: Interval, search: Search) -> None:
     """Improve both bounds on preemptive total latency, until they meet or nothing improves them.
 
-    The function runs in phases. Each phase improves a table of prices, by round and by the tokens
-    that a request holds, which proves a lower bound. Then it searches exactly over states (tokens
-    produced by each request). Between the phases, or in a second thread, the order in which
-    requests are placed is annealed, which gives schedules.
+    The function runs in phases. Each phase first improves a table of prices, which proves a lower
+    bound: the price of a request by round and by the tokens that it holds. Then the phase searches
+    exactly over states. A state is the number of tokens that each request has produced. Between the
+    phases, or in a second thread, the order in which requests are placed is annealed, which gives
+    schedules.
 
     Parameters
     ----------
@@ -107,8 +108,9 @@ def close_preemptive(interval: Interval, search: Search) -> None:
 class _Bounds:
     """Lower bounds on preemptive total latency: from prices, and from a search pruned by prices.
 
-    The first prices are per token and round. Later prices depend on the round and on the number of
-    tokens that a request holds.
+    Requests pay prices for the memory that they hold. The first prices are per token in each round.
+    Later, the price that a request pays in a round is any function of the number of tokens that it
+    holds.
 
     Attributes
     ----------
@@ -123,9 +125,10 @@ class _Bounds:
         self._above: PreemptiveSearch | None = None
         interval.phase = "relaxation"
         prices, last = filling_prices(fill_by_volume(self._below)), interval.schedule.makespan
-        # At first, entry (r, 0) is the price of a token of memory in round r, and the shape is
-        # (rounds + 1, 1). Later, entry (r, m) is the price that a request pays for holding m tokens
-        # in round r, and the shape is (rounds + 1, M + 1).
+        # The first prices are per token: entry (r, 0) is the price of a token of memory in round r,
+        # and the shape is (rounds + 1, 1). After the first call of `improve_prices`, entry (r, m)
+        # is the price that a request pays for holding m tokens in round r, and the shape is (rounds
+        # + 1, M + 1).
         self._prices = np.zeros((max(len(prices), last) + 1, 1))
         self._prices[1 : len(prices) + 1, 0] = prices
         self._linear: stop_prices.PreemptivePrices | None = None
@@ -134,7 +137,7 @@ class _Bounds:
             self._linear = self._proved()
 
     def _proved(self) -> stop_prices.PreemptivePrices:
-        """Return the present prices, rounded to integers.
+        """Return the present memory prices, rounded to integers.
 
         The lower bound that the rounded prices prove is recorded in the solve.
         """
@@ -166,9 +169,10 @@ class _Bounds:
     def search_states(self, phase: int) -> bool:
         """Run a beam search, then exact searches for growing budgets of total latency.
 
-        The beam search looks for a better schedule. A budget is an upper limit on total latency. If
-        an exact search finds no schedule within its budget, it proves a lower bound. Return False
-        if `MOST_STATES` states per round do not suffice for an exact search.
+        States are the numbers of tokens that each request has produced. The beam search looks for a
+        better schedule. A budget is an upper limit on total latency. If an exact search finds no
+        schedule within its budget, it proves that the optimum exceeds the budget. Return False if
+        `MOST_STATES` states per round do not suffice for an exact search.
         """
         interval, source, stop = self._interval, self._interval.source, self._must_stop
         search, most = self._search, min(STATES << 2 * phase, MOST_STATES)
@@ -211,7 +215,8 @@ class _Bounds:
 class _Orders:
     """Simulated annealing of the order in which requests are placed, on each replica separately.
 
-    Each replica keeps the requests that the best schedule without preemption assigns to it.
+    Each request stays on the replica to which the best schedule without preemption, found before,
+    assigns it.
 
     Attributes
     ----------

@@ -32,28 +32,28 @@ MOMENTARY = 2000
 """Largest number of requests for which a list schedule is completed even if the time is up."""
 
 FIRST_HEAT = 0.13
-"""Temperature of the smoothed dual in the first stage. Unit: mean output length x mean weight."""
+"""Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Initial price per token if all rounds have an equal price. Unit: mean of weight / (s + o / 2)."""
+"""Equal price per token in all rounds, before an ascent. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
-"""Temperature of the smoothed dual in a stage, relative to that of the stage before."""
+"""Temperature of the smoothed dual function in a stage divided by that in the previous stage."""
 
 STEPS = 200
-"""Most steps of an ascent stage. Each consecutive idle stage (see `GAIN`) doubles this number."""
+"""Largest number of ascent steps in a stage. Each idle stage (see `GAIN`) in a row doubles it."""
 
 GAIN = 0.05
-"""Gain in the bound up to which an ascent stage counts as idle. Unit: tolerance x the bound."""
+"""An ascent stage is idle if it raises the bound by at most this. Unit: tolerance x the bound."""
 
 PATIENCE = 4
-"""Number of consecutive stages with almost no gain (see `GAIN`) after which the ascent ends."""
+"""Number of consecutive idle stages (see `GAIN`) after which the price ascent ends."""
 
 CERTIFIED_EVERY = 10
-"""Number of ascent steps after which the bound of the prices is computed in exact arithmetic."""
+"""Ascent steps from one computation of the bound in exact arithmetic to the next."""
 
 SETTLED = 1e-6
-"""Gain of an ascent step below which its stage ends. Unit: tolerance x value of the bound."""
+"""A stage ends once a step raises the bound by less than this. Unit: tolerance x the bound."""
 
 LARGEST_DENOMINATOR = 2**34
 """Largest denominator of the fractions to which prices are rounded. Prices are about 1 / M, so this
@@ -63,7 +63,8 @@ rounding lowers the bound by less than the tolerance."""
 class TokenRelaxation:
     """Linear relaxation of one instance, solved by dual ascent in memory prices per round.
 
-    The ascent can be stopped by its clock and continued later.
+    Memory prices, a price per token in each round, are the multipliers of the memory limits. They
+    prove lower bounds on total latency. The ascent can be stopped by its clock and continued later.
 
     Parameters
     ----------
@@ -94,10 +95,11 @@ class TokenRelaxation:
         next(self._parts, None)
 
     def _first_prices(self) -> FloatArray:
-        """Compute the mean-busy-time bound, and return the best of several simple prices.
+        """Compute the mean-busy-time bound, and return the best of several simple memory prices.
 
-        The candidates are the prices of the volume relaxation, these prices divided by powers of
-        two, and one equal price for all rounds.
+        Memory prices are a price per token in each round. The candidates are the prices of the
+        volume relaxation, where a round serves any M units of the requests' memory, these prices
+        divided by powers of two, and one equal price for all rounds.
         """
         instance, filling = self.instance, volume.fill_by_volume(self.instance)
         busy = volume.mean_busy_time_bound(instance, filling)
@@ -106,8 +108,8 @@ class TokenRelaxation:
         self._offer(prices)
         # The volume relaxation serves each request's memory in any rounds after its arrival. It
         # ignores that the request runs for o consecutive rounds. So if requests arrive at different
-        # times, its prices are too high. The bound is concave in a common factor on all prices, so
-        # halve the prices as long as the bound rises.
+        # times, its prices are too high. If all prices are multiplied by one factor, the bound is a
+        # concave function of this factor. So halve the prices as long as the bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -126,8 +128,9 @@ class TokenRelaxation:
         """
         instance, longest = self.instance, int(self.instance.output_lengths.max())
         prices = self._first_prices()
-        # Fractional solutions leave little memory unused. So they need hardly more rounds than the
-        # volume relaxation, which fills the memory of each round: ``len(prices)`` rounds.
+        # The volume relaxation fills the memory of each round, and ends after ``len(prices)``
+        # rounds. Fractional solutions leave little memory unused, so 5% more rounds mostly suffice,
+        # plus the largest output length. `_lengthen` adds rounds if they do not.
         latest = int(instance.arrival_times.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report("start")
@@ -150,8 +153,8 @@ class TokenRelaxation:
             assert self._solution is not None
             is_idle = self._value - before <= GAIN * self._tolerance * abs(self._value)
             idle, before = idle + 1 if is_idle else 0, self._value
-            # ``distance`` is the gap between the cost of the fractional solution and the lower
-            # bound that the prices prove.
+            # ``distance`` is the difference between the cost of the fractional solution and the
+            # lower bound that the prices prove.
             distance = abs(self._solution.cost - self._value)
             if distance <= least:
                 least, self._mean_starts = distance, self._solution.mean_starts
@@ -164,8 +167,9 @@ class TokenRelaxation:
     def _length(self, rounds: int) -> int:
         """Return the number of rounds in the arrays of the dual function.
 
-        The first ``rounds`` rounds have prices. All rounds together contain all starts that can be
-        cheapest, and their completions.
+        The first ``rounds`` rounds have prices. The later rounds have none, so each start there
+        costs more than the one before. The arrays are long enough for every start of a request that
+        can be its cheapest, and for the completion.
         """
         last = max(rounds, int(self._classes.arrival_times.max()))
         return last + int(self._classes.output_lengths.max()) + 2
@@ -207,8 +211,10 @@ class TokenRelaxation:
     def _lengthen(self, heat: float) -> None:
         """Give prices to further rounds, as long as the fractional solution needs them.
 
-        It needs them if it exceeds the memory limit in a round after the last price. After each
-        extension, further ascent steps are made at temperature ``heat``.
+        In the fractional solution, each request starts at each round with a probability that
+        depends on prices and temperature. It needs further prices if it exceeds the memory limit in
+        a round after the last price. After each extension, further ascent steps are made at
+        temperature ``heat``.
         """
         while not self.clock.must_stop() and self._solution:
             rounds = self._rounds + max(1, self._rounds // 10)
@@ -222,7 +228,8 @@ class TokenRelaxation:
     def _offer_variables(self, value: float) -> None:
         """Compute the bound of the present prices exactly, and report it if it is the best so far.
 
-        ``value`` is this bound in floats. Nothing is computed if it is not the best one.
+        ``value`` is the lower bound that these prices prove, computed in floats. If it is not
+        larger than the best exact bound so far, nothing is computed.
         """
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report("prices")
@@ -255,7 +262,8 @@ class TokenRelaxation:
     def _expected_starts(self) -> FloatArray:
         """Return the mean start of each request in the best fractional solution, shape (n,).
 
-        If there was no ascent, the starts are those of a list schedule.
+        In the fractional solution, each request starts at each round with some probability. If
+        there was no ascent, the starts are those of a list schedule.
         """
         means, classes = self._mean_starts, self._classes
         if means is None and self._solution is not None:
@@ -266,7 +274,7 @@ class TokenRelaxation:
         stop = self.clock.must_stop if len(self.instance) > MOMENTARY else never
         schedule = prefix_schedule(self.instance, list_orders(self.instance)["volume"], stop)
         starts = (schedule or one_after_another(self.instance)).start_times
-        # Identical requests share one mean start, as in a fractional solution.
+        # Give identical requests the mean of their starts, because fractional solutions do so too.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
         return shared[classes.class_of]
 
