@@ -123,8 +123,9 @@ class Prices(NamedTuple):
 class Child(NamedTuple):
     """Workspace: the child of a state that is being built in the forward search.
 
-    A state is a partial schedule with all starts before tau. Its child also has the requests that
-    start at tau. While sets of these requests are enumerated, the child is changed in place.
+    Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule with all
+    starts before tau. Its child also has the requests that start at tau. While sets of these
+    requests are enumerated, the child is changed in place.
 
     Attributes
     ----------
@@ -157,7 +158,8 @@ class Child(NamedTuple):
 class Expansion(NamedTuple):
     """Inputs, outputs and workspace of an expansion of the states of one epoch tau.
 
-    A state is a partial schedule. Its children at tau + 1 also have requests that start at tau.
+    Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule. Its
+    children at tau + 1 also have requests that start at tau.
 
     Attributes
     ----------
@@ -388,9 +390,10 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    The drift is the rise of the lower bound on total latency if the request does not start at tau.
-    The regret is the rise if it starts at tau. The weight is the price of its state at tau if it
-    starts at tau. All are in units of 1 / SCALE rounds.
+    The state of a request is (tokens held, rounds to go). The drift is the rise of the lower bound
+    on total latency if the request does not start at tau. The regret is the rise if it starts at
+    tau. The weight is the price of its state at tau if it starts at tau. All are in units of 1 /
+    SCALE rounds.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]

@@ -49,7 +49,7 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Number of next cheaper states tested for dominance: whether no request has fewer tokens."""
+"""Each state is compared with this many next cheaper ones. One with no fewer tokens removes it."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""

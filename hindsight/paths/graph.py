@@ -224,8 +224,8 @@ class PricedInstance:
 def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
     """Return the path graph whose nodes record the start of no request.
 
-    It is a chain with one node per epoch. Its arcs, each from a node to that of the next epoch,
-    cost 0.
+    A path graph contains all schedules within a limit on total latency as paths. This one is a
+    chain with one node per epoch. Its arcs, each from a node to that of the next epoch, cost 0.
     """
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
@@ -295,7 +295,11 @@ def finer_graph(
 
 
 class _Builder:
-    """Builder of a path graph. It adds the nodes of one epoch at a time, from the last epoch on."""
+    """Builder of a path graph. It adds the nodes of one epoch at a time, from the last epoch on.
+
+    A path graph contains all schedules within a limit on total latency as paths. A node is an
+    epoch, the time between two rounds, and the set of requests that run then, with their starts.
+    """
 
     def __init__(
         self,
@@ -356,6 +360,8 @@ class _Builder:
 
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
         """Add the nodes at epoch ``tau`` to the graph, which already has those of all later epochs.
+
+        A node is a set of running requests with their starts.
 
         Raises
         ------

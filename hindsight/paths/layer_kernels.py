@@ -260,9 +260,9 @@ def _add_choices(
     # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. A path
     # through the new node costs at least three terms: the least cost of a path up to node c of the
     # coarser graph, the slack of the new node, and the least cost from there on, sums.cost.
-    # ``left`` is the budget minus the first term. The slack is at least ``least``, the slack of c.
-    # So sets of requests with sums.cost > left - least are only on paths that cost more than the
-    # budget, and are skipped.
+    # ``left`` is the budget minus the first term. The slack is at least ``least``, the slack of c,
+    # because slacks do not fall if a graph records more requests. So sets of requests with
+    # sums.cost > left - least are only on paths that cost more than the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)

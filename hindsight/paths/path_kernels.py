@@ -226,8 +226,9 @@ class Tracking(NamedTuple):
     Attributes
     ----------
     arcs, value : int64 array, shape (N,)
-        Cost of the arc from each node to the next epoch, and least cost from each node to the end,
-        in units of 1 / SCALE rounds.
+        Cost of the arc from each node to the next epoch, and least cost of a path from each node to
+        the end, in units of 1 / SCALE rounds. Arcs within an epoch, by which a further request
+        starts, cost 0.
     first, children : int64, int32 array
         Nodes grouped by their parent, the node with one start less at the same epoch. The nodes
         children[first[g]:first[g + 1]] are reached from node g by one more start.
@@ -322,9 +323,9 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
     Tracked requests are those with a bit in ``track.bits``. Copies are made only on paths that cost
-    at most the budget and start each tracked request exactly once. So they start no tracked request
-    twice, and each by the last epoch at which some arc starts it. The copies are written to
-    ``split``. Return their number, or -1 if the arrays are full.
+    at most the budget and start each tracked request exactly once. So no path to a copy has started
+    a tracked request twice, or passed the last epoch at which an arc starts it without starting it.
+    The copies are written to ``split``. Return their number, or -1 if the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1

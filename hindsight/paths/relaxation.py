@@ -220,7 +220,8 @@ class PathRelaxation:
     def drop(self) -> IntArray:
         """Drop the nodes that are on no path within the limit on total latency.
 
-        The costs of paths are those at the best start prices found so far.
+        The costs of paths are those at the best start prices found so far, the multipliers of
+        "request i starts once".
 
         Returns
         -------
@@ -259,8 +260,8 @@ class PathRelaxation:
         """Save the cheapest path if it is a schedule within the limit, and lower the limit.
 
         A path is a schedule if it starts each request exactly once. The new limit is one less than
-        its total latency. ``arcs`` has the cost of each node's arc to the next epoch, and
-        ``to_end`` the least cost from each node to the end.
+        its total latency. ``arcs`` has the cost of each node's arc to the next epoch (arcs within
+        an epoch cost 0), and ``to_end`` the least cost of a path from each node to the end.
         """
         if to_end[-1] >= FAR:
             return
@@ -322,8 +323,9 @@ class PathRelaxation:
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the cost of each node's arc to the next epoch, and its least cost to the end.
 
-        The end is the node at which all paths of the graph end. Costs are those at start prices u,
-        in units of 1 / SCALE rounds.
+        The end is the node at which all paths of the graph end. Arcs within an epoch, by which a
+        further request starts, cost 0. Costs are those at start prices u (multipliers of "request i
+        starts once"), in units of 1 / SCALE rounds.
         """
         self._poll()
         priced = self._priced
@@ -334,8 +336,8 @@ class PathRelaxation:
         """Return the costs of arcs and the least costs to the end in the whole graph (`_costs`).
 
         The costs are those of each node's arc to the next epoch, and of paths from each node to the
-        end, at start prices ``u``. If ``u`` proves a better lower bound on total latency than all
-        start prices before, it becomes `start_prices`.
+        end, at start prices ``u`` (multipliers of "request i starts once"). If ``u`` proves a
+        better lower bound on total latency than all start prices before, it becomes `start_prices`.
         """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])

@@ -29,10 +29,10 @@ class Background:
         The second thread runs them in turn, again and again. If there is no second thread,
         `advance` runs the first step, and `must_stop` runs the last step.
     share : float, default 0.0
-        Share of the time since the start that `must_stop` may spend on the last step.
+        Share of the time that `must_stop` may spend on the last step, counted from the end of the
+        ``after`` seconds.
     after : float, default 0.0
-        Number of seconds from now in which `must_stop` runs no step. ``share`` counts from their
-        end.
+        Number of seconds, from the creation of this object, in which `must_stop` runs no step.
     """
 
     def __init__(

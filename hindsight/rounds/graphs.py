@@ -45,7 +45,7 @@ graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
 """The first path graph contains all schedules better than the best one if the gap between price
-bound and upper bound is at most this share of the largest gap whose graph should fit."""
+bound and upper bound is at most this share of the largest gap whose graph is predicted to fit."""
 
 TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""

@@ -57,7 +57,7 @@ program of the single-machine relaxation, and later share for that of the proble
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
 """Local-search runs before the linear relaxation, and largest share of the remaining time for them,
-both for memory in blocks or replicas. Local-search runs in each step next to HiGHS."""
+both for memory in blocks or replicas. Third: local-search runs in each step next to HiGHS."""
 
 
 def close_at_any_size(interval: Interval, search: Search, method: str) -> None:
@@ -99,12 +99,12 @@ def _solve_programs(
 ) -> None:
     """Solve integer programs in HiGHS over the starts that better schedules may use.
 
-    All other starts are excluded by reduced-cost fixing: by the memory prices of the relaxation
-    ``relaxed``, every schedule with such a start is worse than the best one found so far. For
-    memory in blocks or for replicas, HiGHS first solves the program of the single-machine
-    relaxation, and then that of the problem itself. Heuristics improve schedules at the same time.
-    If ``improvement`` is None, there are no heuristics: HiGHS solves only the program of the
-    problem itself, with all threads.
+    All other starts are excluded by reduced-cost fixing: the memory prices (per token and round) of
+    the relaxation ``relaxed`` prove that every schedule with such a start is worse than the best
+    one found so far. For memory in blocks or for replicas, HiGHS first solves the program of the
+    single-machine relaxation, and then that of the problem itself. Heuristics improve schedules at
+    the same time. If ``improvement`` is None, there are no heuristics: HiGHS solves only the
+    program of the problem itself, with all threads.
     """
     problem, source, clock = interval.problem, interval.source, interval.clock
     useful = starts_left(interval, relaxed.prices)

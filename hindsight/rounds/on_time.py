@@ -65,8 +65,8 @@ STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""If M is too large for state prices, HiGHS solves the integer program over starts on time only if
-its memory constraints have at most this many non-zeros: memory prices exclude too few starts."""
+"""If the memory limit is too large for state prices, HiGHS solves the integer program only if its
+memory constraints have at most this many non-zeros: memory prices exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of two lower bounds on the number of late requests: the number late even if served alone,
@@ -388,10 +388,10 @@ class _Late:
         """Return the starts of each request that a schedule with ``late`` late requests can use.
 
         The reduced cost of a start is its priced cost minus the term of its request in the lower
-        bound (`_Late`). In integer units of `unit` per late request, the number of late requests of
-        a schedule is at least the lower bound before rounding plus the reduced costs of all its
-        starts. None of these is negative. So a start is excluded if the bound plus its reduced cost
-        alone exceeds ``late`` (reduced-cost fixing).
+        bound (`_Late`). Let one late request cost ``unit``. The cost of a schedule is at least
+        `value`, the lower bound before rounding, plus the reduced costs of all its starts, none of
+        which is negative. So a start is excluded if `value` plus its reduced cost alone exceeds the
+        cost of ``late`` late requests (reduced-cost fixing).
 
         Parameters
         ----------

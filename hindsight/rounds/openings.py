@@ -46,11 +46,11 @@ def open_latency(interval: Interval, start: Any) -> None:
     plus a rest. The bound is the sum of two lower bounds, on the sum of all mean rounds and on the
     sum of all rests, minus the arrivals.
 
-    The first one is the least sum of mean rounds if each round may serve any M units of the
-    volumes. A preemptive schedule is such a service, because all requests together hold at most M
-    in each round. The second one is the sum of the rests without preemption, where r_k = C_i - o_i
-    + k. With preemption, r_k is at most this, because o_i - k later rounds follow up to C_i. So the
-    mean round is no later, and the rest no smaller.
+    The first one is the least sum of mean rounds if each round may serve any M units of the volumes
+    of requests that have arrived. A preemptive schedule is such a service, because all requests
+    together hold at most M in each round. The second one is the sum of the rests without
+    preemption, where r_k = C_i - o_i + k. With preemption, r_k is at most this, because o_i - k
+    later rounds follow up to C_i. So the mean round is no later, and the rest no smaller.
 
     Parameters
     ----------
@@ -199,9 +199,9 @@ class LastBlock:
         """Return a schedule of the whole instance that contains a given schedule of the last block.
 
         The last block has the requests that arrive after the last idle gap. The earlier requests
-        run one after another on each machine. They are complete before the last block begins: an
-        idle gap is longer than this can take, as no machine idles while a request that has arrived
-        waits for it.
+        run one after another on each machine, without idle time while one of them waits. So they
+        are complete before the last block begins: it begins no earlier than the latest arrival
+        before it plus the output lengths of all requests since the gap before that.
         """
         starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
         earlier = np.setdiff1d(np.arange(len(starts)), self.last)

@@ -38,7 +38,7 @@ LONGEST_OUTPUT = 30_000
 produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""The solver takes at most this many rounds, and as many output tokens of all requests."""
+"""The solver runs only up to this many rounds and this many output tokens of all requests."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices
@@ -147,10 +147,11 @@ class _Bounds:
         return prices
 
     def improve_prices(self, work: int) -> None:
-        """Improve the prices by round and tokens held; record the lower bound that they prove.
+        """Improve the prices, by one ascent, and record the lower bound that they prove.
 
-        The ascent has `ASCENT` times ``work`` steps, and begins with temperature and step size
-        `HEAT` / ``work``.
+        The price that a request pays in a round depends on the number of tokens that it holds. The
+        ascent has `ASCENT` times ``work`` steps, and begins with temperature and step size `HEAT` /
+        ``work``.
         """
         interval, below = self._interval, self._below
         interval.phase = "relaxation"

@@ -35,7 +35,7 @@ FIRST_HEAT = 0.13
 """Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Equal price per token in all rounds, before an ascent. Unit: mean of weight / (s + o / 2)."""
+"""Candidate for the first price of a token in every round. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
 """Temperature of the smoothed dual function in a stage divided by that in the previous stage."""
@@ -50,7 +50,7 @@ PATIENCE = 4
 """Number of consecutive idle stages (see `GAIN`) after which the price ascent ends."""
 
 CERTIFIED_EVERY = 10
-"""Ascent steps from one computation of the bound in exact arithmetic to the next."""
+"""Number of ascent steps between two computations of the bound in exact arithmetic."""
 
 SETTLED = 1e-6
 """A stage ends once a step raises the bound by less than this. Unit: tolerance x the bound."""
