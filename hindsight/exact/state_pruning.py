@@ -173,8 +173,8 @@ def improvable(
 
     ``memory[k]`` is the number of tokens held in round epoch - past + k, for 0 < k <= past, with
     ``past`` greater than every output length. Rule 1 moves request i by at most past - 1 - o_i
-    rounds, for which these entries suffice. With a smaller ``past`` it would find fewer states, and
-    still be valid.
+    rounds, for which these entries suffice. With a smaller ``past``, this function would find fewer
+    improvable states, but no wrong ones.
     """
     _, o, a, _ = requests
     state = _Partial(starts, memory, epoch - past)

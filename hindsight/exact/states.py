@@ -40,8 +40,8 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of states of which one may remove a state, by no larger cost and no more memory in any
-later round: the cheapest ones with the same started requests."""
+"""Each state is compared with this many of the cheapest states with the same started requests. A
+cheaper one that holds no more memory in any later round removes it."""
 
 PATIENCE = 5_000
 """Largest number of states built between two polls of ``should_stop``."""

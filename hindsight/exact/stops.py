@@ -142,8 +142,8 @@ class PreemptiveSearch:
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # There is only one such state: states in which all requests have produced equally
-                # many tokens were merged.
+                # There is only one such state, because equal states were merged: those in which
+                # each request has produced the same number of tokens.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)

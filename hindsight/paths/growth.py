@@ -9,8 +9,8 @@ LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
 latency rises by one round. Measured on instances of 25 to 60 requests."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
-"""Largest assumed increase of log(nodes) per round of the limit on total latency, after the first
-path graph for n requests: GROWTH_OF_MANY if n >= MANY, else GROWTH_OF_MANY * (MANY / n)."""
+"""After the first path graph, largest assumed increase of log(nodes) per round of its limit on
+total latency: GROWTH_OF_MANY for n >= MANY requests, else GROWTH_OF_MANY * (MANY / n)."""
 
 SECONDS_A_NODE = 2.5e-6
 """Initial estimate of the seconds of a search on path graphs per node of its largest graph."""
