@@ -65,7 +65,9 @@ def proved_horizon(
     All starts are tested that complete by round max a + sum o, or by the end of the feasible
     schedule if that is later. Later completions are in no optimal schedule: after the last arrival,
     such a schedule has no round in which nothing runs, because everything later could move one
-    round earlier. So at most sum o rounds follow the last arrival.
+    round earlier. So at most sum o rounds follow the last arrival. If there are more than
+    `LARGEST_ENUMERATION` pairs of request and start, none is tested, and the horizon is the later
+    of these two rounds.
 
     Once ``should_stop`` returns True, slow steps are skipped: list schedules and, above
     `THOROUGH_UP_TO` requests, prices and mean busy times. The horizon may then be later, but is

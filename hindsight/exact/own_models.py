@@ -74,7 +74,7 @@ def solve_model(
     threads: int | None = None,
     seed: int = 0,
 ) -> ModelResult:
-    """Solve a model by HiGHS that `build_model` made and the user extended by linear constraints.
+    """Use HiGHS to solve a model of `build_model` that the user extended by linear constraints.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""If the memory limit is too large for state prices, HiGHS solves the integer program only if its
+"""If M or the horizon is too large for state prices, HiGHS solves the integer program only if its
 memory constraints have at most this many non-zeros: memory prices exclude too few starts."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
