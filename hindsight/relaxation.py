@@ -247,7 +247,7 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
     while True:
         count = count_starts(instance, rounds) + rounds
         if clock.must_stop() or BUILD_SECONDS_PER_ENTRY * count > clock.seconds_left():
-            raise SolverError("the solve was stopped before the linear program was built")
+            raise SolverError(f"no time left for a linear program of {count} starts and rounds")
         if count > 20 * LARGEST_RELAXATION:
             reason = "starts and rounds, too many for the memory of the computer"
             raise SolverError(f"the linear program would have {count} {reason}")

@@ -103,9 +103,9 @@ def shown(value: Any) -> str:
     """A value in one line of bearable length, for a message."""
     try:
         text = " ".join(repr(value).splitlines())
-    except ValueError:
-        # Python refuses to write integers of thousands of digits.
-        return f"{type(value).__name__} of thousands of digits"
+    except (ValueError, RecursionError):
+        # Python refuses to write integers of thousands of digits and lists nested thousands deep.
+        return f"{type(value).__name__} too long to show"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 

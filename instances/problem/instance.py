@@ -425,15 +425,14 @@ def _check(
     if not requests:
         raise InvalidValueError("instance", "requests", [], "is empty: at least one is needed")
     check_distinct([request.id for request in requests if request.id is not None])
-    usable = rule.limit(memory_limit)
+    usable, told = rule.limit(memory_limit), f" with {rule.told}" if rule.told else ""
     for request in requests:
         owner = f"request {request.id!r}"
         # Without a prompt there is nothing that a first token stored next could be computed from.
         if request.prompt_length == 0 and (rule.unstored or not zero_prompt):
-            raise InvalidValueError(owner, "prompt_length", 0, "is below 1")
+            raise InvalidValueError(owner, "prompt_length", 0, f"is below 1{told}")
         # Whole blocks: a peak above this many tokens takes a block more than there are.
         if request.peak_memory - rule.unstored > usable:
-            told = f" with {rule.told}" if rule.told else ""
             raise InvalidValueError(
                 owner,
                 "prompt_length + output_length",
