@@ -52,7 +52,7 @@ Keys = npt.NDArray[np.uint64]
 
 COST_SHIFT = 26
 """Number of bits of w in the cost (TEL << COST_SHIFT) + w of a partial schedule: TEL is the total
-latency of its requests, w their sum of (s + o) t with prompt s, output o and start t."""
+latency of its requests, w the sum of (s + o) t over them with prompt s, output o and start t."""
 
 
 class Layer(NamedTuple):
@@ -67,14 +67,16 @@ class Layer(NamedTuple):
         Hash of each state: of its set of started requests and the memory that they hold in later
         rounds.
     costs : int64 array, shape (capacity,)
-        Cost of each state: (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where
-        TEL is their total latency, and the sum decides between states of equal TEL.
+        Cost of each state: (TEL << COST_SHIFT) + sum of (s + o) t over the started requests. TEL is
+        their total latency. s, o and t are prompt, output and start of each, and the sum decides
+        between states of equal TEL.
     bounds : int64 array, shape (capacity,)
         Lower bound on the total latency of all schedules that extend each state, in units of 1 /
         SCALE rounds.
     memory : uint8 array, shape (capacity, past + largest o)
         Tokens that started requests hold in round tau + 1 + j, in column past + j. The first
-        ``past`` columns are rounds up to tau. The other columns, later rounds, are the *profile*.
+        ``past`` columns are rounds up to tau. The other columns are later rounds, in which these
+        requests hold memory while they run.
     starts : int16 array, shape (capacity, n)
         Start of each request, -1 if it has not started.
     """
@@ -101,8 +103,8 @@ class Prices(NamedTuple):
         Capacity of each epoch: at least the largest total price of the states of requests that fit
         into memory together.
     P, u : int64 array, shape (n, T + 1)
-        Priced cost of each start of each request, its latency plus the prices of its states, and
-        the least priced cost of this or a later start. `hindsight.prices.states.start_values`
+        P is the priced cost of each start t of each request: its latency plus the prices of its
+        states. u is the least priced cost of any start >= t. `hindsight.prices.states.start_values`
         returns both.
     """
 
@@ -130,8 +132,9 @@ class Child(NamedTuple):
     Attributes
     ----------
     starts, memory : int64 array
-        Start of each request in the child, and tokens that its started requests hold in each round.
-        Both are stored as in a row of a `Layer` at tau, but ``memory`` has one more round.
+        Start of each request in the child (-1 if it has not started), and tokens that its started
+        requests hold in each round. Both are stored as in a row of a `Layer` at tau, but ``memory``
+        has one more round.
     drifts, regrets, weights : int64 array, shape (n,)
         Three numbers for each request, in units of 1 / SCALE rounds: by how much the lower bound on
         total latency rises if it does not start at tau, by how much if it starts at tau, and the
@@ -166,10 +169,10 @@ class Expansion(NamedTuple):
     layer, following : Layer
         States at tau, and arrays for their children at tau + 1.
     table : int64 array
-        Hash table of 2^k slots that finds a child in ``following``. A slot has the index of a child
-        plus 1, or 0 if it is free.
+        Hash table with 2^k entries that finds a child in ``following``. An entry is the index of a
+        child plus 1, or 0 if it is free.
     slots : int64 array, shape (capacity,)
-        Slot of each child in the table.
+        Position of each child in the hash table ``table``.
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     twin : int64 array, shape (n,)
@@ -206,15 +209,18 @@ class _Sums(NamedTuple):
     Attributes
     ----------
     cost : int
-        Cost of the started requests, as in `Layer.costs`.
+        (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where TEL is their total
+        latency, and s, o and t are prompt, output and start of each.
     bound : int
-        Lower bound on total latency of the child, without ``drift`` and ``slack``.
+        Lower bound on the total latency of all schedules that extend the child, minus ``drift`` and
+        ``slack``.
     drift : int
-        Rise of the lower bound from epoch tau to tau + 1 because some requests have not started by
-        tau.
+        Rise of the lower bound from epoch tau to tau + 1 because some requests have not started at
+        tau or before.
     slack : int
-        Capacity of epoch tau minus the prices of the states of the requests that run then. The
-        lower bound also rises by this amount from tau to tau + 1.
+        Capacity of epoch tau (at least the largest total price of states that fit in memory) minus
+        the prices of the states of the requests that run then. The lower bound also rises by this
+        amount from tau to tau + 1.
     """
 
     cost: int
@@ -228,7 +234,7 @@ def _fits(i: int, search: Expansion) -> bool:
     """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
     It must fit together with the started requests of ``search.child``, the partial schedule that is
-    being extended. The memory that they hold is stored from round tau + 1 on.
+    being extended. They hold child.memory[search.past + j] tokens in round tau + 1 + j.
     """
     s, o, _, M = search.requests
     memory, past = search.child.memory, search.past
@@ -240,9 +246,10 @@ def _fits(i: int, search: Expansion) -> bool:
 
 @step
 def _key(search: Expansion) -> Any:
-    """Return the hash of ``search.child``, a partial schedule, as a state at tau + 1.
+    """Return the hash of ``search.child``, a partial schedule, as a state at epoch tau + 1.
 
-    It depends on the set of started requests and on the memory that they hold after round tau + 1.
+    Epoch tau is the time between rounds tau and tau + 1. The hash depends on the set of started
+    requests and on the memory that they hold after round tau + 1.
     """
     child, marks, n = search.child, search.marks, len(search.child.starts)
     key = np.uint64(0)
@@ -260,8 +267,8 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
 
     The child is a partial schedule. The states at tau + 1 found so far are in ``search.following``.
     A state is equal to the child if the same requests have started and hold the same memory in
-    later rounds. The index is -1 if there is no equal state. Then the slot is free. ``key`` is the
-    hash of the child.
+    later rounds. If there is no equal state, the index is -1, and the slot is a free one. ``key``
+    is the hash of the child.
     """
     child, table, past = search.child, search.table, search.past
     keys, _, _, memory, starts = search.following
@@ -287,8 +294,10 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
     """Copy state q of epoch tau to ``search.child``, and list the requests that may start at tau.
 
-    These requests, the candidates, have arrived and fit in memory with the started ones. Return the
-    number of candidates, and the cost and bound sums of the child before any of them starts.
+    A state is a partial schedule with all starts before tau. The requests listed, the candidates,
+    have arrived and fit in memory with the started ones. Return the number of candidates, and the
+    sums of the child before any of them starts: its cost and the terms of its lower bound on total
+    latency (`_Sums`).
     """
     _, costs, bounds, memory, starts = search.layer
     s, o, a, _ = search.requests
@@ -315,9 +324,10 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
     """Start request candidates[k] at epoch tau, or undo this start if ``sign`` is -1.
 
-    ``search.child`` is the partial schedule that is being extended. Its starts and its memory per
-    round are changed in place. ``sums`` are its cost and bound sums before this change. Return the
-    sums after the change.
+    ``search.child`` is the partial schedule that is being extended, and ``candidates`` one of its
+    arrays. Its starts and its memory per round are changed in place. ``sums`` are its cost and the
+    terms of its lower bound on total latency (`_Sums`) before this change. Return them after the
+    change.
     """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
@@ -337,10 +347,11 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
     """Return the next candidate that may also start at tau in the partial schedule being extended.
 
     The candidates are the first ``count`` entries of ``search.child.candidates``. Return the first
-    position >= k of one that may start, or ``count`` if there is none. Three conditions must hold.
-    If the candidate must wait for a request of equal lengths, that request has started. The lower
-    bound ``least`` of the partial schedule, plus its rise if the candidate starts, is at most
-    ``budget`` (all in units of 1 / SCALE rounds). The candidate fits in memory.
+    position >= k of one that may start, or ``count`` if there is none. A candidate may start under
+    three conditions. If it must wait for a request of equal lengths, that request has started. It
+    fits in memory. ``least``, the lower bound on total latency of the partial schedule, is at most
+    ``budget`` after it rises by the regret of the candidate, the rise that its start at tau causes.
+    All three are in units of 1 / SCALE rounds.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -357,11 +368,12 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
     """Append ``search.child`` to the states of epoch tau + 1, or merge it with an equal state.
 
-    The child is a partial schedule, with its ``cost`` and lower ``bound``. States are equal if the
-    same requests have started and hold the same memory in later rounds. Of equal states, the
-    cheaper one is kept. The child is left out if every schedule that extends it has a cheaper
-    variant (`improvable`). ``count`` is the number of states in ``search.following`` before this
-    call. Return their number after the call, or -1 if the arrays are full.
+    The child is a partial schedule. ``cost`` is its cost as in `Layer.costs`, and ``bound`` its
+    lower bound on total latency in units of 1 / SCALE rounds. States are equal if the same requests
+    have started and hold the same memory in later rounds. Of equal states, the cheaper one is kept.
+    The child is left out if every schedule that extends it has a cheaper variant (`improvable`).
+    ``count`` is the number of states in ``search.following`` before this call. Return their number
+    after the call, or -1 if the arrays are full.
     """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
@@ -390,10 +402,9 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    The state of a request is (tokens held, rounds to go). The drift is the rise of the lower bound
-    on total latency if the request does not start at tau. The regret is the rise if it starts at
-    tau. The weight is the price of its state at tau if it starts at tau. All are in units of 1 /
-    SCALE rounds.
+    The drift is the rise of the lower bound on total latency if the request does not start at tau.
+    The regret is the rise if it starts at tau. The weight is the price of its state (tokens held,
+    rounds to go) at tau if it starts at tau. All are in units of 1 / SCALE rounds.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
@@ -410,10 +421,10 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
     """Start again the requests of the child at which the last call of `expand` stopped early.
 
-    The child is a partial schedule in which a set of candidates starts at tau. ``sums`` are its
-    cost and bound sums before any of them starts. If the last call did not stop early, nothing is
-    started. Return the number of requests started, the position in ``candidates`` after the last of
-    them, and the sums with them.
+    The child is a partial schedule in which a set of candidates starts at epoch tau. ``sums`` are
+    its cost and the terms of its lower bound on total latency (`_Sums`) before any of them starts.
+    If the last call did not stop early, nothing is started. Return the number of requests started,
+    the position in `Child.candidates` after the last of them, and the sums with them.
     """
     child, k = search.child, 0
     depth = child.depth[0]
@@ -428,22 +439,25 @@ def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
 def _next_set(
     tau: int, k: int, some: int, depth: int, sums: _Sums, budget: int, search: Expansion
 ) -> tuple[int, int, _Sums]:
-    """Go to the next set of requests that start at tau in the child of a state, depth first.
+    """Go to the next set of requests that start at epoch tau in the child of a state.
 
-    A candidate is added to the set, or replaces the one added last.
+    The child is the partial schedule of the state and of the requests that start at tau. Its
+    candidates are the requests that may start then. The sets are visited depth first: the next
+    candidate is added to the set, or it replaces the one added last.
 
     Parameters
     ----------
     tau : int
         The epoch.
     k : int
-        First position in ``candidates`` of a request that may be added.
+        First position in `Child.candidates` of a request that may be added.
     some : int
         Number of candidates.
     depth : int
         Number of requests in the set before this call.
     sums : _Sums
-        Cost and bound sums of the child before this call.
+        Sums over the requests of the child before this call: its cost and the terms of its lower
+        bound on total latency.
     budget : int
         Largest lower bound of a child that is kept, in units of 1 / SCALE rounds.
     search : Expansion
@@ -452,8 +466,9 @@ def _next_set(
     Returns
     -------
     tuple[int, int, _Sums]
-        The position in ``candidates`` after the request added last, or -1 if all sets have been
-        tried; the number of requests in the new set; and the sums of the child with this set.
+        Three values: the position in `Child.candidates` after the request added last, or -1 if all
+        sets have been tried. The number of requests in the new set. The sums of the child with this
+        set.
     """
     chosen = search.child.chosen
     k = _next_candidate(k, some, sums.bound, budget, search)
@@ -476,11 +491,13 @@ def expand(
 
     A state is a partial schedule with all starts before its epoch. For each set of requests that
     can start at tau, it has one child. The sets are enumerated depth first, in index order, among
-    the candidates: requests that have arrived and fit with the active ones. No request is added to
-    a set if it would not fit in memory, or if the lower bound on total latency would then exceed
-    ``budget``, in units of 1 / SCALE rounds (rule *fixing* of `hindsight.exact.state_pruning`).
-    Children are left out if their lower bound exceeds the budget, or if every schedule that extends
-    them has a cheaper variant (`improvable`). Equal children are merged through a hash table. When
+    the candidates: requests that have arrived and fit in memory with the running ones.
+
+    No request is added to a set if it would not fit in memory, or if the lower bound on total
+    latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of
+    `hindsight.exact.state_pruning`). Children are left out if their lower bound exceeds the budget,
+    or if every schedule that extends them has a cheaper variant (`improvable`). Children with the
+    same started requests and the same memory in later rounds are merged through a hash table. When
     the call begins, ``search.following`` and the hash table have ``count`` children.
 
     The call stops early once it has visited ``patience`` children. The next call resumes at the

@@ -146,9 +146,10 @@ def _fits_at(i: int, t: int, j: int, state: _Partial, requests: RequestColumns) 
 def _could_be_exchanged(i: int, t: int, state: _Partial, requests: RequestColumns) -> bool:
     """Return whether unstarted request i would have fitted at t in place of a started request.
 
-    This is rule 3 of *improvable* states in the module docstring. The started request, j, has no
-    larger prompt and output than i, and started at t or later. Every schedule that extends the
-    state then has a cheaper variant: i starts at t, and j starts where i started.
+    The state is a partial schedule. The started request, j, has no larger prompt and output than i,
+    and started at t or later. Every schedule that extends the state then has a cheaper variant, in
+    which i starts at t, and j starts where i started. This is rule 3 of *improvable* states in the
+    proof at the head of this module.
     """
     s, o, _, _ = requests
     for j in range(len(s)):
@@ -167,9 +168,10 @@ def improvable(
     """Return whether every schedule that extends a state at ``epoch`` has a cheaper variant.
 
     A state is a partial schedule: the requests started before ``epoch``, with their ``starts``.
-    There is a cheaper variant in three cases, rules 1 to 3 of the module docstring. A request that
-    ends at ``epoch`` would have fitted earlier (1). A request that has not started could have run
-    and ended at ``epoch``, together with the started ones (2) or in place of one of them (3).
+    There is a cheaper variant in three cases, rules 1 to 3 of the proof at the head of this module.
+    A request that ends at ``epoch`` would have fitted earlier (1). A request that has not started
+    could have run and ended at ``epoch``, together with the started ones (2) or in place of one of
+    them (3).
 
     ``memory[k]`` is the number of tokens held in round epoch - past + k, for 0 < k <= past, with
     ``past`` greater than every output length. Rule 1 moves request i by at most past - 1 - o_i
@@ -197,16 +199,16 @@ def improvable(
 def dominated(
     rows: npt.NDArray[np.int16], begin: IntArray, end: IntArray, gone: npt.NDArray[np.bool_]
 ) -> None:
-    """Set ``gone`` for each state that an earlier state, itself not gone, dominates.
+    """Set ``gone`` for each state that is dominated by an earlier state that is not gone itself.
 
     States are partial schedules in order of cost, so earlier ones cost no more. An earlier state
-    dominates another one if no column of its row in ``rows`` has a larger amount.
+    dominates another one if no number in its row of ``rows`` is larger.
 
     Parameters
     ----------
     rows : int16 array, shape (states, columns)
-        Amounts of each state, of which less is better. They are the tokens held in each round, or
-        -1 times the tokens that each request has produced.
+        Row of numbers for each state, of which smaller ones are better: the tokens held in each
+        round, or -1 times the tokens that each request has produced.
     begin, end : int64 array, shape (states,)
         Range of earlier states with which each state is compared: begin .. end - 1. With a smaller
         range, fewer dominated states are found.

@@ -23,10 +23,11 @@ class Choice(NamedTuple):
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
         Indices of the candidates by decreasing gain, the tokens that each holds if it runs, and its
-        gain: by how much the lower bound on total latency falls if it runs, in price units
-        (`Task.unit` price units are one round).
+        gain. The gain is by how much the lower bound on total latency is lower if the candidate
+        runs than if it does not, in price units (`Task.unit` price units are one round).
     rest : int64 array, shape (n + 1,)
-        For each candidate, the sum of the positive gains of this and all later candidates.
+        For each candidate, the sum of the positive gains of this and all later candidates, in price
+        units.
     chosen : bool array, shape (n,)
         Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
@@ -66,7 +67,8 @@ class Task(NamedTuple):
         Random numbers from which states are hashed: one for each request and number of tokens that
         it may have produced.
     unit : int
-        Number of price units that one round of latency costs.
+        Number of price units that one round of latency costs. All prices and bounds are integers in
+        these units.
     choice : Choice
         Workspace.
     round : int
@@ -77,7 +79,8 @@ class Task(NamedTuple):
         for completed requests.
     tail : int
         Sum of the capacities of all rounds after r, in price units. The capacity of a round is the
-        largest total price of requests that fit into memory together in this round.
+        largest total price of requests that fit into memory together in this round. Prices of
+        memory minus capacities are part of the lower bound.
     budget : int
         Largest total latency to search for, in price units.
     """
@@ -130,9 +133,9 @@ class States(NamedTuple):
 def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
     """Return the hash table's slot of the state with the produced tokens ``row``, or a free slot.
 
-    The hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. ``row`` has
-    the number of tokens that each request has produced, and ``key`` is its hash. If the table lacks
-    the state, return the free slot in which it belongs.
+    ``row`` has the number of tokens that each request has produced, and ``key`` is its hash. The
+    hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. If no state in
+    ``found`` has these tokens, return the free slot in which its index belongs.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
@@ -152,10 +155,11 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
 def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
     """List the requests that may run next in a state, the candidates, by decreasing gain.
 
-    The gain of a request is the decrease of the lower bound on total latency if the request runs in
-    the next round. The list is written to ``task.choice``. Return two numbers: the number of
-    candidates (-1 if every request is complete), and the lower bound on total latency if no request
-    runs in the next round, in price units.
+    A state is the number of tokens that each request has produced after a round. The gain of a
+    request is the decrease of the lower bound on total latency if the request runs in the next
+    round. The list is written to ``task.choice``. Return two numbers: the number of candidates (-1
+    if every request is complete), and the lower bound on total latency if no request runs in the
+    next round, in price units (`Task.unit` of them are one round).
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -193,9 +197,10 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> bool:
     """Return whether candidate x may be added to the set of requests that run in the next round.
 
-    It must fit in ``room`` tokens of free memory. Of identical requests that have produced equally
-    many tokens, those with smaller indices run first. So if there is one with a smaller index, it
-    must run too. ``progress`` has the tokens that each request has produced in each state.
+    Candidates are the requests that may run then. Candidate x must fit in ``room`` tokens of free
+    memory. Of identical requests that have produced equally many tokens, those with smaller indices
+    run first. So if there is one with a smaller index than that of x, it must be in the set.
+    ``progress`` has the tokens that each request has produced in each state.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]
@@ -209,8 +214,8 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
     """Return whether no candidate left out would fit in memory with the candidates chosen to run.
 
-    ``total`` is the number of candidates. ``room`` is the memory in tokens that the chosen ones
-    leave free.
+    Candidates are the requests that may run in the next round. ``total`` is their number, and
+    ``room`` the memory in tokens that the chosen ones leave free.
     """
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
@@ -266,7 +271,7 @@ def expand_states(
     first: each request that may run (candidate) is first included if it fits, then excluded. The
     gain of a candidate is the decrease of the lower bound on total latency if it runs. A branch
     ends if the gains of all remaining candidates cannot bring this bound down to ``task.budget``.
-    Return the number of children, or -1 if the arrays are full.
+    Return the number of children in ``found`` after the call, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, end):
@@ -276,9 +281,10 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # Include each next candidate that fits, while the gains of included and remaining
-            # candidates can still add up to ``need``. If no request runs, the lower bound is
-            # ``base``, and ``need`` is the decrease that brings it down to the budget.
+            # The gain of a candidate is the decrease of the lower bound on total latency if it
+            # runs. If no request runs, this bound is ``base``, and it must fall by ``need`` to be
+            # at most the budget. Include each next candidate that fits, while the gains of the
+            # included and remaining candidates can still add up to ``need``.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:

@@ -86,10 +86,10 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate the arrays of `AnonymousStates`.
+    """Allocate the arrays of `AnonymousStates`, for a path graph whose nodes record some starts.
 
-    A path graph contains all schedules within a limit on total latency as paths. Anonymous states
-    are those of requests whose starts its nodes do not record.
+    An anonymous state is a state (tokens held, rounds to go) of a request whose start the nodes do
+    not record.
 
     Parameters
     ----------
@@ -126,10 +126,11 @@ def set_epoch(
 ) -> None:
     """Prepare ``states`` for epoch ``tau``: list the states that have a price above 0.
 
-    ``followed`` flags the requests whose starts the path graph records. All other requests are
-    anonymous. In state (m, r) a request holds m tokens and has r rounds to go. A state is listed if
-    an anonymous request can be in it, with its price and the number of anonymous requests that can
-    be in it. The tables of largest total prices of the previous epoch are discarded.
+    Epoch tau is the time between rounds tau and tau + 1. ``followed`` flags the requests whose
+    starts the path graph records. All other requests are anonymous. In state (m, r) a request holds
+    m tokens and has r rounds to go. A state is listed if an anonymous request can be in it at tau,
+    with its price and the number of anonymous requests that can be in it. The tables of largest
+    total prices of the previous epoch are discarded.
     """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states

@@ -89,10 +89,10 @@ SETS_AT_ONCE = 2_000
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two polls of
-``should_stop`` in the worst case, in which each graph node needs a table of its own."""
+``should_stop`` while a graph is built, if each graph node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number N of nodes of a path graph: an array of 2 N entries must have int32 indices."""
+"""Largest number of nodes N of a path graph. Arrays with 2 N entries must have int32 indices."""
 
 MOST_THREADS = 4
 """Largest number of threads that build a path graph. Each thread reserves memory of its own."""
@@ -109,9 +109,11 @@ class Room(NamedTuple):
     Attributes
     ----------
     nodes : int
-        Largest number of nodes of the graph. A single epoch may have max(4096, nodes // 8) of them.
+        Largest number of nodes of the graph. Each epoch (time between two rounds) may have at most
+        max(4096, nodes // 8) of them.
     table_bytes : int
-        Approximate total size of the tables of `AnonymousStates` of all threads, in bytes.
+        Approximate total size of the tables of `AnonymousStates` of all threads, in bytes. They
+        have the largest total prices of requests whose starts the nodes of the graph do not record.
     threads : int, default 1
         Number of threads, of which at most `MOST_THREADS` are used. The resulting graph does not
         depend on this number.
@@ -204,19 +206,25 @@ class PricedInstance:
     def constant(self, u: IntArray) -> int:
         """Return L = sum of start prices u - sum of epoch capacities W, in 1 / SCALE rounds.
 
-        u_i is the multiplier of "request i starts once". W is the capacity of an epoch: at least
-        the largest total price of the states of requests that fit into memory together. Every
-        schedule that is a path of a path graph has SCALE * (total latency) >= L + (cost of the path
-        at u).
+        u_i is the multiplier of "request i starts once". W is the capacity of an epoch (time
+        between two rounds): at least the largest total price of the states of requests that fit
+        into memory together.
+
+        The cost of a path of a path graph has two parts. The first is, for each epoch, W minus the
+        largest total price of requests that can run then in the path's node. The second is the
+        regret of each start on the path: the priced cost of the start (latency plus prices of
+        states) minus u_i. Every schedule that is a path has SCALE * (total latency) >= L + (cost of
+        the path).
         """
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
         """Return the largest cost of a path within a limit on total latency, for start prices u.
 
-        A schedule that is a path has SCALE * (total latency) >= L + (cost of the path), where L is
-        the result of `constant` for u. So its path costs at most B = SCALE * limit - L, in units of
-        1 / SCALE rounds. If ``limit`` is None, the limit of this object is used.
+        A schedule that is a path of a path graph has SCALE * (total latency) >= L + (cost of the
+        path). L is the result of `constant` for u, which also defines the cost of a path. So a path
+        of a schedule within the limit costs at most B = SCALE * limit - L, in units of 1 / SCALE
+        rounds. If ``limit`` is None, the limit of this object is used.
         """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
@@ -225,7 +233,8 @@ def coarsest_graph(priced: PricedInstance) -> layers.PathGraph:
     """Return the path graph whose nodes record the start of no request.
 
     A path graph contains all schedules within a limit on total latency as paths. This one is a
-    chain with one node per epoch. Its arcs, each from a node to that of the next epoch, cost 0.
+    chain with one node per epoch (time between two rounds). Its only arcs go from the node of each
+    epoch to the node of the next epoch, and cost 0.
     """
     places = np.arange(priced.epochs + 1)
     none, nothing = np.full_like(places, -1), np.zeros_like(places)
@@ -246,8 +255,9 @@ def finer_graph(
     """Build a path graph that follows more requests than a coarser one.
 
     A path graph contains all schedules within the limit on total latency as paths. It *follows* a
-    request if its nodes record the start of the request while it runs. Least costs of paths in the
-    coarser graph show which nodes of the finer graph need not be built.
+    request if its nodes record the start of the request while it runs. The least costs of paths in
+    the coarser graph are lower bounds on those in the finer graph. A node of the finer graph is not
+    built if they show that every path through it costs more than a schedule within the limit.
 
     Parameters
     ----------
@@ -317,8 +327,8 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # ``above`` has the nodes of the epoch added before, one later: sets of requests that run.
-        # At the last epoch no request runs, so at first the only set is empty.
+        # ``above`` has nodes of epoch tau + 1 when the nodes of epoch tau are built. Each is a set
+        # of running requests. At the last epoch no request runs, so at first the only set is empty.
         self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
@@ -361,7 +371,8 @@ class _Builder:
     def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
         """Add the nodes at epoch ``tau`` to the graph, which already has those of all later epochs.
 
-        A node is a set of running requests with their starts.
+        Epoch tau is the time between rounds tau and tau + 1. A node is the set of requests that run
+        then, with their starts.
 
         Raises
         ------
@@ -405,7 +416,9 @@ class _Builder:
         self.size += nodes
 
     def _append(self, part: layers.Found, nodes: int, more: int, taken: int, room: int) -> None:
-        """Append the nodes of one epoch that another thread found to those of the first thread.
+        """Append the nodes of an epoch that another thread found to those of the first thread.
+
+        An epoch is the time between two rounds. A node is a set of requests that run then.
 
         Parameters
         ----------

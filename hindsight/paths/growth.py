@@ -13,13 +13,13 @@ GROWTH_OF_MANY, MANY = 0.03, 50
 total latency: GROWTH_OF_MANY for n >= MANY requests, else GROWTH_OF_MANY * (MANY / n)."""
 
 SECONDS_A_NODE = 2.5e-6
-"""Initial estimate of the seconds of a search on path graphs per node of its largest graph."""
+"""Initial estimate of (seconds of a search on path graphs) / (nodes of the largest of them)."""
 
 LARGE = 1_000_000
 """Only path graphs with more nodes than this update the estimate of seconds per node."""
 
 BEYOND = 2.0
-"""Assumed nodes of a path graph too large for its limit on nodes, divided by this limit."""
+"""A path graph that is abandoned at its limit of N nodes counts as one of BEYOND * N nodes."""
 
 
 class GraphGrowth:
@@ -59,12 +59,11 @@ class GraphGrowth:
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def reach(self, room: float, seconds: float) -> float:
-        """Return the largest reach at which a path graph is expected to keep to two limits.
+        """Return the largest reach at which path graphs are expected to keep within nodes and time.
 
         The reach is the limit on total latency of the graph's schedules minus the proved lower
-        bound, in rounds. The first of the two limits kept to, ``room``, is the largest number of
-        nodes. The second, ``seconds``, is the time to build and search all graphs for one limit on
-        total latency.
+        bound, in rounds. ``room`` is the largest number of nodes of one graph. ``seconds`` is the
+        largest time to build and search all graphs for one limit on total latency.
         """
         most = max(1.0, min(room, seconds / self._seconds_a_node))
         return self._reach + math.log(most / self._nodes) / self._growth
@@ -112,12 +111,12 @@ class GraphGrowth:
     def _fit(self, *known: tuple[float, float] | None) -> None:
         """Set the growth of log(number of nodes) per round of reach, from measured path graphs.
 
-        ``known`` are pairs (x, N) of earlier graphs, or None: reach x, the limit on total latency
-        minus the proved lower bound in rounds, and number of nodes N. With the reach y and the
-        nodes K of the latest graph, each pair gives a growth log(N / K) / (x - y). The largest of
-        these is used if it is positive. Some may be negative because prices improve between graphs.
-        The growth is kept between LEAST_GROWTH and MOST_GROWTH. Pairs with x within 1 round of y
-        are skipped.
+        The reach of a graph is its limit on total latency minus the proved lower bound, in rounds.
+        Each entry of ``known`` is the reach x and the number of nodes N of an earlier graph, or
+        None. The graph from which sizes are extrapolated has reach y and K nodes. Each earlier
+        graph gives a growth log(N / K) / (x - y). The largest of these is used if it is positive.
+        Some may be negative because prices improve between graphs. The growth is kept between
+        LEAST_GROWTH and MOST_GROWTH. Pairs with x within 1 round of y are skipped.
         """
         slopes = [
             math.log(point[1] / self._nodes) / (point[0] - self._reach)

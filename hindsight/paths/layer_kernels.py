@@ -35,14 +35,16 @@ STARTS = (1 << START_BITS) - 1
 class _Sums(NamedTuple):
     """Sums over the requests that run at epoch tau in the path graph's node being built.
 
-    A node is an epoch and the set of requests that run then, with their starts.
+    A node is an epoch and the set of requests that run then, with their starts. Only requests are
+    counted whose starts the graph records.
 
     Attributes
     ----------
     cost : int
-        Least cost of a path from the node to the end of the graph, without the slack of the node
-        (capacity of epoch tau minus the largest total price of requests that can run in the node),
-        in units of 1 / SCALE rounds.
+        Least cost of a path from the node to the end of the graph, minus the slack of the node, in
+        units of 1 / SCALE rounds. The slack is the capacity of epoch tau (at least the largest
+        total price of requests that fit in memory) minus the largest total price of requests that
+        can run in the node.
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int
@@ -58,9 +60,10 @@ class _Sums(NamedTuple):
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
     """Return the slot of a set of running requests in the hash table, and the index of its node.
 
-    The nodes are those of one epoch of a path graph, ``sets``, and ``table`` finds them. ``key`` is
-    the hash of the set. members[:size] are its requests i with their starts t, as codes (i <<
-    START_BITS) + t. The index is -1 if the table does not have the set, and the slot is then free.
+    ``sets`` has the nodes of one epoch of a path graph: sets of running requests with their starts.
+    ``table`` is the hash table that finds a node by its set. The set to look for has the hash
+    ``key`` and the entries members[:size], one for each request i and its start t: the code (i <<
+    START_BITS) + t. If no node has this set, the index is -1, and the slot is a free one.
     """
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
@@ -81,10 +84,10 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
     """Write the states at epoch tau of the requests that run in node q of epoch tau + 1.
 
-    A state is the tokens held and the rounds to go of a request. The states become the first
-    entries of ``members.held`` and ``members.rounds``. Node q is entry q of ``given.above``. Return
-    three numbers of these requests: the least cost of a path from node q to the end, their memory
-    in tokens in round tau + 1, and the total price of their states at tau.
+    Node q is entry q of ``given.above``. The state of a request is its tokens held and rounds to
+    go. The states become the first entries of ``members.held`` and ``members.rounds``. Return three
+    numbers: the least cost of a path from node q to the end of the graph, the memory of the
+    requests in tokens in round tau + 1, and the total price of their states at tau.
     """
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
@@ -104,9 +107,8 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
     """Return the cost, memory and price of the requests of a node at tau, after adding request i.
 
-    The fields of `_Sums` define the three numbers. ``sums`` has them for the node without request
-    i, which completes in round tau + 1. If ``sign`` is -1, request i is removed instead: then
-    ``sums`` includes it, and the result does not.
+    The fields of `_Sums` define the three numbers. ``sums`` has them before request i is added,
+    which completes in round tau + 1. If ``sign`` is -1, request i is removed instead of added.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -120,9 +122,10 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
     """Add request i, which completes in round tau + 1, to the node being built at epoch tau.
 
-    Its index and its state at tau (tokens held, rounds to go) become entry ``at`` of the arrays
-    ``members``. ``sums`` are the cost, memory and price of the other running requests of the node,
-    as in the fields of `_Sums`. Return these sums with request i included.
+    A node is a set of running requests with their starts. The index of request i and its state at
+    tau (tokens held, rounds to go) become entry ``at`` of the arrays ``members``. ``sums`` are the
+    cost, memory and price of the other requests of the node, as in the fields of `_Sums`. Return
+    these sums with request i included.
     """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
@@ -135,11 +138,12 @@ def _complete_coarser(
 ) -> tuple[int, _Sums]:
     """Write the requests that complete on the arc from node c of the coarser graph to tau + 1.
 
-    The coarser graph records the starts of fewer requests than the graph being built. The requests
-    that complete in round tau + 1 become the entries from ``size`` on of the arrays ``members``.
-    ``sums`` are the cost, memory and price (`_Sums`) of the requests in the entries below ``size``.
-    Return the total number of entries, or -1 if the requests do not fit in memory, and the sums
-    over all entries.
+    A node is an epoch and the set of requests that run then, of those whose starts the graph
+    records. The coarser graph records fewer starts than the graph being built. Node c is at epoch
+    tau. The requests that complete on its arc to epoch tau + 1, so in round tau + 1, become the
+    entries from ``size`` on of the arrays ``members``. ``sums`` are the cost, memory and price
+    (`_Sums`) of the requests in the entries below ``size``. Return the total number of entries, or
+    -1 if the requests do not fit in memory, and the sums over all entries.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -153,14 +157,14 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Return the next request in ``given.added`` that may also complete in round tau + 1.
+    """Return the next request in ``given.added`` that may complete in round tau + 1 too.
 
     ``given.added`` has the requests whose starts this graph records and the coarser graph does not.
     Return the first position >= ``begin`` of such a request in this array, or -1 if there is none.
     The request must have arrived by its start, fit in memory, and not run in node q of epoch tau +
     1 (entry q of ``given.above``). ``sums`` are the cost, memory and price (`_Sums`) of the
-    requests already in the node being built. The cost with this request must be at most ``most``,
-    in units of 1 / SCALE rounds.
+    requests already in the node being built at epoch tau. With this request, their cost must be at
+    most ``most``, in units of 1 / SCALE rounds.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -187,11 +191,12 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 
 @step
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
-    """Write the node at tau in which the requests of node q and some completing requests run.
+    """Write the node at epoch tau in which the requests of node q and some completing ones run.
 
-    Node q is entry q of ``given.above``: a node at tau + 1, to which an arc goes from the new node.
-    The requests that complete on this arc, in round tau + 1, are found.members.chosen[k] for
-    k = (number of requests of node q) .. end - 1.
+    A node is a set of running requests with their starts. Node q is entry q of ``given.above``, at
+    epoch tau + 1. The new node gets an arc to it. The requests that complete on this arc, in round
+    tau + 1, are in found.members.chosen[first:end], where ``first`` is the number of requests of
+    node q.
 
     ``counts`` has the index of the new node in the arrays of ``found``, and the number of indices
     of completing requests written to ``found.ended`` so far.
@@ -226,11 +231,11 @@ def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[
 def _add_choices(
     given: Extension, q: int, c: int, of_set: _Sums, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Add the nodes at tau with an arc to node q of tau + 1 that are refinements of coarser node c.
+    """Add the nodes at epoch tau that have an arc to node q of tau + 1 and that refine node c.
 
-    A node is a set of running requests with their starts. The coarser graph records the starts of
-    fewer requests. A node refines c if it equals c once the requests are removed from it whose
-    starts the coarser graph does not record.
+    A node is a set of running requests with their starts. Node c is a node at epoch tau of the
+    coarser graph, which records the starts of fewer requests. A node refines c if it has the
+    requests of c and otherwise only requests whose starts the coarser graph does not record.
 
     Parameters
     ----------
@@ -258,11 +263,13 @@ def _add_choices(
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
     # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. A path
-    # through the new node costs at least three terms: the least cost of a path up to node c of the
-    # coarser graph, the slack of the new node, and the least cost from there on, sums.cost.
-    # ``left`` is the budget minus the first term. The slack is at least ``least``, the slack of c,
-    # because slacks do not fall if a graph records more requests. So sets of requests with
-    # sums.cost > left - least are only on paths that cost more than the budget, and are skipped.
+    # through the new node costs at least the sum of three terms: the least cost of a path up to
+    # node c of the coarser graph, the slack of the new node (capacity of epoch tau minus the
+    # largest total price of requests that can run in it), and sums.cost, the least cost after that.
+    # ``left`` is the largest cost of a path within the limit on total latency minus the first term.
+    # The slack is at least ``least``, the slack of c, because slacks do not fall if a graph records
+    # more requests. So sets of requests with sums.cost > left - least are only on paths that cost
+    # more than the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -290,13 +297,17 @@ def _add_choices(
 def extend_sets(
     given: Extension, begin: int, end: int, counts: tuple[int, int], found: Found
 ) -> tuple[int, int]:
-    """Find the nodes at epoch tau from which paths within the budget go on to nodes at tau + 1.
+    """Find the exit nodes of epoch tau with arcs to given entry nodes of epoch tau + 1.
 
-    The budget is the largest cost of a path that may be a schedule within the limit on total
-    latency. A node is a set of running requests with their starts. ``given.above`` has the nodes at
-    tau + 1 in which no request starts at tau + 1. Once this function has been called for all of
-    them, `join_parents` adds the nodes at tau from which starts at tau lead to the nodes found
-    here.
+    A node is an epoch (time between two rounds) and the set of requests that run then, with their
+    starts. A path enters an epoch in an *entry node*, in which no request starts at this epoch. It
+    leaves the epoch in an *exit node*, which has an arc to the next epoch. A node may be both.
+    ``given.above`` has the entry nodes of epoch tau + 1. After this function has been called for
+    all of them, `join_parents` adds the nodes that a path visits at epoch tau before it reaches an
+    exit node.
+
+    Exit nodes are left out if every path through them costs more than ``given.budget``, so that no
+    schedule within the limit on total latency has such a path.
 
     Parameters
     ----------
@@ -320,9 +331,9 @@ def extend_sets(
     for q in range(begin, end):
         of_set = _place_set(given, q, found.members)
         beside = given.above.coarser[q]
-        # Node ``beside`` of the coarser graph is node q without the requests whose starts the
-        # coarser graph does not record. Try each node c of the coarser graph with an arc to
-        # ``beside``.
+        # Node ``beside`` of the coarser graph, at epoch tau + 1, is node q without the requests
+        # whose starts the coarser graph does not record. Try each node c of the coarser graph at
+        # epoch tau that has an arc to ``beside``.
         for e in range(coarser.first[beside], coarser.first[beside + 1]):
             c = coarser.earlier[e]
             if coarser.paid[c] < FAR:
@@ -334,7 +345,7 @@ def extend_sets(
 
 @step
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
-    """Find or add the parent of node v at tau, and write its number as the parent of v.
+    """Find or add the parent of node v at epoch tau, and write its number as the parent of v.
 
     A node is a set of running requests with their starts. Its parent is the same set without the
     last request that starts at tau. A path goes from the parent to v by starting this request.
@@ -365,14 +376,15 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 
 @njit
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
-    """Add the nodes at tau from which starts at tau lead to the nodes at tau found so far.
+    """Add the nodes that paths visit at epoch tau before the exit nodes, and number all nodes.
 
-    Then number all nodes at tau.
-
-    A node is a set of running requests with their starts. The requests that start at tau come last
-    in it, in the order of indices. A path starts them one by one in this order. So just before a
-    node, it visits the node without its last request, the parent. Nodes with more starts at tau get
-    smaller numbers, because arcs lead to smaller numbers.
+    A node is a set of running requests with their starts. The exit nodes of epoch tau, those with
+    an arc to epoch tau + 1, are in ``found`` already. A path starts the requests that start at tau
+    one by one, in the order of indices. So just before a node it visits the *parent* of the node:
+    the same set without the last of these requests. This function adds the parents of the exit
+    nodes, the parents of these, and so on. The last of them, in which no request starts at tau, are
+    the *entry nodes*: paths enter the epoch there. Then it numbers the nodes. Nodes with more
+    starts at tau get smaller numbers, because arcs lead to smaller numbers.
 
     ``nodes`` is the number of nodes in ``found`` before this call. Return their number after the
     call, or -1 if the arrays are full.
@@ -411,9 +423,10 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
     """Write the nodes at epoch tau from ``found`` into the graph, with numbers from ``first`` on.
 
-    ``nodes`` is the number of nodes in ``found``. Nodes in which no request starts at tau are also
-    copied to ``given.above``, from which the nodes of epoch tau - 1 are built next. Return the
-    number of nodes copied there.
+    A node is a set of running requests with their starts. ``nodes`` is the number of nodes in
+    ``found``. The entry nodes, in which no request starts at tau, are also copied to
+    ``given.above``. From these copies the nodes of epoch tau - 1 are built next. Return the number
+    of copies.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

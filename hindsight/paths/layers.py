@@ -31,16 +31,17 @@ Shorts = npt.NDArray[np.int16]
 class PathGraph(NamedTuple):
     """Path graph: all schedules within a limit on total latency are among its paths.
 
-    A graph *follows* some requests (`hindsight.paths.graph`). Epoch tau is the time between rounds
-    tau and tau + 1. A node is an epoch tau and the set of followed requests that run then, with
-    their starts. A path goes from a node to one at the same epoch in which one more request starts,
-    or to one at the next epoch. Node N - 1 is the beginning of all paths, and node 0 their end.
+    A graph *follows* the requests whose starts its nodes record. Epoch tau is the time between
+    rounds tau and tau + 1. A node is an epoch tau and the set of followed requests that run then,
+    with their starts. There are two kinds of arcs: to a node at the same epoch in which one more
+    request starts, and to a node at the next epoch. Node N - 1 is the beginning of all paths, and
+    node 0 their end.
 
     Attributes
     ----------
     later : int32 array, shape (N,)
-        Node at the next epoch that is reached if no further request starts at tau, or -1 if there
-        is no such arc.
+        Node at the next epoch that is reached if no further followed request starts at tau, or -1
+        if there is no such arc.
     parents : int32 array, shape (N,)
         Parent of the node: the same set of requests without the last one that starts at tau. It is
         -1 if no request of the node starts at tau.
@@ -50,8 +51,10 @@ class PathGraph(NamedTuple):
     epochs : int16 array, shape (N,)
         Epoch tau of the node.
     slacks : int64 array, shape (N,)
-        Slack of the node, in units of 1 / SCALE rounds: the capacity of epoch tau minus the largest
-        total price of requests that can run in this node. Used only if ``later`` is not -1.
+        Slack of the node, in units of 1 / SCALE rounds: the capacity of epoch tau minus the total
+        price of the node's requests and of the most expensive other requests that fit in memory
+        with them. The capacity is at least the largest total price of any requests that fit. Used
+        only if ``later`` is not -1.
     ended_first, ended_counts : int32, int16 array, shape (N,)
         Followed requests of the node that complete in round tau + 1: the position of the first of
         them in ``ended``, and their number.
@@ -77,9 +80,10 @@ COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
 class CoarserGraph(NamedTuple):
     """Path graph that follows fewer requests than the graph being built.
 
-    A graph *follows* a request if its nodes record the start of the request while it runs. The
-    least cost of paths of this coarser graph up to a node is a lower bound on the cost of paths of
-    the graph being built up to each node that adds requests to this one.
+    A graph *follows* a request if its nodes record the start of the request while it runs. Let y be
+    a node of the graph being built, and y' the node of the coarser graph with the same requests
+    except those that only the graph being built follows. The least cost of a path to y' is a lower
+    bound on the cost of paths to y.
 
     Attributes
     ----------
@@ -104,6 +108,9 @@ class CoarserGraph(NamedTuple):
 
 class Sets(NamedTuple):
     """Nodes of a path graph at one epoch: sets of followed requests that run, with their starts.
+
+    A graph *follows* the requests whose starts its nodes record. ``capacity`` is the largest number
+    of nodes for which the arrays have room.
 
     Attributes
     ----------
@@ -142,18 +149,21 @@ class Sets(NamedTuple):
 class Scratch(NamedTuple):
     """Work arrays for the nodes of one epoch of a path graph, in the order in which they are found.
 
+    A node is a set of running requests with their starts. ``capacity`` is the largest number of
+    nodes for which the arrays have room.
+
     Attributes
     ----------
     table : int64 array
-        Hash table of 2^k slots that finds a node by its set of running requests. A slot has the
-        index of a node plus 1, or 0 if it is free. The table is cleared after each epoch.
+        Hash table with 2^k entries that finds a node by its set of running requests. An entry is
+        the index of a node plus 1, or 0 if it is free. The table is cleared after each epoch.
     later, slacks, ended_first, ended_counts : int64 array, shape (capacity,)
         The arrays of these names of a `PathGraph`, for the nodes of this epoch.
     parents : int64 array, shape (capacity,)
         Index in these arrays of the node's parent: the node without its last request that starts at
         this epoch. It is -1 if no request starts at this epoch.
     slots : int64 array, shape (capacity,)
-        Slot of each node in ``table``.
+        Position of each node in the hash table ``table``.
     fresh : int64 array, shape (capacity,)
         Number of requests of each node that start at this epoch.
     """
@@ -198,13 +208,14 @@ class Extension(NamedTuple):
     room : int
         Largest number of nodes at this epoch.
     capacity : int
-        W_tau, which is at least the largest total price of requests that can run together at tau,
-        in units of 1 / SCALE rounds.
+        Capacity W_tau of epoch tau: at least the largest total price of requests that can run
+        together at tau, in units of 1 / SCALE rounds.
     prices : int64 array, shape (M + 1, M + 1)
         Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE
         rounds.
     budget : int
-        Largest cost of a path within the limit on total latency, in units of 1 / SCALE rounds.
+        A path that costs more is no schedule within the limit on total latency. In units of 1 /
+        SCALE rounds.
     regrets : int64 array, shape (n, epochs + 1)
         Regret (reduced cost) of starting request i at t: the priced cost of this start (latency
         plus prices of states) minus the start price u_i of the request, in units of 1 / SCALE
@@ -216,13 +227,13 @@ class Extension(NamedTuple):
     added : int64 array
         Requests that this graph follows and the coarser graph does not, in increasing order.
     kinds : int64 array, shape (n,)
-        Class of each request, equal for identical requests.
+        Number of the class of each request. Identical requests are of one class.
     keys : uint64 array, shape (n, epochs + 1)
         Random number for each request i and start t, from which sets of running requests are
         hashed.
     above : Sets
-        Nodes at tau + 1 in which no request starts at tau + 1. The nodes at tau are built from
-        them.
+        Entry nodes of epoch tau + 1: those in which no request starts at tau + 1. Arcs from nodes
+        at tau lead to them.
     coarser : CoarserGraph
         Graph that follows fewer requests. The costs of its paths show which nodes need not be
         built.

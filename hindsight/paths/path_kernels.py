@@ -24,11 +24,13 @@ from .layers import FAR, Codes, Flags, Masks, PathGraph
 def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) -> IntArray:
     """Return the cost of each node's arc to the next epoch, in units of 1 / SCALE rounds.
 
-    Every path leaves each epoch by such an arc. Its cost is the slack of the node (capacity of the
-    epoch minus the largest total price of requests that can run in the node), plus the regret
-    P_i(t) - u_i of each request i that completes on the arc. ``starts`` has the priced cost P_i(t)
-    of each request i and start t (latency plus prices), ``u`` the start prices (multipliers of
-    "request i starts once") and ``o`` the output lengths.
+    A node is an epoch (time between two rounds) and the set of requests that run then, with their
+    starts. Every path leaves each epoch by such an arc. Its cost is the slack of the node plus the
+    regrets of the requests that complete on the arc. The slack is the capacity W of the epoch minus
+    the largest total price of requests that can run in the node. W is at least the largest total
+    price of requests that fit in memory. The regret of request i, started at t, is P_i(t) - u_i.
+    ``starts`` has the priced costs P_i(t) (latency plus prices), ``u`` the start prices u_i
+    (multipliers of "request i starts once"), and ``o`` the output lengths.
     """
     _, _, _, epochs, slacks, ended_first, ended_counts, ended = graph
     arcs = slacks.copy()
@@ -43,8 +45,9 @@ def costs_of_arcs(graph: PathGraph, starts: IntArray, u: IntArray, o: IntArray) 
 def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
     """Return the least cost of a path from each node to the end, or `FAR` if there is no path.
 
-    arcs[g] is the cost of the arc from node g to the next epoch. Arcs within an epoch, by which a
-    further request starts, cost 0.
+    A node is an epoch (time between two rounds) and a set of requests that run then. arcs[g] is the
+    cost of the arc from node g to the next epoch. All other arcs stay within an epoch: one more
+    request starts. They cost 0.
     """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
@@ -63,8 +66,9 @@ def costs_to_the_end(graph: PathGraph, arcs: IntArray) -> IntArray:
 def costs_from_the_start(graph: PathGraph, arcs: IntArray) -> IntArray:
     """Return the least cost of a path from the beginning of the graph to each node.
 
-    The cost is `FAR` if there is no path. arcs[g] is the cost of the arc from node g to the next
-    epoch. Arcs within an epoch, by which a further request starts, cost 0.
+    The cost is `FAR` if there is no path. A node is an epoch (time between two rounds) and a set of
+    requests that run then. arcs[g] is the cost of the arc from node g to the next epoch. All other
+    arcs stay within an epoch: one more request starts. They cost 0.
     """
     later, parents = graph.later, graph.parents
     value = np.full(len(later), FAR)
@@ -86,11 +90,14 @@ def gibbs_paths(
     """Return the mean number of completions of each request over paths with Gibbs weights.
 
     A path has the Gibbs weight exp(-cost / heat), where the temperature ``heat`` has the unit of
-    costs. arcs[g] is the cost of the arc from node g to the next epoch. Arcs within an epoch, by
-    which a further request starts, cost 0. value[g] is the least cost of a path from node g to the
-    end (`costs_to_the_end`), and ``requests`` the number of requests. To avoid overflow, the
-    weights of all paths from node g to the end are divided by the largest one, exp(-value[g] /
-    heat). Each is then at most 1, and their sum at most the number of these paths.
+    costs. arcs[g] is the cost of the arc from node g to the next epoch (time between two rounds).
+    All other arcs stay within an epoch: one more request starts. They cost 0. value[g] is the least
+    cost of a path from node g to the end (`costs_to_the_end`), and ``requests`` the number of
+    requests.
+
+    To avoid overflow, the weights of all paths from node g to the end are divided by the largest
+    one, exp(-value[g] / heat). Each is then at most 1, and their sum at most the number of these
+    paths.
     """
     later, parents, _, _, _, ended_first, ended_counts, ended = graph
     size = len(later)
@@ -139,9 +146,10 @@ def best_path(
     """Return, for a cheapest path, the last start of each request and its number of starts.
 
     A path may start a request several times or never (the start is then 0). arcs[g] is the cost of
-    the arc from node g to the next epoch. value[g] is the least cost of a path from node g to the
-    end (`costs_to_the_end`), and ``requests`` the number of requests. Node numbers decrease along a
-    path, so one pass through the nodes finds all starts.
+    the arc from node g to the next epoch (time between two rounds). All other arcs cost 0. value[g]
+    is the least cost of a path from node g to the end (`costs_to_the_end`), and ``requests`` the
+    number of requests. Node numbers decrease along a path, so one pass through the nodes finds all
+    starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1
@@ -197,11 +205,12 @@ class Split(NamedTuple):
     costs : int64 array, shape (capacity,)
         Least cost of a path from the beginning to the new node, in units of 1 / SCALE rounds.
     later, parents : int32 array, shape (capacity,)
-        Arcs between new nodes, as in `PathGraph`: the node reached at the next epoch, and the node
-        with one start less at the same epoch. Both are -1 if there is none.
+        Arcs between new nodes, as in `PathGraph`: the node reached at the next epoch (time between
+        two rounds), and the node with one start less at the same epoch. Each is -1 if there is
+        none.
     alive : bool array, shape (capacity,)
-        Whether a path through the new node may cost no more than the budget, the largest cost of a
-        schedule within the limit on total latency.
+        False if every path through the new node costs more than `Tracking.budget`, or if it passed
+        the last start of a tracked request without starting this request.
     """
 
     heads: Codes
@@ -221,25 +230,26 @@ SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np
 class Tracking(NamedTuple):
     """Inputs of `split_nodes`: costs in a path graph, requests to track, and a limit on costs.
 
-    To *track* a request is to record in the nodes of the graph whether it has been started.
+    To *track* a request is to record in the nodes of the graph whether it has been started. Each
+    node is at an epoch, the time between two rounds.
 
     Attributes
     ----------
     arcs, value : int64 array, shape (N,)
         Cost of the arc from each node to the next epoch, and least cost of a path from each node to
-        the end, in units of 1 / SCALE rounds. Arcs within an epoch, by which a further request
-        starts, cost 0.
+        the end, in units of 1 / SCALE rounds. All other arcs stay within an epoch: one more request
+        starts. They cost 0.
     first, children : int64, int32 array
         Nodes grouped by their parent, the node with one start less at the same epoch. The nodes
         children[first[g]:first[g + 1]] are reached from node g by one more start.
     bits : uint64 array, shape (n,)
         Bit that stands for each tracked request in sets of requests, 0 for all other requests.
     required : uint64 array, shape (epochs,)
-        For each epoch, the tracked requests that must have been started before it, because no arc
-        starts them at this epoch or later. Each is one bit of the number.
+        For each epoch, a number whose bits are the tracked requests that no arc starts at this
+        epoch or later. So a schedule starts them before it.
     budget : int
-        Largest cost of a path that may be a schedule within the limit on total latency, in units of
-        1 / SCALE rounds.
+        Upper bound, in units of 1 / SCALE rounds, on the cost of each path that is a schedule
+        within the limit on total latency. A path that costs more can be ignored.
     """
 
     arcs: IntArray
@@ -269,7 +279,8 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Add the node copies that one more start at the same epoch reaches from node copy x.
 
-    A copy belongs to a node of the path graph and a set of tracked requests that have been started.
+    A node is an epoch (time between two rounds) and the set of requests that run then. A copy
+    belongs to a node and a set of tracked requests, those that paths to the copy have started.
     ``count`` is the number of copies in ``split`` before this call. Return their number after the
     call, or -1 if the arrays are full.
     """
@@ -278,7 +289,7 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
         # Skip this start if the path has already started the same tracked request, or if every path
-        # with this start costs more than the budget.
+        # with this start costs more than ``track.budget``, so is no schedule within the limit.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -292,7 +303,8 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Link node copy x to the copy that it reaches at the next epoch, which is added if missing.
 
-    A copy belongs to a node of the path graph and a set of tracked requests that have been started.
+    A node is an epoch (time between two rounds) and the set of requests that run then. A copy
+    belongs to a node and a set of tracked requests, those that paths to the copy have started.
     ``count`` is the number of copies in ``split`` before this call. Return their number after the
     call, or -1 if the arrays are full.
     """
@@ -322,10 +334,12 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
-    Tracked requests are those with a bit in ``track.bits``. Copies are made only on paths that cost
-    at most the budget and start each tracked request exactly once. So no path to a copy has started
-    a tracked request twice, or passed the last epoch at which an arc starts it without starting it.
-    The copies are written to ``split``. Return their number, or -1 if the arrays are full.
+    Tracked requests are those with a bit in ``track.bits``. A copy is made only for paths that have
+    started no tracked request twice and cost at most ``track.budget``. All other paths cost more
+    than any schedule within the limit on total latency. A copy is marked as not alive, and gets no
+    arcs, if its paths have passed the last epoch at which an arc starts some tracked request, but
+    have not started this request. The copies are written to ``split``. Return their number, or -1
+    if the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1

@@ -145,7 +145,8 @@ def _next_ones(
     Parameters
     ----------
     order, kinds : int64 array, shape (n,)
-        Requests in the order in which graphs begin to record them, and the class of each request.
+        Requests in the order in which graphs begin to record them, and the class of each request,
+        equal for identical requests.
     followed : bool array, shape (n,)
         Whether the last graph records the start of each request.
     size : int

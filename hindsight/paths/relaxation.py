@@ -59,7 +59,7 @@ STEPS_AT_ONCE = 25
 
 
 CORE_MARGIN = 7.0
-"""The ascent first uses only graph nodes on paths at most this many rounds above the least cost."""
+"""The ascent first uses only nodes on paths that cost at most this many rounds above the least."""
 
 CORE_SHARE = 0.5
 """If more than this share of graph nodes is on paths near the least cost, the ascent uses all."""
@@ -104,7 +104,7 @@ class PathRelaxation:
     graph : PathGraph
         Path graph: every schedule within the limit is one of its paths.
     followed : bool array, shape (n,)
-        Whether the graph follows each request (`hindsight.paths.graph`).
+        Whether the graph follows each request.
     u : int64 array, shape (n,)
         Initial start prices, in units of 1 / SCALE rounds.
     most_nodes : int
@@ -161,13 +161,14 @@ class PathRelaxation:
     def stages(self) -> list[PathStage]:
         """Return the stages of the proof of the lower bound: start prices, newly tracked requests.
 
-        To track a request is to record in the nodes whether it has been started. At the start
-        prices of each stage, nodes were dropped that are on no path within the limit on total
-        latency. The last stage has the best prices: at these, all remaining nodes are dropped for
-        any limit below the lower bound.
+        Start prices are the multipliers of "request i starts once". To track a request is to record
+        in the nodes whether it has been started. At the start prices of each stage, nodes were
+        dropped that are on no path within the limit on total latency. The last stage has the best
+        start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
-        # If `track` left no node in the graph, `drop` added no stage for the requests tracked last.
-        # The stage ``last`` then records these requests.
+        # Each stage that `drop` adds lists the requests tracked since the stage before. If `track`
+        # left no node in the graph, `drop` added no stage. The stage ``last`` then lists these
+        # requests.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
@@ -240,9 +241,9 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
         self._unrecorded = []
         self._record(self.graph, arcs, to_end)
-        # Compute the budget, the largest cost of a path within the limit on total latency, after
-        # `_record`. If the cheapest path is a schedule, `_record` lowers the limit to below its
-        # total latency, so that only paths of better schedules remain.
+        # Compute the budget after `_record`. A path that costs more than the budget is no schedule
+        # within the limit on total latency. If the cheapest path is a schedule, `_record` lowers
+        # the limit to below its total latency, so that only paths of better schedules remain.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)
@@ -260,8 +261,9 @@ class PathRelaxation:
         """Save the cheapest path if it is a schedule within the limit, and lower the limit.
 
         A path is a schedule if it starts each request exactly once. The new limit is one less than
-        its total latency. ``arcs`` has the cost of each node's arc to the next epoch (arcs within
-        an epoch cost 0), and ``to_end`` the least cost of a path from each node to the end.
+        its total latency. ``arcs`` has the cost of each node's arc to the next epoch (time between
+        two rounds). All other arcs cost 0. ``to_end`` has the least cost of a path from each node
+        to the end.
         """
         if to_end[-1] >= FAR:
             return
@@ -273,11 +275,11 @@ class PathRelaxation:
             self.found, self.limit = starts, latency - 1
 
     def _core(self, through: IntArray, margin: float) -> PathGraph:
-        """Return the graph of the nodes on paths that cost little more than the cheapest.
+        """Return the graph of the nodes on paths that cost little more than the cheapest path.
 
-        The difference is at most ``margin`` rounds. through[g] is the least cost of a path through
-        node g, in units of 1 / SCALE rounds. Return the whole graph if the core would have more
-        than `CORE_SHARE` of its nodes.
+        A node is kept if a path through it costs at most ``margin`` rounds more than the cheapest
+        path. through[g] is the least cost of a path through node g, in units of 1 / SCALE rounds.
+        Return the whole graph if more than a share `CORE_SHARE` of its nodes would be kept.
         """
         graph = self.graph
         near = through <= through.min() + int(margin * SCALE)
@@ -288,11 +290,14 @@ class PathRelaxation:
     def _step(self, graph: PathGraph, u: IntArray, heat: float) -> tuple[int, FloatArray]:
         """Return the Lagrangian value at start prices u and its gradient smoothed by Gibbs weights.
 
-        The value, in units of 1 / SCALE rounds, is the least cost of a path plus a constant. It is
-        a lower bound on total latency only if ``graph`` is the whole graph, not if it has only the
-        nodes near the cheapest paths. Entry i of the gradient is 1 - (mean number of starts of
-        request i on a path), or 0 if the graph does not record its starts. Paths have weights
-        exp(-cost / heat) in this mean. The temperature ``heat`` is in rounds.
+        The start prices u are the multipliers of "request i starts once". The value, in units of 1
+        / SCALE rounds, is the least cost of a path plus a constant. It is a lower bound on total
+        latency only if ``graph`` is the whole graph, not if it has only the nodes near the cheapest
+        paths.
+
+        Entry i of the gradient is 1 - (mean number of starts of request i on a path), or 0 if the
+        graph does not record its starts. Paths have weights exp(-cost / heat) in this mean. The
+        temperature ``heat`` is in rounds.
         """
         arcs, to_end = self._costs(graph, u)
         self._record(graph, arcs, to_end)
@@ -323,9 +328,10 @@ class PathRelaxation:
     def _costs(self, graph: PathGraph, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the cost of each node's arc to the next epoch, and its least cost to the end.
 
-        The end is the node at which all paths of the graph end. Arcs within an epoch, by which a
-        further request starts, cost 0. Costs are those at start prices u (multipliers of "request i
-        starts once"), in units of 1 / SCALE rounds.
+        A node is an epoch (time between two rounds) and the set of requests that run then. The
+        second array has the least cost of a path from each node to the end of the graph. All arcs
+        other than those to the next epoch start one more request, and cost 0. Costs are those at
+        start prices u (multipliers of "request i starts once"), in units of 1 / SCALE rounds.
         """
         self._poll()
         priced = self._priced
@@ -335,9 +341,10 @@ class PathRelaxation:
     def _evaluate(self, u: IntArray) -> tuple[IntArray, IntArray]:
         """Return the costs of arcs and the least costs to the end in the whole graph (`_costs`).
 
-        The costs are those of each node's arc to the next epoch, and of paths from each node to the
-        end, at start prices ``u`` (multipliers of "request i starts once"). If ``u`` proves a
-        better lower bound on total latency than all start prices before, it becomes `start_prices`.
+        The costs are those of each node's arc to the next epoch (time between two rounds), and of
+        paths from each node to the end, at start prices ``u`` (multipliers of "request i starts
+        once"). If ``u`` proves a better lower bound on total latency than all start prices before,
+        it becomes `start_prices`.
         """
         arcs, to_end = self._costs(self.graph, u)
         value = int(to_end[-1])

@@ -29,12 +29,12 @@ MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
 
 TABLE_BYTES = 400_000_000
-"""Largest size in bytes of the tables used to build a path graph. They hold the largest total price
-of a set of requests that fits into memory, among those whose starts the nodes do not record."""
+"""Largest size in bytes of the tables used to build a path graph: largest total prices of requests
+that fit into memory together, of those whose starts the nodes of the graph do not record."""
 
 EXPECTED = 300_000.0, 0.05
-"""Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes if
-the limit is the bound from prices, and the increase of log(nodes) per round of the limit."""
+"""Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes N
+if the limit is the lower bound from prices, and the increase of log(N) per round of the limit."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
@@ -44,8 +44,8 @@ FIRST_PART = 0.03
 graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
-"""The first path graph contains all schedules better than the best one if the gap between price
-bound and upper bound is at most this share of the largest gap whose graph is predicted to fit."""
+"""The first path graph contains all schedules better than the best one if (upper bound) - (bound
+from prices) is at most AT_ONCE times the largest value for which a graph is predicted to fit."""
 
 TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""
