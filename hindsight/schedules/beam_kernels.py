@@ -96,10 +96,11 @@ class Beam(NamedTuple):
         Columns `NOW`, `FIRST`, `RUNNING` and `LAST`.
     costs : float64 array, shape (width,)
         Part that the placed requests of each state contribute to its value. The value estimates the
-        weighted cost of the complete schedules that extend the state.
+        weighted cost of the complete schedules that extend the state: the sum, over requests, of
+        weight times the mean round in which the request holds memory.
     placed : uint8 array, shape (width, window)
-        1 for placed requests among the ``window`` ranks from the first unplaced one on, else 0. The
-        request of rank i has column i modulo ``window``.
+        1 for placed requests among the ``window`` ranks (places in the priority order) from the
+        first unplaced request on, else 0. The request of rank i has column i modulo ``window``.
     ends, bases : int64 array, shape (width, room)
         Row x has one entry for each running request of state x, sorted by last round. In ``ends``,
         it is the last round of the request. In ``bases``, it is the prompt length minus the start:
@@ -158,8 +159,8 @@ class Kept(NamedTuple):
     values, costs : float64 array, shape (width,)
         Value of each child, and the part of it that the placed requests contribute.
     rows : int64 array, shape (width, 3)
-        Of each child: row of its parent, rank of the request that it places, and start of that
-        request.
+        Of each child: row of its parent, rank (place in the priority order) of the request that it
+        places, and start of that request.
     used : int64 array, shape (1,)
         Number of children found so far, at most ``width``.
     """
@@ -284,7 +285,8 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
 def _look_ahead(beam: Beam, x: int, ahead: Ahead) -> None:
     """Compute the memory that the running requests of partial schedule x hold in later rounds.
 
-    Partial schedule x is row x of ``beam``. The results are written into the arrays of ``ahead``.
+    Partial schedule x is row x of ``beam``. Later rounds are those after the start of the request
+    placed last. The results are written into the arrays of ``ahead``.
     """
     ends, own_bases = beam.ends, beam.bases
     peaks, ceilings, bases, held, holding = ahead
@@ -311,14 +313,16 @@ def _fluid_total(
     """Return the cost of the unplaced requests of partial schedule x in a fluid relaxation.
 
     Partial schedule x is row x of ``beam``. In the fluid relaxation, a single server serves the
-    unplaced requests one after another, in order of rank, from round ``begin`` on. The cost is the
-    sum, over these requests, of weight times the round in the middle of the service.
+    unplaced requests one after another, in order of rank (place in the priority order), from round
+    ``begin`` on. The cost is the sum, over these requests, of weight times the round in the middle
+    of the service.
 
     Also return the sum of the weights of the requests that are served before the server first waits
-    for an arrival. A slightly later ``begin`` would delay exactly these requests. Requests of rank
-    ``stop`` or more are all unplaced, and their cost is approximated: it is that in the fluid
-    relaxation of all requests (`RankedRequests`), corrected by the difference between the times at
-    which the server reaches rank ``stop`` in the two relaxations.
+    for an arrival. A slightly later ``begin`` would delay exactly these requests.
+
+    Requests of rank ``stop`` or more are all unplaced, and their cost is approximated. It is their
+    cost in the fluid relaxation of all requests (`RankedRequests`), corrected for the different
+    times at which the server reaches rank ``stop`` in the two relaxations.
     """
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     placed, window = beam.placed, beam.placed.shape[1]
@@ -362,13 +366,13 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     """Return the start of request i if it is placed next in partial schedule x (row of ``beam``).
 
     The request takes the first start at which it fits, not before the start of the request placed
-    last. Requests with equal starts are placed only in order of rising rank. The start is -1 if
-    more requests would run at once than the beam has room for.
+    last. Requests with equal starts are placed only in order of rising rank (place in the priority
+    order). The start is -1 if more requests would run at once than the beam has room for.
 
     Also return the round in which a single server, the fluid relaxation of the extended schedule,
-    begins to serve the unplaced requests. Before, it serves the volume (tokens times rounds) that
-    request i and the running requests hold from its start on, with `RankedRequests.capacity` tokens
-    per round.
+    begins to serve the unplaced requests. It serves two volumes (tokens times rounds) first, with
+    `RankedRequests.capacity` tokens per round: that of request i, and that which the running
+    requests still hold after its start.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -387,9 +391,10 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     """Extend the partial schedule x by one request in up to ``choices`` ways (children of x).
 
-    The children with the least values are kept in ``search.kept``. Each child places one of the
-    first ``choices`` unplaced requests, in order of rank. Of consecutive interchangeable requests,
-    only the first one is tried, and the others do not count as choices.
+    The children with the least values are kept in ``search.kept``. The value of a child estimates
+    the weighted cost of the complete schedules that extend it. Each child places one of the first
+    ``choices`` unplaced requests, in order of rank (place in the priority order). Of consecutive
+    interchangeable requests, only the first one is tried, and the others do not count as choices.
     """
     requests, placed, window = search.requests, beam.placed, beam.placed.shape[1]
     arrival, length, weight = requests.arrival, requests.length, requests.weight

@@ -29,12 +29,12 @@ from instances.arrays import FloatArray, IntArray
 from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
-"""Largest number of draws for the first request that a move removes, which starts after its arrival
-or is left out, and largest number of draws per request that the move wants to remove in total."""
+"""`WAITING_DRAWS`: largest number of draws to find a request that starts after its arrival or is
+left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
 
 TRIED = 8
-"""Number of requests that each move draws from all requests, if requests may be left out. The move
-tries to schedule those of them that are left out at present."""
+"""Number of requests that each move draws from all requests, if a schedule may leave requests out.
+The move tries to schedule those drawn that are left out at present."""
 
 SORTED = 8
 """A thread sorts the n requests that it may move by start, about this many times in n moves."""
@@ -53,9 +53,10 @@ have a weight above 0 in the cost. `PRICED_UNTIL`: this weight falls linearly to
 of the moves of a cycle (annealing), and is 0 in the rest."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""A move draws u in [0, 1). It puts removed requests back in random order if u < `RANDOM`, else by
-volume if u < `BY_VOLUME`, else by about the old start if u < `BY_START`, else by old start but with
-the first one removed in front if u < `FIRST_WAITING`, else by falling peak memory."""
+"""A move draws u in [0, 1) and puts removed requests back in an order that u decides: random if u <
+`RANDOM`, else by memory * rounds / weight if u < `BY_VOLUME`, else by old start plus noise if u <
+`BY_START`, else by old start after the one removed first if u < `FIRST_WAITING`, else by falling s
++ o."""
 
 
 class Removed(NamedTuple):
@@ -107,13 +108,13 @@ class Work(NamedTuple):
     most : int
         Largest number of scheduled requests that one move removes, >= 2.
     reach : float
-        A move removes requests that start near a random round: at most this many rounds before or
-        after it.
+        A move removes requests that start at most this many rounds before or after a random round.
     hot, cold : float
         First and last temperature, in the unit of costs.
     weight : float
-        Factor on the price of the memory that a request holds, which is added to the cost of its
-        start. This is its value at the first move of the cycle. It falls to 0 during the cycle.
+        Factor on the price of the memory that a request holds, before it is added to the cost of
+        the start of the request. ``weight`` is the factor at the first move of the cycle. It falls
+        to 0 during the cycle.
     """
 
     table: Timetable
@@ -145,7 +146,7 @@ def work_space(most: int, count: int) -> Removed:
 
 @step
 def _cost(requests: Requests, i: int, at: int) -> float:
-    """Return the cost of request i at start ``at``, without memory prices.
+    """Return the cost of request i at start ``at``, without prices of memory.
 
     The cost is weight times start. If ``at`` is -1, the request is left out, and its cost is its
     penalty.
@@ -155,10 +156,11 @@ def _cost(requests: Requests, i: int, at: int) -> float:
 
 @step
 def _paid(work: Work, weight: float, i: int, at: int) -> float:
-    """Return the cost of request i at start ``at``, including memory prices.
+    """Return the cost of request i at start ``at``, with the price of the memory that it holds.
 
-    The cost is that of `_cost`, plus ``weight`` times the price of the memory that the request
-    holds during its run. A start ``at`` of -1 means that the request is left out.
+    The price of a token of memory is different in each round (`Work.sums`). ``weight`` times the
+    price of the memory that the request holds during its run is added to the cost of `_cost`. A
+    start ``at`` of -1 means that the request is left out.
     """
     requests, sums, weighted_sums = work.table.requests, work.sums, work.weighted_sums
     cost = _cost(requests, i, at)
@@ -173,9 +175,10 @@ def _paid(work: Work, weight: float, i: int, at: int) -> float:
 def _earliest(work: Work, i: int, freed: int) -> int:
     """Return the first start worth trying for request i when a move puts it back.
 
-    The requests that the move has removed left memory free only after round ``freed``. With a start
-    before the returned one, request i would start before its arrival or before the region of the
-    thread, or it would end in round ``freed`` or before, where the move has freed no memory.
+    The move may change the schedule only in an interval of rounds, its region. It has removed
+    requests, so it has freed memory, but only after round ``freed``. With an earlier start than the
+    returned one, request i would start before its arrival or before the region, or it would end in
+    round ``freed`` or before, where the move has freed no memory.
     """
     requests = work.table.requests
     begin = max(requests.arrival[i], freed - requests.output[i] + 1)
@@ -186,7 +189,8 @@ def _earliest(work: Work, i: int, freed: int) -> int:
 def _draw_waiting(work: Work) -> int:
     """Draw a request that starts after its arrival or is left out of the schedule.
 
-    If the first `WAITING_DRAWS` draws find none, return the request of one more draw.
+    It is drawn from `Work.candidates`, the requests that moves may change. If the first
+    `WAITING_DRAWS` draws find none, return the request of one more draw.
     """
     starts, arrival = work.table.starts, work.table.requests.arrival
     candidates, state = work.candidates, work.state
@@ -324,9 +328,11 @@ def _draw_order(work: Work, count: int) -> None:
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
     """Remove the ``count`` requests that a move has drawn from the memory profiles.
 
-    Return the sum of the costs of their starts, with ``weight`` times the price of the memory that
-    they hold. Also return the earliest of their starts, where a request that is left out counts
-    with its arrival. In the rounds up to that one, the removal frees no memory.
+    A memory profile has the number of blocks held on a machine in each round. Return two numbers.
+    The first is the sum of the costs of the starts of these requests, each with ``weight`` times
+    the price of the memory that the request holds. The second is the earliest of these starts,
+    where a request that is left out counts with its arrival. In the rounds up to that one, the
+    removal frees no memory.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
@@ -346,8 +352,8 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
     """Draw a start >= ``begin`` for request i: mostly the first one at which it fits.
 
     Return the start, its machine, and its cost with ``weight`` times the price of the memory that
-    the request holds. If no start is feasible, return -1 as the start, and the penalty for leaving
-    the request out as the cost.
+    the request holds. If no start is feasible, the start is -1, and the cost is the penalty for
+    leaving the request out.
     """
     requests, profiles = work.table.requests, work.table.profiles
     state, size, first = work.state, work.last + 1, 0
@@ -373,10 +379,11 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
 def _put_back(work: Work, weight: float, count: int, freed: int, most: float) -> int:
     """Put the ``count`` removed requests of a move back, one by one, in the order `Removed.order`.
 
-    Stop once the sum of their costs is certain to exceed ``most``: the costs of the requests put
-    back so far, plus a lower bound on the costs of the others. Costs include ``weight`` times the
-    price of the memory that a request holds. The removal of the requests has freed memory only
-    after round ``freed``. Return the number of requests that are back in the memory profiles.
+    Stop once the sum of their costs is certain to exceed ``most``, because the costs of the
+    requests put back so far, plus a lower bound on the costs of the others, exceed it. Costs
+    include ``weight`` times the price of the memory that a request holds. The removal of the
+    requests has freed memory only after round ``freed``. Return the number of requests that are
+    back in the memory profiles (blocks held on each machine in each round).
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -401,8 +408,9 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
 def _undo(work: Work, placed: int, count: int) -> None:
     """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
 
-    The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. The
-    memory that they hold with these new starts is subtracted from the memory profiles.
+    The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. Their
+    memory at these starts is subtracted from the memory profiles, the blocks held on each machine
+    in each round.
     """
     removed = work.removed
     for x in range(placed):

@@ -50,7 +50,7 @@ schedule that the current move tries, and the best schedule so far."""
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
 schedule minus cost of the present one, cost of the first schedule minus cost of the best one, and
-number of requests that all moves have placed, counted once for each move."""
+number of requests that all moves have placed, each counted once per move."""
 
 
 class Sequence(NamedTuple):
@@ -70,9 +70,10 @@ class Sequence(NamedTuple):
     hot, cold : float
         First and last temperature, in the unit of costs.
     slack : float
-        A move is rejected once the requests that it has placed so far raise the cost of the
-        schedule by more than the acceptance threshold plus this number. The number is above 0,
-        because requests that the move places later might lower the cost again.
+        A move is accepted if it changes the cost of the schedule by at most a random threshold. It
+        is rejected early once the requests that it has placed so far raise the cost by more than
+        the threshold plus ``slack``. ``slack`` is above 0, because requests that the move places
+        later might lower the cost again.
     delayed : float
         Share of moves that change a delay. 0 stands for schedules without delays.
     longest_delay : int
@@ -80,8 +81,8 @@ class Sequence(NamedTuple):
     stops : bool
         Whether requests may stop and resume.
     shares : float64 array, shape (n,)
-        Probability, for each request, that a move takes the request if it has drawn it. If it does
-        not take the request, it draws another one.
+        Probability, for each request, that a move which has drawn the request changes its place or
+        delay. Otherwise the move draws another request.
     order, delay : int64 array, shape (n,)
         Requests in the order in which they are placed, and the delay of each request in rounds.
     offset : int64 array, shape (n,)
@@ -121,7 +122,8 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
     `TRIED` is the schedule that the current move tries. ``now`` is the start, in this schedule, of
     the request just before request i in the order. Return the start of request i, or its last round
-    if requests may stop. Return -1 if it would end after the last round of the memory profiles.
+    if requests may stop. Return -1 if it would end after the last round of the memory profiles, the
+    arrays of the memory held in each round.
     """
     requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
     first, size = work.offset[i], profiles.shape[1]
@@ -150,8 +152,9 @@ def _find(work: Sequence, i: int, now: int) -> int:
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
     """Add ``sign`` (1 or -1) times the memory of request i to the memory profiles.
 
-    The request holds this memory in its rounds and on its machine in the schedule ``row``:
-    `PRESENT` (the schedule before the current move) or `TRIED` (the one that the move tries).
+    A memory profile has the memory held on a machine in each round. The request holds its memory in
+    its rounds and on its machine in the schedule ``row``: `PRESENT` (the schedule before the
+    current move) or `TRIED` (the one that the move tries).
     """
     table, rounds, first = work.table, work.rounds, work.offset[i]
     if work.stops:
@@ -173,7 +176,7 @@ def _entries(work: Sequence, i: int) -> int:
 
 @step
 def _end(work: Sequence, i: int) -> int:
-    """Return the start of request i in the present schedule.
+    """Return the start of request i in the schedule before the current move, `PRESENT`.
 
     If requests may stop, return its last round instead.
     """
@@ -198,7 +201,7 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
     In an annealing with delays, each request keeps its start: its delay is set to this start minus
     the first start at which it fits with the requests placed before. In one without delays, each
     request moves to the first start at which it fits. Return False if a request would end after the
-    last round of the memory profiles.
+    last round of the memory profiles, the arrays of the memory held in each round.
     """
     now = _end(work, work.order[first - 1]) if first > 0 else 0
     for i in work.order[first:last]:
@@ -238,9 +241,10 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 def _advance(work: Sequence, place: int) -> int:
     """Add the request at ``place`` of the order to the memory profiles, and return the next place.
 
-    The next move may begin at this next place, because the profiles have the memory of all requests
-    before it. After the last place at which a move may begin, empty the profiles and return 0, the
-    first place.
+    The memory profiles have the memory that the requests before a place of the order hold in each
+    round. The next move may begin at the next place, because the profiles then have the memory of
+    all requests before it. After the last place at which a move may begin, empty the profiles and
+    return 0, the first place.
     """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
@@ -259,8 +263,9 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
     `EARLIER`, `SWAP`, `LATER` or `DELAY`. The request is the one that the move shifts or delays.
 
     Each move begins at a later place of the order than the move before it. After the last place,
-    moves begin at the front again. The requests at the places in between are added to the memory
-    profiles.
+    moves begin at the front again. The memory profiles have the memory that all requests before the
+    first place of a move hold in each round. So the requests between the first places of the last
+    move and of this one are added to them.
     """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0
@@ -302,8 +307,8 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 
     `TRIED` is the schedule that the current move tries. ``first`` and ``last`` are the first and
     the last place of the order that the move changed. Stop early if all further requests would keep
-    their starts, or if the move will not be accepted. After the call, the memory profiles are as
-    they were before it.
+    their starts, or if the move will not be accepted. After the call, the memory profiles (memory
+    held in each round) are as they were before it.
 
     Return the change in cost, the place after that of the last request placed, and whether the move
     is accepted. It is accepted if all requests have found a place and the cost changes by at most

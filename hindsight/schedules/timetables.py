@@ -77,8 +77,8 @@ class Timetable(NamedTuple):
 def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
     """Add the memory of request i, with start ``at``, to the memory profile of machine k.
 
-    If ``sign`` is -1, subtract it instead. If ``at`` is -1, the request is left out of the
-    schedule, and nothing changes.
+    A memory profile has the number of blocks held in each round. If ``sign`` is -1, subtract the
+    memory instead. If ``at`` is -1, the request is left out of the schedule, and nothing changes.
     """
     if at < 0:
         return
@@ -101,18 +101,18 @@ def earliest_fit(
 
     ``profile[r]`` is the number of memory blocks that other requests hold in round r. ``limit`` is
     the number of blocks of the machine, and ``block`` the number of tokens in a block. The last
-    round of the request must be before round ``len(profile)``. The module docstring proves that no
-    feasible start is passed over (*Fitting test*).
+    round of the request must be before round ``len(profile)``. The proof at the head of this module
+    (*Fitting test*) shows that no feasible start is passed over.
     """
     size = profile.shape[0]
     if start + output >= size:
         return -1
     r = start + output
     while r > start:
-        # *Fitting test* of the module docstring: in round r, the request holds prompt + r - start
-        # tokens. This is more than the free tokens if start < ``needed``. Then the next start to
-        # try is ``needed``, or r if that is earlier: with start r, the request does not run in
-        # round r.
+        # *Fitting test* (proof at the head of this module): in round r, the request holds prompt +
+        # r - start tokens. This is more than the free tokens if start < ``needed``. Then the next
+        # start to try is ``needed``, or r if that is earlier: with start r, the request does not
+        # run in round r.
         free = limit - profile[r]
         needed = r + prompt - (free if block == 1 else free * block)
         if needed > start:
@@ -131,9 +131,10 @@ def fit(
 ) -> tuple[int, int]:
     """Return the first start >= ``begin`` at which request i fits on some machine, and the machine.
 
-    The start is -1 if there is none. If several machines have the same first start, machine
-    ``first`` is taken, else the next one of them after it. The request must end before round
-    ``size``, and must not start after its last allowed start.
+    ``profiles[k, r]`` is the number of memory blocks held on machine k in round r. The start is -1
+    if there is none. If several machines have the same first start, machine ``first`` is taken if
+    it is one of them, else the next one of them after it, cyclically. The request must end before
+    round ``size``, and must not start after its last allowed start.
     """
     prompt, output, last = requests.prompt[i], requests.output[i], requests.last[i]
     size = min(size, last + output + 1)
@@ -154,6 +155,8 @@ def fit(
 def place(table: Timetable, order: IntArray, searches: bool) -> None:
     """Add the requests of ``order`` to the memory profiles of a timetable, in place.
 
+    A memory profile has the number of blocks held on a machine in each round.
+
     Without ``searches``, each request keeps its start and machine, and its memory must not be in
     the profiles yet.
 
@@ -172,7 +175,7 @@ def place(table: Timetable, order: IntArray, searches: bool) -> None:
 
 
 def first_state(seed: int) -> IntArray:
-    """Return a state of `next_uniform`, shape (1,), from a seed.
+    """Return a first state, shape (1,), of the random numbers of `next_uniform` for a seed.
 
     Similar seeds give unrelated states.
     """
@@ -199,10 +202,11 @@ def next_uniform(state: IntArray) -> float:
 def threshold(cost: float, hot: float, cold: float, share: float, uniform: float) -> float:
     """Draw the largest cost at which an annealing accepts a move (Metropolis rule).
 
-    ``cost`` is the cost without the move. The temperature falls from ``hot`` to ``cold``, in the
-    unit of costs, and ``share`` in [0, 1] is the share of all moves that are done. ``uniform`` is a
-    random number in [0, 1). The threshold is drawn before the cost after the move is known, so that
-    the evaluation of the move can stop as soon as it exceeds the threshold.
+    A move changes the schedule, and is undone if the cost after it exceeds the result. ``cost`` is
+    the cost before the move. The temperature falls from ``hot`` to ``cold``, in the unit of costs,
+    and ``share`` in [0, 1] is the share of all moves that are done. ``uniform`` is a random number
+    in [0, 1). The threshold is drawn before the cost after the move is known, so that the
+    evaluation of the move can stop as soon as it exceeds the threshold.
     """
     temperature = hot * (cold / hot) ** share
     most: float = cost - temperature * np.log(uniform + 1e-300)
@@ -222,7 +226,10 @@ def schedule_on(
 
 
 def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
-    """Return the starts and the machines of a schedule, both of shape (n,)."""
+    """Return the starts and the machines of a schedule, both of shape (n,).
+
+    The machines are all 0 in a schedule for one machine.
+    """
     starts = schedule.start_times
     return starts, getattr(schedule, "assignment", np.zeros_like(starts))
 
@@ -253,8 +260,8 @@ def timetable(
 ) -> Timetable:
     """Return a schedule with these starts and machines as a timetable.
 
-    ``shape`` is the shape of its memory profiles, (machines, rounds). Requests with start -1 are
-    left out of the schedule.
+    ``shape`` is the shape of its memory profiles, (machines, rounds). They have the number of
+    blocks held on each machine in each round. Requests with start -1 are left out of the schedule.
     """
     table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     place(table, np.arange(len(starts)), False)
