@@ -23,7 +23,7 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost of an unreachable node, in units of 1 / `Proof.scale`. Real costs are below half of it."""
+"""Cost, in 1 / `Proof.scale` rounds, of a node on no path. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
 """Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
@@ -34,6 +34,9 @@ TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 class Stage(NamedTuple):
     """A stage of a proof: start prices, and requests that the graph records from then on.
+
+    A path pays, for each start of a followed request, the cost of the start minus the start price
+    u_i of the request.
 
     Attributes
     ----------
@@ -94,20 +97,22 @@ class _Bases(NamedTuple):
     """Bases of one epoch in a graph of paths under construction.
 
     A *base* is a state of paths at the start of the epoch, before any request starts: which of the
-    requests that the graph follows run, and for how many rounds still. The new graph follows more
-    requests than the old one from which it is built. So each base of the old graph is split into
-    one or more new bases, which are sorted by their old base.
+    requests that the graph follows run, and for how many rounds still. A base also tells which of
+    the requests that the graph tracks have been started. The new graph follows more requests than
+    the old one from which it is built. So each base of the old graph is split into one or more new
+    bases, which are sorted by their old base.
 
     Attributes
     ----------
     old : int64 array, shape (bases,)
         Index of the base of the old graph from which each new base was split off.
     left : int16 array, shape (known, bases)
-        Entry (k, b): rounds that request `Building.known` [k] still has from this epoch on in base
-        b; 0 if the request does not run.
+        Entry (k, b): rounds that the k-th request still runs from this epoch on in base b, or 0 if
+        it does not run. The requests are those of `Building.known`, whose remaining rounds are
+        stored.
     started : bool array, shape (tracked, bases)
-        Entry (k, b): whether request `Building.tracked` [k] has been started before this epoch in
-        base b.
+        Entry (k, b): whether the k-th request of `Building.tracked` has been started before this
+        epoch in base b.
     cost : int64 array, shape (bases,)
         G, the least cost of a path from the base to the end of the graph, in units of
         1 / `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
@@ -206,10 +211,10 @@ class Building:
     stage : Stage
         Start prices, and the requests that the new graph follows and the old one did not.
     budget : int
-        B of the stage, in units of 1 / `Proof.scale` rounds: the largest sum of regrets and slacks,
-        under the start prices of the stage, of a schedule whose total latency is within the proof's
-        limit. A regret is the cost of a start (latency plus prices) minus the start price of the
-        request. A slack is the capacity of an epoch (an upper bound on the price of its active
+        Upper bound B, in units of 1 / `Proof.scale` rounds, on the sum of regrets and slacks of
+        every schedule whose total latency is within the proof's limit, under the start prices of
+        the stage. A regret is the cost of a start (latency plus prices) minus the start price of
+        the request. A slack is the capacity of an epoch (an upper bound on the price of its active
         requests) minus the price of its active requests.
     forth : list of int64 arrays
         Least cost F of a path from the beginning of the old graph to each of its nodes, one array
@@ -242,7 +247,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the new graph of paths. Return False if it has no path from start to end."""
+        """Build the new graph of paths. Return False if no path leads through all of its epochs."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -258,8 +263,9 @@ class Building:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
         A base is a state of paths at the start of an epoch, before any request starts: which
-        followed requests run, and for how many rounds still. Return the bases of epoch tau from
-        which the nodes go, or None if no node is left.
+        followed requests run, and for how many rounds still. A node goes from a base of epoch tau
+        to a base of epoch tau + 1. Return the bases of epoch tau from which the nodes go, or None
+        if no node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
@@ -283,17 +289,17 @@ class Building:
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # `starts` has the regret of each newly followed request i that may complete in round
-        # tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the cost P_i(t) of this
-        # start, latency plus prices, minus the least cost of any start of i.
+        # `starts` has the regret of each request i that only the new graph follows and that may
+        # complete in round tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the cost
+        # P_i(t) of this start, latency plus prices, minus the least cost of any start of i.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
-        # Rule *memory*: for each new base of epoch tau + 1, take the old nodes that go to the old
-        # base from which it was split off, and whose completing requests fit into memory together
-        # with the followed requests that run on after round tau + 1. If the stage follows no
-        # further request, all old nodes have passed this test already.
+        # Rule *memory* (of `path_proof`): for each new base of epoch tau + 1, take the old nodes
+        # that go to the old base from which it was split off, and whose completing requests fit
+        # into memory together with the followed requests that run on after round tau + 1. If the
+        # stage follows no further request, all old nodes have passed this test already.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -317,9 +323,11 @@ class Building:
         """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
 
         A base is a state of paths at the start of epoch tau + 1: which followed requests run, and
-        for how many rounds still. In each pair, the old node goes to the old base from which the
-        new base was split off. So the old node may be split into nodes that go to the new base: one
-        for each set of newly followed requests that can complete in round tau + 1.
+        for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1.
+        New bases and nodes are those of the graph under construction, old ones those of the graph
+        that it replaces. In each pair, the old node goes to the old base from which the new base
+        was split off. So the old node may be split into nodes that go to the new base: one for each
+        set of newly followed requests that can complete in round tau + 1.
 
         Parameters
         ----------
@@ -341,16 +349,18 @@ class Building:
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
-            # Rule *memory*: keep the nodes whose completing requests, now with i, fit into memory
-            # in round tau + 1 together with the followed requests that run on after this round.
+            # Rule *memory* (of `path_proof`): keep the nodes whose completing requests, now with i,
+            # fit into memory in round tau + 1 together with the followed requests that run on after
+            # this round.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= self.free.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # Rule *tracked*: the base of epoch tau + 1 records whether request i starts before
-            # epoch tau + 1. If it does, it starts at epoch tau or before, so keep the node only if
-            # i has arrived by tau. If it does not, keep the node only if i is not active at tau.
+            # Rule *tracked* (of `path_proof`): the base of epoch tau + 1 that a node goes to
+            # records whether request i starts before epoch tau + 1. If it does, it starts at epoch
+            # tau or before, so keep the node only if i has arrived by tau. If it does not, keep the
+            # node only if i is not active at tau.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -358,9 +368,10 @@ class Building:
         if not self.added:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
-        # Rule *followed*: the slack of a node is the capacity of its epoch, minus the largest total
-        # price of a set of requests that can be active at this epoch if the followed requests are
-        # in the states of the node. The capacity is an upper bound on this price for all nodes.
+        # Rule *followed* (of `path_proof`): the slack of a node is the capacity of its epoch, minus
+        # the largest total price of a set of requests that can be active at this epoch if the
+        # followed requests are in the states of the node. The capacity is an upper bound on this
+        # price for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -370,9 +381,9 @@ class Building:
     def _in_order(self, nodes: _Nodes) -> Flags:
         """Return, for each node, whether no request completes in it before a twin of smaller index.
 
-        This is the rule *twins* of `hindsight.certificates.path_proof`. Twins are requests with
-        equal arrival, prompt and output. They start, and so complete, in the order of their
-        indices. Completions in the same round are in order.
+        This is the rule *twins* of the proof at the head of `hindsight.certificates.path_proof`.
+        Twins are requests with equal arrival, prompt and output. They start, and so complete, in
+        the order of their indices. Completions in the same round are in order.
         """
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:
@@ -386,9 +397,10 @@ class Building:
     def _join(self, nodes: _Nodes) -> _Bases | None:
         """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
-        A base is a state of paths at the start of epoch tau, before any request starts: which
-        followed requests run and for how many rounds still, and which tracked requests have been
-        started. Return None if no node is left.
+        A node goes from a base of epoch tau to a base of epoch tau + 1. A base is a state of paths
+        at the start of its epoch, before any request starts: which followed requests run and for
+        how many rounds still, and which tracked requests have been started. Return None if no node
+        is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))

@@ -80,8 +80,9 @@ TOO_LARGE = "proof: the prices or the scale are too large"
 class PathProof(StateProof):
     """Proof that no schedule has a total latency within a limit, by graphs of paths.
 
-    Every schedule within the limit would be a path of the graph, at a cost within a budget. Nodes
-    that are on no path of such a cost are dropped, until no path is left.
+    A path goes through all epochs, the times between rounds. Every schedule within the limit is a
+    path, and the cost of the path is at most a number B. Nodes of the graph that are on no path of
+    a cost up to B are dropped, until no path is left.
     """
 
     sees_replicas = False
@@ -162,9 +163,9 @@ class PathProof(StateProof):
 
         The cost of a start is latency plus prices. The regret of a request is the cost of its start
         minus the least cost of any of its starts. The slack of an epoch is its capacity, an upper
-        bound on the price of all active requests, minus this price. B is the largest sum of all
-        regrets and slacks of a schedule with a total latency of at most ``limit`` rounds. The first
-        graph records no request: it is a chain with one node per epoch.
+        bound on the price of all active requests, minus this price. B is an upper bound on the sum
+        of all regrets and slacks of every schedule with a total latency of at most ``limit``
+        rounds. The first graph records no request: it is a chain with one node per epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
@@ -183,11 +184,11 @@ class PathProof(StateProof):
         self.least = np.where(early, FAR, self.costs).min(axis=1)
         self.least[self.a > T] = scale * self.o[self.a > T]
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
-        # Rule *fixed starts*: at epoch ``last``, all requests have arrived and no price applies any
-        # more. So each round by which a request starts later raises its cost by ``scale``, and a
-        # start at last + x has a regret of at least scale * x. In a schedule within the limit on
-        # total latency, no regret exceeds the budget B. So x <= B / scale, and no request is active
-        # after the first ``epochs`` epochs.
+        # Rule *fixed starts* of the proof at the head of this module: at epoch ``last``, all
+        # requests have arrived and no price applies any more. So each round by which a request
+        # starts later raises its cost by ``scale``, and a start at last + x has a regret of at
+        # least scale * x. In a schedule within the limit on total latency, no regret exceeds the
+        # budget B. So x <= B / scale, and no request is active after the first ``epochs`` epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -205,10 +206,10 @@ class PathProof(StateProof):
     def _closes(self, stage: Stage) -> bool:
         """Apply a stage of the proof to the graph, and return whether no path is left.
 
-        Drop the nodes through which every path costs more than the budget B, under the start prices
-        of the stage. The cost of a path is at most that of each schedule that follows the path, and
-        B is the largest cost of a schedule within the limit on total latency. If the stage has
-        requests to follow or track, replace the graph by one that also records these.
+        Under the start prices of the stage, every schedule within the limit on total latency is a
+        path that costs at most B. Drop the nodes through which every path costs more than B. If the
+        stage has requests to follow (record while they run) or track (record whether they have been
+        started), replace the graph by one that also records these.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -228,13 +229,15 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """Drop the nodes through which every path costs more than the budget B: F + G > B.
 
-        A node costs the slack of its epoch (capacity minus price of the active requests) plus, for
-        each followed request that completes in it, the cost P_i(t) of its start minus its start
-        price u_i. B, the ``budget``, is the largest cost of a schedule within the limit on total
-        latency. F is the least cost of a path from the start of the graph to a node, and G that of
-        a path from the node to the end, the cost of the node included. Return F of the nodes that
-        are left, one array per epoch, or None if no path is left. ``above`` has, for each request
-        i, u_i minus the least P_i(t). All costs are in units of 1 / `Proof.scale` rounds.
+        F is the least cost of a path from the start of the graph to a node. G is that of a path
+        from the node to the end, the cost of the node included. The budget B bounds the cost of
+        every schedule within the limit on total latency. A node costs the slack of its epoch
+        (capacity minus price of the active requests) plus, for each followed request that completes
+        in it, the cost P_i(t) of its start minus its start price u_i.
+
+        Return F of the nodes that are left, one array per epoch, or None if no path is left.
+        ``above`` has, for each request i, u_i minus the least P_i(t). All costs are in units of 1 /
+        `Proof.scale` rounds.
         """
         layers, bases = self.layers, self.bases
         self.spend(3 * limits.CALL * len(layers) + 10 * sum(len(layer.before) for layer in layers))
@@ -276,7 +279,7 @@ class PathProof(StateProof):
         T, starts = len(self.capacity), tau + 1 - self.o
         costs = self.costs[np.arange(len(starts)), np.clip(starts, 0, T)]
         regrets: Ints = costs + self.scale * np.maximum(starts - T, 0) - self.least
-        # Rule *fixed starts*: no schedule within the limit on total latency has a start with a
-        # regret above the budget B, because B bounds the sum of all regrets and slacks of such a
-        # schedule, and none of them is negative.
+        # Rule *fixed starts* of the proof at the head of this module: no schedule within the limit
+        # on total latency has a start with a regret above the budget B, because B bounds the sum of
+        # all regrets and slacks of such a schedule, and none of them is negative.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

@@ -35,7 +35,7 @@ NOTHING = -(2**60)
 """Stands for minus infinity: price of requests that do not fit in memory. Costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries in a batch of tables V(k, S), the largest price to add to k requests of S tokens."""
+"""Largest number of entries in a batch of price tables, indexed by requests and their tokens."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -70,9 +70,10 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
 class OtherRequests:
     """Upper bounds on the total price of the active requests of an epoch, for a graph of paths.
 
-    A request in state (m, r) holds m tokens at an epoch and still runs for r rounds, and each state
-    has a price. The graph *follows* some requests: it records their states. Every other request may
-    be in any state that it can have reached by that epoch.
+    An epoch is the time between two rounds. A request in state (m, r) holds m tokens at an epoch
+    and still runs for r rounds, and each state has a price. The graph *follows* some requests: it
+    records their states. Every other request may be in any state that it can have reached by that
+    epoch.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class OtherRequests:
     followed : list[int]
         Indices of the requests that the graph follows.
     size : int
-        Number of integers in the proof and its instance, which sets the share of the limits that
+        Number of integers in the proof and its instance. The larger it is, the more memory and time
         the check of the proof may use (`limits.part_of`).
     """
 
@@ -133,14 +134,16 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # A table V has, at position k (M + 1) + S, the largest total price that requests not
-        # followed can add to k requests that hold S tokens together. `later` has such a position
-        # for each base (column of ``left``): k and S are those of the followed requests that run
-        # for more rounds than a request not followed does in any priced state.
+        # A base is a column of ``left``: a set of followed requests that are active at epoch tau +
+        # 1, with their remaining rounds. `longest` is the largest number of remaining rounds of a
+        # request not followed in a priced state. A base has k requests that run for more than
+        # `longest` rounds, and they hold S tokens together. `later` has k (M + 1) + S for each
+        # base. This is the position, in a table V, of the largest total price that requests not
+        # followed can add to such k requests.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Two bases (columns of ``left``) are of one kind if the followed requests that `later` does
-        # not count are in the same states: equal tokens m and equal remaining rounds r.
+        # Two bases are of one kind if their other requests, which run for at most `longest` rounds,
+        # are in the same states: equal tokens m and equal remaining rounds r.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -152,8 +155,9 @@ class OtherRequests:
     def _count_states(self, tau: int) -> None:
         """List the priced states (m, r) in which a request not followed may be at epoch tau.
 
-        In state (m, r), it holds m tokens and still runs for r rounds. The starts of the followed
-        requests are known. Each other request may have had any start from its arrival on.
+        In state (m, r), a request holds m tokens and still runs for r rounds. The graph of paths
+        records the starts of the followed requests. Each other request may have had any start from
+        its arrival on.
         """
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
@@ -224,10 +228,11 @@ class OtherRequests:
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
         """Return tables of largest prices, one row for each group of cases, and each case's group.
 
-        A case is a set of active followed requests with their states (m, r): tokens m that a
-        request holds, and rounds r that it still runs. V(k, S) is the largest total price that
-        requests not followed can add to k requests that run longer and hold S tokens together. The
-        cases of one group have equal tables V.
+        Followed requests are those whose states the graph of paths records. A case is a set of
+        active followed requests with their states (m, r): tokens m that a request holds, and rounds
+        r that it still runs. V(k, S) is the largest total price that requests not followed can add
+        to k requests that run longer and hold S tokens together. The cases of one group have equal
+        tables V.
 
         Parameters
         ----------
@@ -259,9 +264,10 @@ class OtherRequests:
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
         """Return the tables V(k, S) of largest prices after adding followed requests.
 
-        V(k, S) is the largest total price that requests not followed can add to k requests that
-        hold S tokens together. The followed requests with r remaining rounds are added. If they do
-        not fit into memory with the k requests, the entry (k, S) becomes minus infinity.
+        Followed requests are those whose states the graph of paths records. V(k, S) is the largest
+        total price that requests not followed can add to k requests that hold S tokens together.
+        The followed requests with r remaining rounds are added. If they do not fit into memory with
+        the k requests, the entry (k, S) becomes minus infinity.
 
         Parameters
         ----------
@@ -269,8 +275,8 @@ class OtherRequests:
             Tables V before the call, one row for each old group of cases. They account for the
             followed requests with fewer than r remaining rounds.
         before : int64 array, shape (groups,)
-            Old group that each new group is a part of. Cases of one new group agree also in the
-            followed requests with r remaining rounds.
+            Old group that each new group is a part of. Cases of one new group also agree in the
+            number and the tokens of their followed requests with r remaining rounds.
         r : int
             Remaining rounds of the requests that are added.
         number, held : int64 array, shape (groups,)

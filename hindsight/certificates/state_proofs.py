@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries in a batch of tables V(k, S), the largest price to add to k requests of S tokens."""
+"""Largest number of entries in a batch of price tables, indexed by requests and their tokens."""
 
 
 class StateProof(Proof):
@@ -138,7 +138,8 @@ class StateProof(Proof):
         """Return the total price that a request pays for each start t = 0 .. T - 1, shape (T,).
 
         The request has a prompt of s tokens and an output of o tokens. It pays the prices of its
-        states at all epochs at which it is active. T is the number of epochs with prices.
+        states (tokens, remaining rounds) at all epochs at which it is active. T is the number of
+        epochs with prices.
         """
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
@@ -164,7 +165,8 @@ class StateProof(Proof):
     def capacities(self) -> list[int]:
         """Return the capacity of each epoch: an upper bound on the price of all active requests.
 
-        If an epoch has the same prices as the epoch before it, its capacity is not computed again.
+        An epoch is the time between two rounds. If an epoch has the same prices as the epoch before
+        it, its capacity is not computed again.
         """
         self.spend(CALL + self.prices.size)
         differs = np.ones(len(self.prices), dtype=np.bool_)

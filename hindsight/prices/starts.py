@@ -30,7 +30,7 @@ BLOCK = 256
 """Number of consecutive rounds in a block. Blocks of starts that cost too much are skipped."""
 
 SPREAD = 18.0
-"""Weights exp(-cost / heat) of starts below exp(-SPREAD) of the request's largest count as 0."""
+"""Weights exp(-cost / heat) of a request's starts count as 0 below exp(-SPREAD) * (the largest)."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
 """`njit` with permission to reorder sums. It compiles only code for weights exp(-cost / heat) of
@@ -133,7 +133,8 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
     prices : PricedRounds
         Prices of all rounds up to start + o at least.
     unit : Any
-        Cost of one round of this request's latency, in the units of the prices.
+        Cost of one round of latency: the weight of the request. If the prices are integers, they
+        are multiplied by some scale, and so is this cost.
     a, s, o : int
         Arrival time, prompt length and output length of the request.
     start : int
@@ -152,8 +153,8 @@ def cheapest_starts(
 
     A class is a set of requests with equal arrival time, lengths and weight. ``requests`` has five
     arrays with an entry for each class: arrival time a, prompt length s, output length o, the cost
-    of a round of latency, and the last start that is considered, ``final``. Prices must reach at
-    least to round final[i] + o[i]. Integer prices give exact costs.
+    of a round of latency, and the last start that is considered, ``final``. Prices of memory must
+    reach at least to round final[i] + o[i]. Integer prices give exact costs.
     """
     a, s, o, units, final = requests
     where = 0
@@ -231,7 +232,8 @@ def _hold(
     request that starts at t holds s + 1 tokens in round t + 1, and one more in each later round, up
     to s + o in round t + o. The memory is stored as differences: the tokens held in round r are
     entry r of cumsum(entering + cumsum(running)). So a request adds s to ``entering`` and 1 to
-    ``running`` at t + 1, and takes s + o and 1 off them at t + o + 1.
+    ``running`` at entry t + 1. At entry t + o + 1 it subtracts s + o from ``entering`` and 1 from
+    ``running``.
     """
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
@@ -259,9 +261,11 @@ def soft_starts(
 ) -> None:
     """Compute Gibbs weights of the starts of some classes of requests, and the memory they hold.
 
-    A start has a weight proportional to exp(-cost / heat), with the cost of `start_cost`. A request
-    may also never start: then it pays ``penalty`` and holds no memory, and this choice has a weight
-    too. The weights of all choices of a request sum to 1.
+    A class is a set of requests with equal arrival time, lengths and weight. A start has a weight
+    proportional to exp(-cost / heat), where the cost is the latency plus the price of the memory
+    that the request holds (`start_cost`). A request may also never start: then it pays ``penalty``
+    and holds no memory, and this choice has a weight too. The weights of all choices of a request
+    sum to 1.
 
     Parameters
     ----------
@@ -270,11 +274,11 @@ def soft_starts(
     classes : RequestClasses
         Classes of the requests.
     part : tuple[int, int]
-        Index of the first class to compute, and of the one after the last.
+        Index of the first class to compute, and 1 + the index of the last one.
     final : int64 array, shape (classes,)
         Last start that is considered for each class.
     heat : float
-        Temperature of the weights, in rounds of latency.
+        Temperature of the weights, in the unit of costs: rounds of latency.
     penalty : float
         Cost of a request that never starts.
     memory : tuple[float64 array, float64 array]

@@ -62,15 +62,16 @@ LARGEST_PRICE_ARRAY = 20_000_000
 """Largest size of two arrays: T (M + 1)^2 state prices, and n T costs of starts, in T rounds."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the dual function in the first ascent. It has one price per round
-and state table; a state table has a fixed number for each state of a request."""
+"""Number of evaluations of the dual function in the first ascent. Its prices are one per round and
+state table, where a state table has a fixed number for each state of a request."""
 
 VALUED_EVERY = 10
 """Every VALUED_EVERY-th evaluation computes the value of the dual function, not only its gradient.
 The gradient then counts all priced states, else only those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of weights exp(-cost / heat) of starts, and step of Adam: rounds."""
+"""Temperature of Gibbs weights of starts (HEATS), step of Adam (RATES): first and last, in
+rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of weights of configurations (sets of states that fit into memory together): ratio to
@@ -215,8 +216,8 @@ class StateAscent:
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
         # ``_count`` counts the evaluations of the dual function in this stage. The evaluation at
-        # count 0 computes the value as well as the gradient, and begins anew with exact maxima,
-        # because the prices may have changed since the last stage.
+        # count 0 computes the value as well as the gradient. It also replaces the soft maxima of
+        # the last stage by exact maxima, because the prices may have changed since.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
@@ -247,9 +248,10 @@ class StateAscent:
     def evaluate(self, x: FloatArray, heat: float) -> Evaluation:
         """Return value and gradient of the dual function at prices ``x``, shape (rows, states).
 
-        Each row has the prices that `width` consecutive epochs share. The value is -inf in most
-        evaluations, see `VALUED_EVERY`. The gradient is that of a smooth lower bound on the dual
-        function, at temperature ``heat`` (see `hindsight.prices.ascent.Evaluation`).
+        The dual function is the lower bound on total latency that the prices prove. Each row has
+        the prices that `width` consecutive epochs (times between two rounds) share. The value is
+        -inf in most evaluations, see `VALUED_EVERY`. The gradient is that of a smooth lower bound
+        on the dual function, at temperature ``heat`` (see `hindsight.prices.ascent.Evaluation`).
         """
         least, mass = self._gibbs(self._by_state(x), heat)
         has_value = self._count % VALUED_EVERY == 0
@@ -261,8 +263,9 @@ class StateAscent:
                 unused = np.zeros(x.shape, dtype=np.bool_)
                 self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
-        # The gradient by a price is the mean, not the sum, over the epochs that share the price. So
-        # the gradient, and with it the damping of Adam, has the same size for every width.
+        # ``mass`` is the expected number of requests in each state at each epoch. The gradient by a
+        # price takes its mean, not its sum, over the epochs that share the price. So the gradient,
+        # and with it the damping of Adam, has the same size for every width.
         shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
@@ -273,8 +276,8 @@ class StateAscent:
 
         A start costs the latency plus the prices of the states that the request passes through. The
         least cost of a request is that of its cheapest start. The mass is the expected number of
-        requests in each state at each epoch if a start has the probability proportional to
-        exp(-cost / heat). It has the shape of the prices ``by_state``, (states, T).
+        requests in each state at each epoch (time between two rounds), if a start has a probability
+        proportional to exp(-cost / heat). It has the shape of the prices ``by_state``, (states, T).
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -282,10 +285,11 @@ class StateAscent:
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
         """Return the expected number of members of a configuration in each state, for each row.
 
-        A configuration is a multiset of states that fit into memory together. For each row of
-        prices ``x``, its probability is proportional to exp(total price / heat). The result has
-        shape (rows, states). ``mass`` is the expected number of requests in each state. States in
-        which hardly any request is expected are left out, except where ``refresh`` is True.
+        A configuration is a multiset of states that fit into memory together. Each row of prices
+        ``x`` has the prices of states at one epoch, or at some consecutive ones. The probability of
+        a configuration at this row is proportional to exp(total price / heat). The result has shape
+        (rows, states). ``mass`` is the expected number of requests in each state. States in which
+        hardly any request is expected are left out, except where ``refresh`` is True.
         """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
@@ -306,8 +310,9 @@ class StateAscent:
     def _hard(self, x: FloatArray) -> FloatArray:
         """Return, for each row of prices ``x``, the largest total price of a configuration.
 
-        A configuration is a multiset of states that fit into memory together. The price of each
-        state is first rounded to a multiple of 1 / SCALE.
+        Each row has the prices of states at one epoch, or at some consecutive ones. A configuration
+        is a multiset of states that fit into memory together. The price of each state is first
+        rounded to a multiple of 1 / SCALE.
         """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
@@ -316,8 +321,9 @@ class StateAscent:
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a compiled function over all rows of prices, in several threads.
 
-        Each of n threads calls ``kernel`` with the arguments, its number k = 0 .. n - 1, and n. The
-        kernel then computes the rows k, k + n, k + 2 n and so on.
+        Each row has the prices of one epoch, or of some consecutive ones. Each of n threads calls
+        ``kernel`` with the arguments, its number k = 0 .. n - 1, and n. The kernel then computes
+        the rows k, k + n, k + 2 n and so on.
         """
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))
@@ -325,28 +331,29 @@ class StateAscent:
     def _by_epoch(self, shared: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return one row per epoch: repeat each row of ``shared`` for all epochs that share it.
 
-        Each `width` consecutive epochs share a row.
+        Each `width` consecutive epochs (times between two rounds) share a row.
         """
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
 
     def _by_state(self, x: FloatArray) -> FloatArray:
         """Convert prices ``x`` of shape (rows, states) to prices by epoch, shape (states, T).
 
-        Each row of ``x`` has the prices that `width` consecutive epochs share.
+        Each row of ``x`` has the prices that `width` consecutive epochs (times between two rounds)
+        share.
         """
         return np.ascontiguousarray(self._by_epoch(x).T)
 
     def _mean(self, values: FloatArray) -> FloatArray:
         """Return the mean of the rows of ``values`` over each group of epochs that share prices.
 
-        ``values`` has one row per epoch. The result has one row for each `width` consecutive
-        epochs, as the prices do.
+        ``values`` has one row per epoch (time between two rounds). The result has one row for each
+        `width` consecutive epochs, as the prices do.
         """
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)
 
     def _lengths(self) -> FloatArray:
-        """Return the number of epochs that share each row of prices.
+        """Return the number of epochs (times between two rounds) that share each row of prices.
 
         It is `width`, or less for the last row.
         """

@@ -176,11 +176,15 @@ class SoftMaxima(NamedTuple):
 class _Items(NamedTuple):
     """Items that a configuration at one epoch may contain, by decreasing rounds to go.
 
-    A configuration is a multiset of states (m tokens used, r rounds to go) that fit into memory
-    together. Each state has as many items as requests can be in it at the same time. A prefix of a
-    configuration consists of its first k items, whose tokens m sum to S. Two recursions sum the
-    weights exp(total price / h) of prefixes, by k and S, at temperature h. The forward recursion
-    appends the items one by one. Before each item it stores these sums for the backward recursion.
+    An epoch is the time between two rounds. A configuration is a multiset of states (m tokens used,
+    r rounds to go) that fit into memory together. Each state has as many items as requests can be
+    in it at the same time, so a configuration is a set of items. Its weight is exp(total price /
+    h), at temperature h.
+
+    Two recursions sum weights by k, a number of items, and S, the sum of their tokens m. The
+    forward recursion goes through the items in order and sums the weights of sets of the items so
+    far. It stores these sums before each item. The backward recursion goes through the items from
+    the last to the first, and uses the stored sums.
 
     Attributes
     ----------
@@ -189,10 +193,10 @@ class _Items(NamedTuple):
     roots : float64 array
         exp(q / 2 h), the root of the weight of each item, where q is the price of its state.
     offsets, depths : int64 array
-        For each item, the position of the sums that are stored before it is appended, and the
-        number of values of k for which they are stored.
+        For each item, the position of the sums that the forward recursion stores before it, and the
+        number of values of k for which it stores them.
     value : float64 array, shape (M + 2, M + 1)
-        Sums of weights by k and S, of the recursion that runs at present.
+        Sums of weights by k and S: entry (k, S), in the recursion that runs at present.
     """
 
     states: IntArray
@@ -214,10 +218,11 @@ def _listed_items(
 ) -> tuple[int, int]:
     """Write the items of one epoch; return their number, and how many sums `_append_items` stores.
 
-    An item is a copy of a state that a configuration (multiset of states that fit into memory
-    together) may contain. A state gets items if more than `SELDOM` requests are expected in it
-    (``mass``). It also gets items if its price exceeds `NEGLIGIBLE_PRICE`, but states marked
-    ``seldom`` only if ``refresh`` is True. ``warmth`` is the temperature of this epoch.
+    An epoch is the time between two rounds. An item is a copy of a state that a configuration
+    (multiset of states that fit into memory together) may contain. A state gets items if more than
+    `SELDOM` requests are expected in it (``mass``). It also gets items if its price exceeds
+    `NEGLIGIBLE_PRICE`, but states marked ``seldom`` only if ``refresh`` is True. ``warmth`` is the
+    temperature of the weights exp(price / warmth) of states.
     """
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
@@ -237,10 +242,11 @@ def _listed_items(
 def _append_items(items: _Items, count: int, states: States, store: FloatArray) -> int:
     """Sum the weights of all configurations, by their number of items k and of tokens S.
 
-    A configuration is a set of the ``count`` items whose states fit into memory together. Its
-    weight is exp(total price / h), with temperature h. ``items.value[k, S]`` becomes the sum of the
-    weights of all configurations of k items whose tokens m add up to S. Items are added one by one,
-    and ``store`` receives the sums as they are before each item. Returns the largest k.
+    An item is a copy of a state (m tokens used, r rounds to go). A configuration is a set of the
+    ``count`` items whose states fit into memory together. Its weight is exp(total price / h), with
+    temperature h. ``items.value[k, S]`` becomes the sum of the weights of all configurations of k
+    items whose tokens m add up to S. Items are added one by one, and ``store`` receives the sums as
+    they are before each item. Returns the largest k.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -268,12 +274,13 @@ def _add_marginals(
 ) -> None:
     """Run the backward recursion, and add the expected number of members in state p to ``z[p]``.
 
-    A configuration is a multiset of states that fit into memory together, listed in the order of
-    the ``count`` items. Its weight is exp(total price / h), with temperature h. Items are visited
-    from the last to the first. ``items.value[k, S]`` becomes the sum of the weights of all ways to
-    extend k earlier items, whose tokens m sum to S, by the items visited so far. ``store`` has the
-    sums of the weights of k earlier items, as written by `_append_items`. Their products give the
-    weight of all configurations that contain an item, and ``total`` that of all configurations.
+    A configuration is a set of the ``count`` items (copies of states) that fit into memory
+    together. Its probability is proportional to its weight exp(total price / h), with temperature
+    h. Items are visited from the last to the first. ``items.value[k, S]`` becomes the sum of the
+    weights of all ways to extend k earlier items, whose tokens m sum to S, by the items visited so
+    far. ``store`` has the sums of the weights of k earlier items, as written by `_append_items`.
+    Products of the two give the weight of all configurations that contain an item. ``total`` is the
+    weight of all configurations.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -335,10 +342,10 @@ def soft_capacities(
         value[0, 0] = start
         last = _append_items(items, count, states, store)
         # Sum the weights exp(total price / h) of all configurations (sets of states that fit into
-        # memory together), in units of exp(level / h). This unit is split: ``start`` is the root of
-        # 1 / exp(level / h), and ``value`` has one such factor already. Then set ``value`` to
-        # ``start``, with which the backward recursion begins: after the last item, only the empty
-        # extension of weight 1 is left.
+        # memory together), each divided by exp(level / h). ``start`` is exp(-level / 2 h).
+        # ``value`` has been multiplied by it already, and is multiplied by it once more here. Then
+        # set ``value`` to ``start``, with which the backward recursion begins: after the last item,
+        # only the empty extension of weight 1 is left.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -359,13 +366,16 @@ def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: 
     """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
 
     In state (m, r) a request has used m tokens and has r rounds to go. States that fit into memory
-    together are listed by decreasing r. This function is called for all states by increasing r.
-    ``value[k, S]`` is the largest total price of states from the calls so far that can stand in a
-    list behind k states whose tokens m sum to S. It is negative if no such k states are possible.
+    together are listed by decreasing r. This function is called for all states by increasing r, so
+    each state stands in such a list before the states of earlier calls.
+
+    ``value[k, S]`` is for lists that begin with k states of later calls, whose tokens m sum to S.
+    It is the largest total price of states of the calls so far with which such a list can go on. It
+    is negative if no such k states are possible.
     """
-    # Behind k states of S tokens, the new state stands before the best end of a list behind k + 1
-    # states of S + m tokens. k increases: value[k + 1] is read before the new state is used in it,
-    # so the state is used only once.
+    # A list that begins with k states of S tokens goes on with the new state. Then it begins with k
+    # + 1 states of S + m tokens, and goes on best for the price value[k + 1, S + m]. k increases:
+    # value[k + 1] is read before the new state is used in it, so the state is used only once.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]

@@ -63,7 +63,7 @@ SCALE = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class PreemptivePrices(Proof):
-    """Prices of holding memory in the rounds 1 .. T, in units of 1 / ``denominator``.
+    """Prices of holding memory in the rounds 1 .. T, in 1 / ``denominator`` rounds of latency.
 
     They prove a lower bound on the least total latency of schedules that may stop requests between
     rounds.
@@ -139,7 +139,8 @@ def costs_to_go(
 
     One array is yielded for each k = o - 1, ..., 0, in this order. The request may be stopped
     between rounds. It pays a price in each round in which it runs, and in the round of its last
-    token also its whole latency. The remaining cost is what it pays in later rounds.
+    token also its whole latency. The remaining cost after a round is what it pays in all later
+    rounds.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArra
 
 
 def round_preemptive_prices(table: FloatArray, denominator: int = SCALE) -> PreemptivePrices:
-    """Round float prices of holding memory to integers over ``denominator``.
+    """Round float prices of holding memory, in rounds of latency, to multiples of 1 / denominator.
 
     Negative and non-finite prices become 0. Any prices >= 0 give a valid lower bound.
     """

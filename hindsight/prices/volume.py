@@ -34,11 +34,10 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Largest number of rounds for which `filling_prices` returns prices. Certificates cannot contain
-more prices."""
+"""Largest number of rounds for which `filling_prices` returns prices: the most in a certificate."""
 
 LARGEST_NETWORK = 6_000
-"""Largest number of arcs of the network in `transportation_bound`. Its flow takes about 0.3 s."""
+"""Largest number of arcs of the network of `transportation_bound`. The flow then takes 0.3 s."""
 
 
 class VolumeFilling(NamedTuple):
@@ -131,19 +130,21 @@ def _moment(request: Request) -> int:
     """Return the sum over j = 1 .. o of j (s + j), for prompt length s and output length o.
 
     A request that starts at 0 holds s + j tokens in round j. Its volume is the sum of these tokens
-    over its rounds. So the result is its volume times the mean round in which a token is held.
+    over its rounds. So the result is its volume times the mean, over all tokens of the volume, of
+    the round in which the token is held.
     """
     o = request.output_length
     return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
 
 
 def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = None) -> int:
-    """Return a lower bound on total latency from the mean rounds of the requests' memory.
+    """Return a lower bound on total latency from the mean rounds in which requests hold memory.
 
-    The volume of a request is the sum over its rounds of the tokens that it holds. The latency of a
-    request follows from the mean round of its volume. The bound takes the least weighted sum of
-    these mean rounds if the volumes may be served in any rounds after the arrivals, at most M units
-    per round. It is computed in integers: fractions are rounded down, and then the total up.
+    The volume of a request is the sum over its rounds of the tokens that it holds. A request that
+    runs without a break has a latency of (mean round of its volume) plus a constant. The bound
+    takes the least weighted sum of these mean rounds if the volumes may be served in any rounds
+    after the arrivals, at most M units per round, where M is the memory limit. It is computed in
+    integers: fractions are rounded down, and then the total up.
 
     Parameters
     ----------
@@ -166,12 +167,13 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 def filling_prices(filling: VolumeFilling) -> FloatArray:
     """Return a price per token of memory in each round: good initial prices for an ascent.
 
-    In ``filling`` each round serves up to M units of the requests' volumes. From a full round to
-    the next round the price falls by w / v, where w and v are the weight and the volume of the
-    request whose unit was served last in the full round. The price is 0 in rounds that are not
-    full. These are optimal dual prices of the transport of units of volume to rounds. The result
-    has one price for each round from round 1 on, or none if there are more than `LONGEST_PRICES`
-    rounds.
+    The volume of a request is the sum over its rounds of the tokens that it holds. In ``filling``
+    each round serves up to M units of these volumes, where M is the memory limit. A round is full
+    if it serves M units. From a full round to the next round the price falls by w / v, where w and
+    v are the weight and the volume of the request whose unit was served last in the full round. The
+    price is 0 in rounds that are not full. These are optimal dual prices of the transport of units
+    of volume to rounds. The result has one price for each round from round 1 on, or none if there
+    are more than `LONGEST_PRICES` rounds.
     """
     if filling.rounds > LONGEST_PRICES:
         return np.zeros(0)
@@ -210,8 +212,8 @@ def transportation_bound(instance: Instance) -> int:
 
     The volume of a request is the sum over its rounds of the tokens that it holds. The network has
     an arc from each request to each round after its arrival, and from each round to the sink. A
-    unit of volume costs the number of its round times weight / volume of the request. The flow is
-    computed exactly, by network simplex.
+    unit of volume costs the number of its round times the weight of the request, divided by its
+    volume. The flow is computed exactly, by network simplex.
 
     Raises
     ------
@@ -223,8 +225,9 @@ def transportation_bound(instance: Instance) -> int:
     rounds = _rounds(moved)
     arcs = len(moved) * rounds - sum(moved.arrival_times.tolist()) + rounds
     if arcs > LARGEST_NETWORK:
-        reason = f"must be at most {LARGEST_NETWORK} for network simplex: use mean_busy_time_bound"
-        raise InvalidValueError(None, "arcs", arcs, reason)
+        raise InvalidValueError(
+            None, "arcs", arcs, f"must be at most {LARGEST_NETWORK}: use mean_busy_time_bound"
+        )
     total = cheapest_flow(moved)
     for request in moved:
         mean = Fraction(_moment(request), request.volume)
@@ -235,7 +238,7 @@ def transportation_bound(instance: Instance) -> int:
 def small_transportation_bound(instance: Instance) -> int | None:
     """Return `transportation_bound`, or None if its network is too large or memory is in blocks.
 
-    The network may have at most `LARGEST_NETWORK` arcs.
+    The network, with arcs from requests to rounds, may have at most `LARGEST_NETWORK` arcs.
     """
     try:
         return transportation_bound(instance)

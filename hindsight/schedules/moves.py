@@ -53,10 +53,9 @@ have a weight above 0 in the cost. `PRICED_UNTIL`: this weight falls linearly to
 of the moves of a cycle (annealing), and is 0 in the rest."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""A move draws u in [0, 1) and puts removed requests back in an order that u decides: random if u <
-`RANDOM`, else by memory * rounds / weight if u < `BY_VOLUME`, else by old start plus noise if u <
-`BY_START`, else by old start after the one removed first if u < `FIRST_WAITING`, else by falling s
-+ o."""
+"""A random u in [0, 1) decides in what order a move puts removed requests back: random if u <
+`RANDOM`, else by memory x time if u < `BY_VOLUME`, else by about the old start if u < `BY_START`,
+else the first removed, then by old start, if u < `FIRST_WAITING`, else by falling peak memory."""
 
 
 class Removed(NamedTuple):
