@@ -70,8 +70,7 @@ VALUED_EVERY = 10
 The gradient then counts all priced states, else only those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""Temperature of Gibbs weights of starts (HEATS), step of Adam (RATES): first and last, in
-rounds."""
+"""First and last value, in rounds: temperature of Gibbs weights of starts; step size of Adam."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of weights of configurations (sets of states that fit into memory together): ratio to
