@@ -110,7 +110,7 @@ class _Partial(NamedTuple):
     starts : int64 array, shape (n,)
         Start of each request, -1 if it has not started.
     memory : int64 array
-        Tokens held in each round from round ``first`` on.
+        Tokens that these requests hold in each round from round ``first`` on.
     first : int
         Round of the first entry of ``memory``.
     """

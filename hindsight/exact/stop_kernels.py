@@ -229,11 +229,12 @@ def _add_child(
 ) -> int:
     """Add the state that is reached if the chosen requests run, or merge it with an equal state.
 
-    The new state, with lower bound ``bound`` on total latency, is written to ``found``. It is
-    reached from the state with index ``state`` in ``states``. Two states are equal if each request
-    has produced the same number of tokens in both. Of equal states, the cheaper one is kept.
-    ``slots`` is the hash table of ``found``. ``count`` is the number of states in ``found`` before
-    this call. Return their number after the call, or -1 if the arrays are full.
+    A state is the number of tokens that each request has produced after a round. The new state,
+    with lower bound ``bound`` on total latency, is written to ``found``. It is reached from the
+    state with index ``state`` in ``states``. Of equal states, the one of smaller total latency of
+    completed requests is kept. ``slots`` is the hash table of ``found``. ``count`` is the number of
+    states in ``found`` before this call. Return their number after the call, or -1 if the arrays
+    are full.
     """
     requests, choice, row = task.requests, task.choice, task.choice.row
     key, cost = np.uint64(0), states.costs[state]

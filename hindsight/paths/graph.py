@@ -85,7 +85,7 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Largest number of nodes whose predecessors are found between two polls of ``should_stop``."""
+"""Largest number of graph nodes whose predecessors are found between polls of ``should_stop``."""
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two polls of
@@ -98,7 +98,7 @@ MOST_THREADS = 4
 """Largest number of threads that build a path graph. Each thread reserves memory of its own."""
 
 NEVER = 1 << 50
-"""Cost above all real costs, for starts that no schedule within the limit on total latency has."""
+"""Cost above all real ones, of starts that no schedule within the limit on total latency has."""
 
 
 class Room(NamedTuple):
@@ -219,12 +219,13 @@ class PricedInstance:
         return int(u.sum()) - int(self.capacities.sum())
 
     def budget(self, u: IntArray, limit: int | None = None) -> int:
-        """Return the largest cost of a path within a limit on total latency, for start prices u.
+        """Return the largest cost that a schedule within a limit on total latency has as a path.
 
-        A schedule that is a path of a path graph has SCALE * (total latency) >= L + (cost of the
-        path). L is the result of `constant` for u, which also defines the cost of a path. So a path
-        of a schedule within the limit costs at most B = SCALE * limit - L, in units of 1 / SCALE
-        rounds. If ``limit`` is None, the limit of this object is used.
+        Costs depend on the start prices u. A schedule that is a path of a path graph has SCALE *
+        (total latency) >= L + (cost of the path). L is the result of `constant` for u, which also
+        defines the cost of a path. So the path of a schedule within the limit costs at most B =
+        SCALE * limit - L, in units of 1 / SCALE rounds. If ``limit`` is None, the limit of this
+        object is used.
         """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 

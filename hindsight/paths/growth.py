@@ -76,7 +76,8 @@ class GraphGrowth:
         Parameters
         ----------
         reach : float
-            This limit minus the lower bound on total latency that prices prove, in rounds.
+            Limit on total latency of these graphs minus the lower bound that prices prove, in
+            rounds.
         nodes : float
             Number of nodes of the largest of these graphs.
         seconds : float

@@ -266,10 +266,10 @@ def _add_choices(
     # through the new node costs at least the sum of three terms: the least cost of a path up to
     # node c of the coarser graph, the slack of the new node (capacity of epoch tau minus the
     # largest total price of requests that can run in it), and sums.cost, the least cost after that.
-    # ``left`` is the largest cost of a path within the limit on total latency minus the first term.
-    # The slack is at least ``least``, the slack of c, because slacks do not fall if a graph records
-    # more requests. So sets of requests with sums.cost > left - least are only on paths that cost
-    # more than the budget, and are skipped.
+    # ``left`` is the budget, which bounds the costs of schedules within the limit on total latency,
+    # minus the first term. The slack is at least ``least``, the slack of c, because slacks do not
+    # fall if a graph records more requests. So sets of requests with sums.cost > left - least are
+    # only on paths that cost more than the budget, and are skipped.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)

@@ -214,8 +214,8 @@ class Extension(NamedTuple):
         Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE
         rounds.
     budget : int
-        A path that costs more is no schedule within the limit on total latency. In units of 1 /
-        SCALE rounds.
+        Upper bound, in units of 1 / SCALE rounds, on the cost of each path that is a schedule
+        within the limit on total latency.
     regrets : int64 array, shape (n, epochs + 1)
         Regret (reduced cost) of starting request i at t: the priced cost of this start (latency
         plus prices of states) minus the start price u_i of the request, in units of 1 / SCALE

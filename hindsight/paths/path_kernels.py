@@ -335,11 +335,11 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
     Tracked requests are those with a bit in ``track.bits``. A copy is made only for paths that have
-    started no tracked request twice and cost at most ``track.budget``. All other paths cost more
-    than any schedule within the limit on total latency. A copy is marked as not alive, and gets no
-    arcs, if its paths have passed the last epoch at which an arc starts some tracked request, but
-    have not started this request. The copies are written to ``split``. Return their number, or -1
-    if the arrays are full.
+    started no tracked request twice and cost at most ``track.budget``. Other paths are no schedules
+    within the limit on total latency. A copy is marked as not alive, and gets no arcs, if its paths
+    have passed the last epoch at which an arc starts some tracked request, but have not started
+    this request. The copies are written to ``split``. Return their number, or -1 if the arrays are
+    full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1

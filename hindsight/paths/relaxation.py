@@ -65,7 +65,7 @@ CORE_SHARE = 0.5
 """If more than this share of graph nodes is on paths near the least cost, the ascent uses all."""
 
 SETTLED = 0.02
-"""Prices have converged if each request's mean number of starts on a path is within this of 1."""
+"""Start prices have converged if each request starts 1 +- SETTLED times on a path in the mean."""
 
 
 class Climb(NamedTuple):
@@ -166,9 +166,9 @@ class PathRelaxation:
         dropped that are on no path within the limit on total latency. The last stage has the best
         start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
-        # Each stage that `drop` adds lists the requests tracked since the stage before. If `track`
-        # left no node in the graph, `drop` added no stage. The stage ``last`` then lists these
-        # requests.
+        # `drop` adds a stage of the proof, with the requests tracked since its last call. It adds
+        # none if `track` has left no node in the graph. The stage ``last`` then has the requests
+        # tracked last.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 

@@ -87,7 +87,7 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 
 def without_latency(instance: Instance) -> RequestClasses:
-    """Return one class per request with weight 0, so that a start costs memory but no latency."""
+    """Return classes of one request each, with weight 0, so that starts cost memory only."""
     # Copy the columns of the instance, which are read-only: numba would compile its loops once more
     # for read-only arrays.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths

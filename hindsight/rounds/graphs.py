@@ -40,8 +40,8 @@ CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 FIRST_PART = 0.03
-"""The predicted nodes and time of the first path graph may be this share of those allowed for later
-graphs, because predictions are unsure before any graph is built."""
+"""The predicted nodes and time of the first path graph may be at most this share of those allowed
+for later graphs, because predictions are unsure before any graph is built."""
 
 AT_ONCE = 0.7
 """The first path graph contains all schedules better than the best one if (upper bound) - (bound
@@ -124,9 +124,9 @@ class GraphSearch:
 
         It is the largest limit below the upper bound whose graph is likely to fit into memory and
         into the time left. ``too_large`` is the least limit whose graph did not fit, or the upper
-        bound if all graphs did. If the limit would not be below ``too_large``, halfway between this
-        and the lower bound is taken. None is returned if the limit would exceed the lower bound by
-        too little (`LEAST_STEPS`).
+        bound if all graphs did. A limit of ``too_large`` or more is replaced by the mean of
+        ``too_large`` and the lower bound. None is returned if the limit would exceed the lower
+        bound by too little (`LEAST_STEPS`).
         """
         interval, growth = self._interval, self.growth
         root, last = interval.root_bound or 0, interval.upper_bound - 1

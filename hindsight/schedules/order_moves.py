@@ -288,9 +288,10 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
     """Change the delay of request i, which a move of this ``kind`` shifts or delays.
 
-    If the kind is `DELAY`, a delay above 0 becomes 0 with probability 0.6. Otherwise a new delay is
-    drawn. If the move changes the order, the delay becomes 0 with probability one half: a delay
-    that is good at one place of the order is rarely good at another.
+    The delay of a request is the number of rounds by which it starts later than it could. If the
+    kind is `DELAY`, a delay above 0 becomes 0 with probability 0.6. Otherwise a new delay is drawn.
+    If the move changes the order, the delay becomes 0 with probability one half: a delay that is
+    good at one place of the order is rarely good at another.
     """
     state, delay = work.state, work.delay
     # A delay above 0 becomes 0 with a probability that depends on the kind of the move. If it does
