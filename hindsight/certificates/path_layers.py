@@ -60,10 +60,10 @@ class Stage(NamedTuple):
 class Layer(NamedTuple):
     """The nodes of a graph of paths at one epoch tau.
 
-    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
-    requests that the graph follows run, and for how many rounds still. A node goes from a base of
-    epoch tau to a base of epoch tau + 1. It stands for the starts at epoch tau and the completions
-    in round tau + 1.
+    Epoch tau is the time between rounds tau and tau + 1. A *base* is a state of paths at the start
+    of an epoch, before any request starts: which of the requests that the graph follows run, and
+    for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. It
+    stands for the starts at epoch tau and the completions in round tau + 1.
 
     Attributes
     ----------
@@ -96,11 +96,11 @@ class Layer(NamedTuple):
 class _Bases(NamedTuple):
     """Bases of one epoch in a graph of paths under construction.
 
-    A *base* is a state of paths at the start of the epoch, before any request starts: which of the
-    requests that the graph follows run, and for how many rounds still. A base also tells which of
-    the requests that the graph tracks have been started. The new graph follows more requests than
-    the old one from which it is built. So each base of the old graph is split into one or more new
-    bases, which are sorted by their old base.
+    An epoch is the time between two rounds. A *base* is a state of paths at the start of the epoch,
+    before any request starts: which of the requests that the graph follows run, and for how many
+    rounds still. A base also tells which of the requests that the graph tracks have been started.
+    The new graph follows more requests than the old one from which it is built. So each base of the
+    old graph is split into one or more new bases, which are sorted by their old base.
 
     Attributes
     ----------
@@ -114,10 +114,10 @@ class _Bases(NamedTuple):
         Entry (k, b): whether the k-th request of `Building.tracked` has been started before this
         epoch in base b.
     cost : int64 array, shape (bases,)
-        G, the least cost of a path from the base to the end of the graph, in units of
-        1 / `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
-        (capacity minus price of all active requests), plus the regrets of the followed requests
-        that complete (cost of the start minus start price).
+        G, the least cost of a path from the base to the end of the graph, in units of 1 /
+        `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
+        (its capacity, an upper bound on the price of all active requests, minus this price), plus
+        the regrets of the followed requests that complete (cost of the start minus start price).
     """
 
     old: Ints
@@ -129,10 +129,11 @@ class _Bases(NamedTuple):
 class _Nodes(NamedTuple):
     """Nodes of one epoch tau in a graph of paths under construction.
 
-    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
-    requests that the graph follows run, and for how many rounds still. A node goes from a base of
-    epoch tau to a base of epoch tau + 1. The new graph follows more requests than the old one from
-    which it is built, so nodes of the old graph are split.
+    Epoch tau is the time between rounds tau and tau + 1. A *base* is a state of paths at the start
+    of an epoch, before any request starts: which of the requests that the graph follows run, and
+    for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. The
+    new graph follows more requests than the old one from which it is built, so nodes of the old
+    graph are split.
 
     Attributes
     ----------
@@ -199,10 +200,10 @@ class _Sets:
 class Building:
     """Construction, from the last epoch to the first, of a graph that follows more requests.
 
-    A *base* is a state of paths at the start of an epoch, before any request starts: which of the
-    requests that the graph follows run, and for how many rounds still. A *node* leads from a base
-    of its epoch to a base of the next epoch. The new graph is built from an old graph, which
-    follows fewer requests: its bases and nodes are split.
+    An epoch is the time between two rounds. A *base* is a state of paths at the start of an epoch,
+    before any request starts: which of the requests that the graph follows run, and for how many
+    rounds still. A *node* leads from a base of its epoch to a base of the next epoch. The new graph
+    is built from an old graph, which follows fewer requests: its bases and nodes are split.
 
     Parameters
     ----------
@@ -247,7 +248,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the new graph of paths. Return False if no path leads through all of its epochs."""
+        """Build the new graph of paths. Return False if no path leads through it."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -262,17 +263,18 @@ class Building:
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
-        A base is a state of paths at the start of an epoch, before any request starts: which
-        followed requests run, and for how many rounds still. A node goes from a base of epoch tau
-        to a base of epoch tau + 1. Return the bases of epoch tau from which the nodes go, or None
-        if no node is left.
+        Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
+        start of an epoch, before any request starts: which followed requests run, and for how many
+        rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. Return the
+        bases of epoch tau from which the nodes go, or None if no node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
-        # For each new base of epoch tau + 1: tokens that are free in round tau + 1 for the requests
-        # that complete in it. If the stage follows further requests, these are the tokens left by
-        # the followed requests that run on after this round. Otherwise they are all M tokens,
-        # because the nodes of the old graph have passed the test of memory already.
+        # For each base (state of paths at the start) of epoch tau + 1 in the new graph: tokens that
+        # are free in round tau + 1 for the requests that complete in it. If the stage follows
+        # further requests, these are the tokens left by the followed requests that run on after
+        # this round. Otherwise they are all M tokens, because the nodes of the old graph have
+        # passed the test of memory already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
             # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
@@ -283,8 +285,8 @@ class Building:
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the old nodes by the base of epoch tau + 1 to which they go, then by the tokens that
-        # the requests that complete in them hold in round tau + 1.
+        # Sort the old nodes by the base (state of paths at the start) of epoch tau + 1 to which
+        # they go, then by the tokens that the requests that complete in them hold in round tau + 1.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
@@ -296,10 +298,11 @@ class Building:
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
-        # Rule *memory* (of `path_proof`): for each new base of epoch tau + 1, take the old nodes
-        # that go to the old base from which it was split off, and whose completing requests fit
-        # into memory together with the followed requests that run on after round tau + 1. If the
-        # stage follows no further request, all old nodes have passed this test already.
+        # Rule *memory* (of `path_proof`): a base is a state of paths at the start of an epoch. For
+        # each base of epoch tau + 1 of the new graph, take the nodes of the old graph that go to
+        # the base from which it was split off, and whose completing requests fit into memory
+        # together with the followed requests that run on after round tau + 1. If the stage follows
+        # no further request, all old nodes have passed this test already.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -322,12 +325,13 @@ class Building:
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
         """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
 
-        A base is a state of paths at the start of epoch tau + 1: which followed requests run, and
-        for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1.
-        New bases and nodes are those of the graph under construction, old ones those of the graph
-        that it replaces. In each pair, the old node goes to the old base from which the new base
-        was split off. So the old node may be split into nodes that go to the new base: one for each
-        set of newly followed requests that can complete in round tau + 1.
+        Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
+        start of epoch tau + 1: which followed requests run, and for how many rounds still. A node
+        goes from a base of epoch tau to a base of epoch tau + 1. New bases and nodes are those of
+        the graph under construction, old ones those of the graph that it replaces. In each pair,
+        the old node goes to the old base from which the new base was split off. So the old node may
+        be split into nodes that go to the new base: one for each set of newly followed requests
+        that can complete in round tau + 1.
 
         Parameters
         ----------
@@ -343,8 +347,8 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # Request i can complete in round tau + 1 only if the base of epoch tau + 1 does not
-            # have it among the requests that run from there on.
+            # Request i can complete in round tau + 1 only if it is not among the requests that the
+            # base (state of paths at the start) of epoch tau + 1 has as running.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
@@ -357,10 +361,10 @@ class Building:
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # Rule *tracked* (of `path_proof`): the base of epoch tau + 1 that a node goes to
-            # records whether request i starts before epoch tau + 1. If it does, it starts at epoch
-            # tau or before, so keep the node only if i has arrived by tau. If it does not, keep the
-            # node only if i is not active at tau.
+            # Rule *tracked* (of `path_proof`): a node goes to a base, a state of paths at the start
+            # of epoch tau + 1, which records whether request i starts before epoch tau + 1. If it
+            # does, it starts at epoch tau or before, so keep the node only if i has arrived by tau.
+            # If it does not, keep the node only if i is not active at tau.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -370,8 +374,8 @@ class Building:
         nodes = nodes.of(self._in_order(nodes))
         # Rule *followed* (of `path_proof`): the slack of a node is the capacity of its epoch, minus
         # the largest total price of a set of requests that can be active at this epoch if the
-        # followed requests are in the states of the node. The capacity is an upper bound on this
-        # price for all nodes.
+        # followed requests, whose states the node records, are in these states. The capacity is an
+        # upper bound on this price for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -397,10 +401,10 @@ class Building:
     def _join(self, nodes: _Nodes) -> _Bases | None:
         """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
-        A node goes from a base of epoch tau to a base of epoch tau + 1. A base is a state of paths
-        at the start of its epoch, before any request starts: which followed requests run and for
-        how many rounds still, and which tracked requests have been started. Return None if no node
-        is left.
+        Epoch tau is the time between rounds tau and tau + 1. A node goes from a base of epoch tau
+        to a base of epoch tau + 1. A base is a state of paths at the start of its epoch, before any
+        request starts: which followed requests run and for how many rounds still, and which tracked
+        requests have been started. Return None if no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
@@ -414,10 +418,11 @@ class Building:
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Create the bases of epoch tau in the new graph. Each new node was split off from a node of
-        # the old graph. Two new nodes go from the same new base if three things are equal: the base
-        # from which their old nodes go, the remaining rounds of each newly followed request at the
-        # start of epoch tau, and the tracked requests that have been started before epoch tau.
+        # Create the bases (states of paths at the start) of epoch tau in the new graph. Each new
+        # node was split off from a node of the old graph. Two new nodes go from the same new base
+        # if three things are equal: the base from which their old nodes go, the remaining rounds of
+        # each newly followed request at the start of epoch tau, and the tracked requests that have
+        # been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -438,7 +443,8 @@ class Building:
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
         """Return, for each node of epoch tau, how many rounds request i still has to run then.
 
-        The number is 0 if the request is not active at epoch tau.
+        Epoch tau is the time between rounds tau and tau + 1. The number is 0 if the request is not
+        active at epoch tau.
         """
         left = self.later.left[self.row[i]]
         rounds: Shorts = (left + (left > 0)).take(nodes.base)

@@ -161,11 +161,12 @@ class PathProof(StateProof):
     def _begin(self, limit: int) -> None:
         """Compute the cost of each start and the budget B, and make the first graph of paths.
 
-        The cost of a start is latency plus prices. The regret of a request is the cost of its start
-        minus the least cost of any of its starts. The slack of an epoch is its capacity, an upper
-        bound on the price of all active requests, minus this price. B is an upper bound on the sum
-        of all regrets and slacks of every schedule with a total latency of at most ``limit``
-        rounds. The first graph records no request: it is a chain with one node per epoch.
+        An epoch is the time between two rounds. The cost of a start is latency plus prices. The
+        regret of a request is the cost of its start minus the least cost of any of its starts. The
+        slack of an epoch is its capacity, an upper bound on the price of all active requests, minus
+        this price. B is an upper bound on the sum of all regrets and slacks of every schedule with
+        a total latency of at most ``limit`` rounds. The first graph records no request: it is a
+        chain with one node per epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()
@@ -186,9 +187,10 @@ class PathProof(StateProof):
         self.budget = scale * limit + sum(self.capacity) - sum(self.least.tolist())
         # Rule *fixed starts* of the proof at the head of this module: at epoch ``last``, all
         # requests have arrived and no price applies any more. So each round by which a request
-        # starts later raises its cost by ``scale``, and a start at last + x has a regret of at
-        # least scale * x. In a schedule within the limit on total latency, no regret exceeds the
-        # budget B. So x <= B / scale, and no request is active after the first ``epochs`` epochs.
+        # starts later raises its cost by ``scale``. A start at last + x has a regret (its cost
+        # minus the least cost of any start) of at least scale * x. In a schedule within the limit
+        # on total latency, no regret exceeds the budget B. So x <= B / scale, and no request is
+        # active after the first ``epochs`` epochs.
         epochs = last + max(0, self.budget) // scale + max(outputs) + 1
         refuse_above(limits.LONGEST_PATH, epochs, "proof: its paths have too many epochs")
         self.spend(3 * limits.CALL * epochs)
@@ -229,11 +231,12 @@ class PathProof(StateProof):
     def _drop(self, above: Ints, budget: int) -> list[Ints] | None:
         """Drop the nodes through which every path costs more than the budget B: F + G > B.
 
-        F is the least cost of a path from the start of the graph to a node. G is that of a path
-        from the node to the end, the cost of the node included. The budget B bounds the cost of
-        every schedule within the limit on total latency. A node costs the slack of its epoch
-        (capacity minus price of the active requests) plus, for each followed request that completes
-        in it, the cost P_i(t) of its start minus its start price u_i.
+        An epoch is the time between two rounds. F is the least cost of a path from the start of the
+        graph to a node. G is that of a path from the node to the end, the cost of the node
+        included. The budget B bounds the cost of every schedule within the limit on total latency.
+        A node costs the slack of its epoch (its capacity, an upper bound on the price of all active
+        requests, minus this price) plus, for each followed request that completes in it, the cost
+        P_i(t) of its start minus its start price u_i.
 
         Return F of the nodes that are left, one array per epoch, or None if no path is left.
         ``above`` has, for each request i, u_i minus the least P_i(t). All costs are in units of 1 /
@@ -244,7 +247,8 @@ class PathProof(StateProof):
         arcs: list[Ints] = []
         back: list[Ints] = []
         on = np.zeros(bases[-1], dtype=np.int64)
-        # Compute G, the least cost of a path from each node to the end of the graph.
+        # Compute G, the least cost of a path from each node to the end of the graph. The regret of
+        # a request here is the cost of its start minus its start price.
         for tau in range(len(layers) - 1, -1, -1):
             layer = layers[tau]
             regrets = self.regrets(tau)[0] - above
@@ -281,5 +285,7 @@ class PathProof(StateProof):
         regrets: Ints = costs + self.scale * np.maximum(starts - T, 0) - self.least
         # Rule *fixed starts* of the proof at the head of this module: no schedule within the limit
         # on total latency has a start with a regret above the budget B, because B bounds the sum of
-        # all regrets and slacks of such a schedule, and none of them is negative.
+        # all regrets and slacks of such a schedule, and none of them is negative. A regret is the
+        # cost of a start minus the least cost of any start of the request, and a slack the capacity
+        # of an epoch minus the price of the requests active then.
         return regrets, (starts >= self.a) & (regrets <= self.budget)

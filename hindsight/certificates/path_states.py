@@ -109,6 +109,8 @@ class OtherRequests:
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
         """Set the prices of an epoch, and the followed requests that run on to the next epoch.
 
+        Epoch tau is the time between rounds tau and tau + 1.
+
         Parameters
         ----------
         tau : int
@@ -155,9 +157,9 @@ class OtherRequests:
     def _count_states(self, tau: int) -> None:
         """List the priced states (m, r) in which a request not followed may be at epoch tau.
 
-        In state (m, r), a request holds m tokens and still runs for r rounds. The graph of paths
-        records the starts of the followed requests. Each other request may have had any start from
-        its arrival on.
+        Epoch tau is the time between rounds tau and tau + 1. In state (m, r), a request holds m
+        tokens and still runs for r rounds. The graph of paths records the starts of the followed
+        requests. Each other request may have had any start from its arrival on.
         """
         M, prices = self.M, self.prices
         copies: Counter[tuple[int, int]] = Counter()
@@ -177,10 +179,11 @@ class OtherRequests:
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Return the largest total price of all active requests in each of N cases, shape (N,).
 
-        A case is a set of followed requests that are active at the epoch of `set_epoch`, each with
-        its tokens and its remaining rounds. The result is their price, plus the largest total price
-        that requests not followed can add. If the followed requests alone do not fit into memory,
-        `NOTHING` (minus infinity) is added instead.
+        An epoch is the time between two rounds. A case is a set of followed requests that are
+        active at the epoch of `set_epoch`, each with its tokens and its remaining rounds. The
+        result is their price, plus the largest total price that requests not followed can add. If
+        the followed requests alone do not fit into memory, `NOTHING` (minus infinity) is added
+        instead.
 
         Parameters
         ----------
@@ -220,8 +223,8 @@ class OtherRequests:
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
         # If the followed requests do not fit into memory, no schedule is in this case. The price
-        # `NOTHING` (minus infinity) then makes the slack, which is capacity minus price, larger
-        # than a path may cost.
+        # `NOTHING` (minus infinity) then makes the slack (upper bound on the price in all cases,
+        # minus this price) larger than a path may cost.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 

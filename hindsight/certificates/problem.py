@@ -252,8 +252,8 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     blocks = np.zeros(len(rounds), dtype=np.int64)
     for e in kinds:
         own = remainders == e
-        # For each piece, the number x of whole blocks in held - t tokens. The piece runs from round
-        # t + 1 on, and its request stores ``held`` tokens before that round.
+        # A piece that runs from round t + 1 on has stored ``held`` tokens before, and stores held +
+        # r - t in round r. Let held - t = x * size + e. ``whole`` has x, which may be negative.
         whole = (held[own] - starts[own]) // size
         for times, sign in ((starts[own], 1), (ends[own], -1)):
             order = np.argsort(times)

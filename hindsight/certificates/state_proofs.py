@@ -51,8 +51,8 @@ CELLS = 1 << 17
 class StateProof(Proof):
     """Proof by state prices: at each epoch, each state (m, r) of a request has a price.
 
-    A request in state (m, r) at an epoch has m tokens then, holds m + 1 in the next round, and
-    still runs for r rounds.
+    An epoch is the time between two rounds. A request in state (m, r) at an epoch has m tokens
+    then, holds m + 1 in the next round, and still runs for r rounds.
 
     Attributes
     ----------
@@ -125,9 +125,10 @@ class StateProof(Proof):
     def table(self, rows: Ints) -> Ints:
         """Return the prices of states (m, r) as arrays indexed by m and r.
 
-        In state (m, r), a request has m tokens and r remaining rounds. ``rows`` are rows of
-        ``prices``: one epoch each, with the prices of the priced states. The result has shape
-        (rows, M + 1, M + 1), with M the memory limit. States that are not priced get 0.
+        An epoch is the time between two rounds. In state (m, r), a request has m tokens and r
+        remaining rounds. ``rows`` are rows of ``prices``: one epoch each, with the prices of the
+        priced states. The result has shape (rows, M + 1, M + 1), with M the memory limit. States
+        that are not priced get 0.
         """
         prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
         m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
@@ -137,9 +138,9 @@ class StateProof(Proof):
     def payments(self, s: int, o: int) -> Ints:
         """Return the total price that a request pays for each start t = 0 .. T - 1, shape (T,).
 
-        The request has a prompt of s tokens and an output of o tokens. It pays the prices of its
-        states (tokens, remaining rounds) at all epochs at which it is active. T is the number of
-        epochs with prices.
+        An epoch is the time between two rounds. The request has a prompt of s tokens and an output
+        of o tokens. It pays the prices of its states (tokens, remaining rounds) at all epochs at
+        which it is active. T is the number of epochs with prices.
         """
         T = len(self.prices)
         total = np.zeros(T, dtype=np.int64)
@@ -153,9 +154,9 @@ class StateProof(Proof):
     def start_costs(self) -> Ints:
         """Return the cost P_i(t) of each request i and start t = 0 .. T, shape (n, T + 1).
 
-        P_i(t) is the latency of request i if it starts at t, plus the prices of its states, in
-        units of 1 / scale rounds. No prices apply from epoch T on, so from t = T on P_i(t) grows by
-        ``self.scale`` per round.
+        An epoch is the time between two rounds. P_i(t) is the latency of request i if it starts at
+        t, plus the prices of its states, in units of 1 / scale rounds. No prices apply from epoch T
+        on, so from t = T on P_i(t) grows by ``self.scale`` per round.
         """
         paid = np.array([np.append(self.payments(s, o), 0) for _, s, o in self.rows])
         a, _, o = np.array(self.rows, dtype=np.int64).T
@@ -181,8 +182,8 @@ class StateProof(Proof):
     def _heaviest(self, limit: int, prices: Ints) -> list[int]:
         """Return, for each epoch, the largest total price of states of requests that run together.
 
-        The requests must fit into a memory of ``limit`` tokens. ``prices`` has the price of each
-        state at each epoch, shape (epochs, states).
+        An epoch is the time between two rounds. The requests must fit into a memory of ``limit``
+        tokens. ``prices`` has the price of each state at each epoch, shape (epochs, states).
         """
         # ``most`` bounds the number of requests that can run together: each holds at least its
         # prompt and one more token.

@@ -204,7 +204,8 @@ class Expansion(NamedTuple):
 class _Sums(NamedTuple):
     """Sums over the requests of the child being built: a partial schedule with starts up to tau.
 
-    All but ``cost`` are in units of 1 / SCALE rounds.
+    Epoch tau is the time between rounds tau and tau + 1. All but ``cost`` are in units of 1 / SCALE
+    rounds.
 
     Attributes
     ----------
@@ -233,8 +234,9 @@ class _Sums(NamedTuple):
 def _fits(i: int, search: Expansion) -> bool:
     """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
-    It must fit together with the started requests of ``search.child``, the partial schedule that is
-    being extended. They hold child.memory[search.past + j] tokens in round tau + 1 + j.
+    Epoch tau is the time between rounds tau and tau + 1. It must fit together with the started
+    requests of ``search.child``, the partial schedule that is being extended. They hold
+    child.memory[search.past + j] tokens in round tau + 1 + j.
     """
     s, o, _, M = search.requests
     memory, past = search.child.memory, search.past
@@ -294,10 +296,10 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
 def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
     """Copy state q of epoch tau to ``search.child``, and list the requests that may start at tau.
 
-    A state is a partial schedule with all starts before tau. The requests listed, the candidates,
-    have arrived and fit in memory with the started ones. Return the number of candidates, and the
-    sums of the child before any of them starts: its cost and the terms of its lower bound on total
-    latency (`_Sums`).
+    Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule with all
+    starts before tau. The requests listed, the candidates, have arrived and fit in memory with the
+    started ones. Return the number of candidates, and the sums of the child before any of them
+    starts: its cost and the terms of its lower bound on total latency (`_Sums`).
     """
     _, costs, bounds, memory, starts = search.layer
     s, o, a, _ = search.requests
@@ -324,10 +326,10 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sums:
     """Start request candidates[k] at epoch tau, or undo this start if ``sign`` is -1.
 
-    ``search.child`` is the partial schedule that is being extended, and ``candidates`` one of its
-    arrays. Its starts and its memory per round are changed in place. ``sums`` are its cost and the
-    terms of its lower bound on total latency (`_Sums`) before this change. Return them after the
-    change.
+    Epoch tau is the time between rounds tau and tau + 1. ``search.child`` is the partial schedule
+    that is being extended. Its array ``candidates`` has the requests that may start at tau. Its
+    starts and its memory per round are changed in place. ``sums`` are its cost and the terms of its
+    lower bound on total latency (`_Sums`) before this change. Return them after the change.
     """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
@@ -368,12 +370,13 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
     """Append ``search.child`` to the states of epoch tau + 1, or merge it with an equal state.
 
-    The child is a partial schedule. ``cost`` is its cost as in `Layer.costs`, and ``bound`` its
-    lower bound on total latency in units of 1 / SCALE rounds. States are equal if the same requests
-    have started and hold the same memory in later rounds. Of equal states, the cheaper one is kept.
-    The child is left out if every schedule that extends it has a cheaper variant (`improvable`).
-    ``count`` is the number of states in ``search.following`` before this call. Return their number
-    after the call, or -1 if the arrays are full.
+    Epoch tau is the time between rounds tau and tau + 1. The child is a partial schedule. ``cost``
+    is its cost as in `Layer.costs`, and ``bound`` its lower bound on total latency in units of 1 /
+    SCALE rounds. States are equal if the same requests have started and hold the same memory in
+    later rounds. Of equal states, the cheaper one is kept. The child is left out if every schedule
+    that extends it has a cheaper variant (`improvable`). ``count`` is the number of states in
+    ``search.following`` before this call. Return their number after the call, or -1 if the arrays
+    are full.
     """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
@@ -402,9 +405,10 @@ def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    The drift is the rise of the lower bound on total latency if the request does not start at tau.
-    The regret is the rise if it starts at tau. The weight is the price of its state (tokens held,
-    rounds to go) at tau if it starts at tau. All are in units of 1 / SCALE rounds.
+    Epoch tau is the time between rounds tau and tau + 1. The drift is the rise of the lower bound
+    on total latency if the request does not start at tau. The regret is the rise if it starts at
+    tau. The weight is the price of its state (tokens held, rounds to go) at tau if it starts at
+    tau. All are in units of 1 / SCALE rounds.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
@@ -421,10 +425,11 @@ def _price_epoch(tau: int, search: Expansion) -> None:
 def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
     """Start again the requests of the child at which the last call of `expand` stopped early.
 
-    The child is a partial schedule in which a set of candidates starts at epoch tau. ``sums`` are
-    its cost and the terms of its lower bound on total latency (`_Sums`) before any of them starts.
-    If the last call did not stop early, nothing is started. Return the number of requests started,
-    the position in `Child.candidates` after the last of them, and the sums with them.
+    Epoch tau is the time between rounds tau and tau + 1. The child is a partial schedule in which a
+    set of candidates starts at epoch tau. ``sums`` are its cost and the terms of its lower bound on
+    total latency (`_Sums`) before any of them starts. If the last call did not stop early, nothing
+    is started. Return the number of requests started, the position in `Child.candidates` after the
+    last of them, and the sums with them.
     """
     child, k = search.child, 0
     depth = child.depth[0]
@@ -441,9 +446,10 @@ def _next_set(
 ) -> tuple[int, int, _Sums]:
     """Go to the next set of requests that start at epoch tau in the child of a state.
 
-    The child is the partial schedule of the state and of the requests that start at tau. Its
-    candidates are the requests that may start then. The sets are visited depth first: the next
-    candidate is added to the set, or it replaces the one added last.
+    Epoch tau is the time between rounds tau and tau + 1. The child is the partial schedule of the
+    state and of the requests that start at tau. Its candidates are the requests that may start
+    then. The sets are visited depth first: the next candidate is added to the set, or it replaces
+    the one added last.
 
     Parameters
     ----------
@@ -489,9 +495,10 @@ def expand(
 ) -> tuple[int, int]:
     """Append the children, at epoch tau + 1, of the states of epoch tau from index ``first`` on.
 
-    A state is a partial schedule with all starts before its epoch. For each set of requests that
-    can start at tau, it has one child. The sets are enumerated depth first, in index order, among
-    the candidates: requests that have arrived and fit in memory with the running ones.
+    Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule with all
+    starts before its epoch. For each set of requests that can start at tau, it has one child. The
+    sets are enumerated depth first, in index order, among the candidates: requests that have
+    arrived and fit in memory with the running ones.
 
     No request is added to a set if it would not fit in memory, or if the lower bound on total
     latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of

@@ -179,8 +179,10 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
             continue
         later = unit * (r - arrival[i]) if p + 1 == output[i] else 0
         own_gain = to_go[at] - to_go[at + 1] - later
-        # Insert request i into the list of candidates by decreasing gain. Of equal gains, the
-        # smaller index comes first, so identical requests with equally many tokens stay in order.
+        # Insert request i into the list of candidates (requests that may run next) by decreasing
+        # gain, the decrease of the lower bound on total latency if the request runs. Of equal
+        # gains, the smaller index comes first, so identical requests with equally many tokens stay
+        # in order.
         y = total
         while y > 0 and own_gain > gain[y - 1]:
             gain[y], size[y], candidates[y] = gain[y - 1], size[y - 1], candidates[y - 1]
@@ -298,7 +300,8 @@ def expand_states(
                 count = _add_child(count, bound, state, states, task, found, slots)
                 if count < 0:
                     return -1
-            # Return to the candidate that was included last, and exclude it from the set.
+            # Return to the candidate that was included last in the set of requests to run, and
+            # exclude it.
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1

@@ -38,13 +38,13 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 class AnonymousStates(NamedTuple):
     """Anonymous states of one epoch, and tables of their largest total prices.
 
-    The path graph records the starts of the *followed* requests only. All other requests are
-    *anonymous*: of them it only knows in which states (m, r) they can be, with m tokens held and r
-    rounds to go. V_r(k, S) is the largest total price of anonymous states with at most r rounds to
-    go that fit in memory together with k requests that hold S tokens and have at least r rounds to
-    go. Running followed requests take memory and so change V. There is one table of V for each set
-    of running followed requests for which it was needed. The tables form a tree: a child has one
-    more followed request than its parent.
+    An epoch is the time between two rounds. The path graph records the starts of the *followed*
+    requests only. All other requests are *anonymous*: of them it only knows in which states (m, r)
+    they can be, with m tokens held and r rounds to go. V_r(k, S) is the largest total price of
+    anonymous states with at most r rounds to go that fit in memory together with k requests that
+    hold S tokens and have at least r rounds to go. Running followed requests take memory and so
+    change V. There is one table of V for each set of running followed requests for which it was
+    needed. The tables form a tree: a child has one more followed request than its parent.
 
     Attributes
     ----------
@@ -179,12 +179,12 @@ def _begin(states: AnonymousStates) -> None:
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Compute V_r in the table of tree node ``node`` for r = begin .. theta, from V_(begin - 1).
 
-    V_r(k, S) is the largest total price of anonymous states with at most r rounds to go that fit in
-    memory together with k requests that hold S tokens and have at least r rounds to go. Anonymous
-    states are those of requests whose starts the path graph does not record. Each node of the tree
-    of tables (`AnonymousStates`) stands for one set of followed requests, whose starts it records
-    and which also take memory. theta is the largest r of an anonymous state with a price at this
-    epoch.
+    An epoch is the time between two rounds. V_r(k, S) is the largest total price of anonymous
+    states with at most r rounds to go that fit in memory together with k requests that hold S
+    tokens and have at least r rounds to go. Anonymous states are those of requests whose starts the
+    path graph does not record. Each node of the tree of tables (`AnonymousStates`) stands for one
+    set of followed requests, whose starts it records and which also take memory. theta is the
+    largest r of an anonymous state with a price at this epoch.
     """
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
@@ -241,9 +241,9 @@ def heaviest_beside(
 ) -> int:
     """Return the largest total price of anonymous states that fit in memory with followed requests.
 
-    Followed requests are those whose starts the path graph records. Anonymous states are those in
-    which the other requests can be at the epoch of ``states``. In state (m, r) a request holds m
-    tokens and has r rounds to go.
+    An epoch is the time between two rounds. Followed requests are those whose starts the path graph
+    records. Anonymous states are those in which the other requests can be at the epoch of
+    ``states``. In state (m, r) a request holds m tokens and has r rounds to go.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ STARTS = (1 << START_BITS) - 1
 class _Sums(NamedTuple):
     """Sums over the requests that run at epoch tau in the path graph's node being built.
 
-    A node is an epoch and the set of requests that run then, with their starts. Only requests are
-    counted whose starts the graph records.
+    Epoch tau is the time between rounds tau and tau + 1. A node is an epoch and the set of requests
+    that run then, with their starts. Only requests are counted whose starts the graph records.
 
     Attributes
     ----------
@@ -60,10 +60,11 @@ class _Sums(NamedTuple):
 def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> tuple[int, int]:
     """Return the slot of a set of running requests in the hash table, and the index of its node.
 
-    ``sets`` has the nodes of one epoch of a path graph: sets of running requests with their starts.
-    ``table`` is the hash table that finds a node by its set. The set to look for has the hash
-    ``key`` and the entries members[:size], one for each request i and its start t: the code (i <<
-    START_BITS) + t. If no node has this set, the index is -1, and the slot is a free one.
+    An epoch is the time between two rounds. ``sets`` has the nodes of one epoch of a path graph:
+    sets of running requests with their starts. ``table`` is the hash table that finds a node by its
+    set. The set to look for has the hash ``key`` and the entries members[:size], one for each
+    request i and its start t: the code (i << START_BITS) + t. If no node has this set, the index is
+    -1, and the slot is a free one.
     """
     places = table.shape[0]
     slot: Any = np.int64(key & np.uint64(places - 1))
@@ -84,10 +85,11 @@ def _find(sets: Sets, table: IntArray, key: Any, members: Codes, size: int) -> t
 def _place_set(given: Extension, q: int, members: Members) -> _Sums:
     """Write the states at epoch tau of the requests that run in node q of epoch tau + 1.
 
-    Node q is entry q of ``given.above``. The state of a request is its tokens held and rounds to
-    go. The states become the first entries of ``members.held`` and ``members.rounds``. Return three
-    numbers: the least cost of a path from node q to the end of the graph, the memory of the
-    requests in tokens in round tau + 1, and the total price of their states at tau.
+    Epoch tau is the time between rounds tau and tau + 1. Node q is entry q of ``given.above``. The
+    state of a request is its tokens held and rounds to go. The states become the first entries of
+    ``members.held`` and ``members.rounds``. Return three numbers: the least cost of a path from
+    node q to the end of the graph, the memory of the requests in tokens in round tau + 1, and the
+    total price of their states at tau.
     """
     s, o, _, _ = given.requests
     above, tau, prices = given.above, given.tau, given.prices
@@ -122,10 +124,10 @@ def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
 def _choose(given: Extension, i: int, at: int, members: Members, sums: _Sums) -> _Sums:
     """Add request i, which completes in round tau + 1, to the node being built at epoch tau.
 
-    A node is a set of running requests with their starts. The index of request i and its state at
-    tau (tokens held, rounds to go) become entry ``at`` of the arrays ``members``. ``sums`` are the
-    cost, memory and price of the other requests of the node, as in the fields of `_Sums`. Return
-    these sums with request i included.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. The index of request i and its state at tau (tokens held, rounds to go) become
+    entry ``at`` of the arrays ``members``. ``sums`` are the cost, memory and price of the other
+    requests of the node, as in the fields of `_Sums`. Return these sums with request i included.
     """
     members.chosen[at], members.rounds[at] = i, 1
     members.held[at] = given.requests.prompt_lengths[i] + given.requests.output_lengths[i] - 1
@@ -138,12 +140,13 @@ def _complete_coarser(
 ) -> tuple[int, _Sums]:
     """Write the requests that complete on the arc from node c of the coarser graph to tau + 1.
 
-    A node is an epoch and the set of requests that run then, of those whose starts the graph
-    records. The coarser graph records fewer starts than the graph being built. Node c is at epoch
-    tau. The requests that complete on its arc to epoch tau + 1, so in round tau + 1, become the
-    entries from ``size`` on of the arrays ``members``. ``sums`` are the cost, memory and price
-    (`_Sums`) of the requests in the entries below ``size``. Return the total number of entries, or
-    -1 if the requests do not fit in memory, and the sums over all entries.
+    Epoch tau is the time between rounds tau and tau + 1. A node is an epoch and the set of requests
+    that run then, of those whose starts the graph records. The coarser graph records fewer starts
+    than the graph being built. Node c is at epoch tau. The requests that complete on its arc to
+    epoch tau + 1, so in round tau + 1, become the entries from ``size`` on of the arrays
+    ``members``. ``sums`` are the cost, memory and price (`_Sums`) of the requests in the entries
+    below ``size``. Return the total number of entries, or -1 if the requests do not fit in memory,
+    and the sums over all entries.
     """
     graph, end = given.coarser.graph, size
     for x in range(graph.ended_first[c], graph.ended_first[c] + graph.ended_counts[c]):
@@ -159,12 +162,13 @@ def _complete_coarser(
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
     """Return the next request in ``given.added`` that may complete in round tau + 1 too.
 
-    ``given.added`` has the requests whose starts this graph records and the coarser graph does not.
-    Return the first position >= ``begin`` of such a request in this array, or -1 if there is none.
-    The request must have arrived by its start, fit in memory, and not run in node q of epoch tau +
-    1 (entry q of ``given.above``). ``sums`` are the cost, memory and price (`_Sums`) of the
-    requests already in the node being built at epoch tau. With this request, their cost must be at
-    most ``most``, in units of 1 / SCALE rounds.
+    Epoch tau is the time between rounds tau and tau + 1. ``given.added`` has the requests whose
+    starts this graph records and the coarser graph does not. Return the first position >= ``begin``
+    of such a request in this array, or -1 if there is none. The request must have arrived by its
+    start, fit in memory, and not run in node q of epoch tau + 1 (entry q of ``given.above``).
+    ``sums`` are the cost, memory and price (`_Sums`) of the requests already in the node being
+    built at epoch tau. With this request, their cost must be at most ``most``, in units of 1 /
+    SCALE rounds.
     """
     _, o, a, M = given.requests
     peaks = given.blocks.peaks
@@ -193,10 +197,10 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
 def _write_node(given: Extension, q: int, end: int, found: Found, counts: tuple[int, int]) -> None:
     """Write the node at epoch tau in which the requests of node q and some completing ones run.
 
-    A node is a set of running requests with their starts. Node q is entry q of ``given.above``, at
-    epoch tau + 1. The new node gets an arc to it. The requests that complete on this arc, in round
-    tau + 1, are in found.members.chosen[first:end], where ``first`` is the number of requests of
-    node q.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. Node q is entry q of ``given.above``, at epoch tau + 1. The new node gets an arc
+    to it. The requests that complete on this arc, in round tau + 1, are in
+    found.members.chosen[first:end], where ``first`` is the number of requests of node q.
 
     ``counts`` has the index of the new node in the arrays of ``found``, and the number of indices
     of completing requests written to ``found.ended`` so far.
@@ -233,9 +237,10 @@ def _add_choices(
 ) -> tuple[int, int]:
     """Add the nodes at epoch tau that have an arc to node q of tau + 1 and that refine node c.
 
-    A node is a set of running requests with their starts. Node c is a node at epoch tau of the
-    coarser graph, which records the starts of fewer requests. A node refines c if it has the
-    requests of c and otherwise only requests whose starts the coarser graph does not record.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. Node c is a node at epoch tau of the coarser graph, which records the starts of
+    fewer requests. A node refines c if it has the requests of c and otherwise only requests whose
+    starts the coarser graph does not record.
 
     Parameters
     ----------
@@ -347,10 +352,10 @@ def extend_sets(
 def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
     """Find or add the parent of node v at epoch tau, and write its number as the parent of v.
 
-    A node is a set of running requests with their starts. Its parent is the same set without the
-    last request that starts at tau. A path goes from the parent to v by starting this request.
-    ``nodes`` is the number of nodes in ``found`` before this call. Return their number after the
-    call, or -1 if the arrays are full.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. Its parent is the same set without the last request that starts at tau. A path
+    goes from the parent to v by starting this request. ``nodes`` is the number of nodes in
+    ``found`` before this call. Return their number after the call, or -1 if the arrays are full.
     """
     here, scratch, coarser = found.here, found.scratch, given.coarser
     size = here.sizes[v] - 1
@@ -378,13 +383,14 @@ def _add_parent(given: Extension, v: int, nodes: int, found: Found) -> int:
 def join_parents(given: Extension, nodes: int, found: Found) -> int:
     """Add the nodes that paths visit at epoch tau before the exit nodes, and number all nodes.
 
-    A node is a set of running requests with their starts. The exit nodes of epoch tau, those with
-    an arc to epoch tau + 1, are in ``found`` already. A path starts the requests that start at tau
-    one by one, in the order of indices. So just before a node it visits the *parent* of the node:
-    the same set without the last of these requests. This function adds the parents of the exit
-    nodes, the parents of these, and so on. The last of them, in which no request starts at tau, are
-    the *entry nodes*: paths enter the epoch there. Then it numbers the nodes. Nodes with more
-    starts at tau get smaller numbers, because arcs lead to smaller numbers.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. The exit nodes of epoch tau, those with an arc to epoch tau + 1, are in ``found``
+    already. A path starts the requests that start at tau one by one, in the order of indices. So
+    just before a node it visits the *parent* of the node: the same set without the last of these
+    requests. This function adds the parents of the exit nodes, the parents of these, and so on. The
+    last of them, in which no request starts at tau, are the *entry nodes*: paths enter the epoch
+    there. Then it numbers the nodes. Nodes with more starts at tau get smaller numbers, because
+    arcs lead to smaller numbers.
 
     ``nodes`` is the number of nodes in ``found`` before this call. Return their number after the
     call, or -1 if the arrays are full.
@@ -423,10 +429,10 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
     """Write the nodes at epoch tau from ``found`` into the graph, with numbers from ``first`` on.
 
-    A node is a set of running requests with their starts. ``nodes`` is the number of nodes in
-    ``found``. The entry nodes, in which no request starts at tau, are also copied to
-    ``given.above``. From these copies the nodes of epoch tau - 1 are built next. Return the number
-    of copies.
+    Epoch tau is the time between rounds tau and tau + 1. A node is a set of running requests with
+    their starts. ``nodes`` is the number of nodes in ``found``. The entry nodes, in which no
+    request starts at tau, are also copied to ``given.above``. From these copies the nodes of epoch
+    tau - 1 are built next. Return the number of copies.
     """
     above, here, scratch = given.above, found.here, found.scratch
     count = 0

@@ -80,10 +80,10 @@ COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
 class CoarserGraph(NamedTuple):
     """Path graph that follows fewer requests than the graph being built.
 
-    A graph *follows* a request if its nodes record the start of the request while it runs. Let y be
-    a node of the graph being built, and y' the node of the coarser graph with the same requests
-    except those that only the graph being built follows. The least cost of a path to y' is a lower
-    bound on the cost of paths to y.
+    An epoch is the time between two rounds. A graph *follows* a request if its nodes record the
+    start of the request while it runs. Let y be a node of the graph being built, and y' the node of
+    the coarser graph with the same requests except those that only the graph being built follows.
+    The least cost of a path to y' is a lower bound on the cost of paths to y.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class CoarserGraph(NamedTuple):
 class Sets(NamedTuple):
     """Nodes of a path graph at one epoch: sets of followed requests that run, with their starts.
 
-    A graph *follows* the requests whose starts its nodes record. ``capacity`` is the largest number
-    of nodes for which the arrays have room.
+    An epoch is the time between two rounds. A graph *follows* the requests whose starts its nodes
+    record. ``capacity`` is the largest number of nodes for which the arrays have room.
 
     Attributes
     ----------
@@ -149,8 +149,8 @@ class Sets(NamedTuple):
 class Scratch(NamedTuple):
     """Work arrays for the nodes of one epoch of a path graph, in the order in which they are found.
 
-    A node is a set of running requests with their starts. ``capacity`` is the largest number of
-    nodes for which the arrays have room.
+    An epoch is the time between two rounds. A node is a set of running requests with their starts.
+    ``capacity`` is the largest number of nodes for which the arrays have room.
 
     Attributes
     ----------
@@ -257,9 +257,9 @@ class Extension(NamedTuple):
 class Members(NamedTuple):
     """Workspace: the requests that run at epoch tau in the path graph's node being built.
 
-    Only followed requests are listed: those whose starts the graph records. In each array, the
-    requests that also run at tau + 1 come first, and those that complete in round tau + 1 come
-    after them.
+    Epoch tau is the time between rounds tau and tau + 1. Only followed requests are listed: those
+    whose starts the graph records. In each array, the requests that also run at tau + 1 come first,
+    and those that complete in round tau + 1 come after them.
 
     Attributes
     ----------
@@ -281,6 +281,8 @@ class Members(NamedTuple):
 
 class Found(NamedTuple):
     """Output arrays and workspace for the nodes of a path graph at one epoch.
+
+    An epoch is the time between two rounds.
 
     Attributes
     ----------

@@ -190,7 +190,8 @@ class Split(NamedTuple):
     A node of a path graph records which requests run, but not which have completed. For *tracked*
     requests, its copies also record whether they have been started: there is one copy for each set
     of tracked requests that paths to the node have started. Below, an *old* node is one of the N
-    nodes of the graph, and a *new* node is one of the copies.
+    nodes of the graph, and a *new* node is one of the copies. ``capacity`` is the largest number of
+    copies.
 
     Attributes
     ----------
@@ -288,8 +289,9 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # Skip this start if the path has already started the same tracked request, or if every path
-        # with this start costs more than ``track.budget``, so is no schedule within the limit.
+        # Skip this start if it is of a tracked request that the path has started before, or if
+        # every path with this start costs more than ``track.budget``, so is no schedule within the
+        # limit.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -334,12 +336,12 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each node of a path graph for each set of tracked requests that paths to it started.
 
-    Tracked requests are those with a bit in ``track.bits``. A copy is made only for paths that have
-    started no tracked request twice and cost at most ``track.budget``. Other paths are no schedules
-    within the limit on total latency. A copy is marked as not alive, and gets no arcs, if its paths
-    have passed the last epoch at which an arc starts some tracked request, but have not started
-    this request. The copies are written to ``split``. Return their number, or -1 if the arrays are
-    full.
+    An epoch is the time between two rounds. Tracked requests are those with a bit in
+    ``track.bits``. A copy is made only for paths that have started no tracked request twice and
+    cost at most ``track.budget``. Other paths are no schedules within the limit on total latency. A
+    copy is marked as not alive, and gets no arcs, if its paths have passed the last epoch at which
+    an arc starts some tracked request, but have not started this request. The copies are written to
+    ``split``. Return their number, or -1 if the arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1

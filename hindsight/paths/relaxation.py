@@ -377,8 +377,8 @@ class PathRelaxation:
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # Only the new requests need bits. Two sets of started requests that differ in requests
-        # tracked before belong to different nodes of the graph already.
+        # Only the new requests need bits. Nodes of the graph already record which of the requests
+        # tracked before have been started.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)

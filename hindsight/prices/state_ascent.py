@@ -180,8 +180,8 @@ class StateAscent:
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
             """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T).
 
-            The price of a state at an epoch is the sum over the tables of ``x`` times the table's
-            number for the state.
+            An epoch is the time between two rounds. The price of a state at an epoch is the sum
+            over the tables of ``x`` times the table's number for the state.
             """
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())
@@ -235,9 +235,10 @@ class StateAscent:
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices rounded down to integers, and their exact capacities W.
 
-        Both are int64 in units of 1 / SCALE rounds of latency. Prices have shape (T, M + 1, M + 1):
-        one for each epoch tau and each state of m tokens used and r rounds to go. W has shape (T,).
-        W[tau] is the largest total price at epoch tau of states that fit into memory together.
+        Epoch tau is the time between rounds tau and tau + 1. Both are int64 in units of 1 / SCALE
+        rounds of latency. Prices have shape (T, M + 1, M + 1): one for each epoch tau and each
+        state of m tokens used and r rounds to go. W has shape (T,). W[tau] is the largest total
+        price at epoch tau of states that fit into memory together.
         """
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, self._states.held, self._states.rounds] = np.floor(self.prices * SCALE)
@@ -284,11 +285,12 @@ class StateAscent:
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
         """Return the expected number of members of a configuration in each state, for each row.
 
-        A configuration is a multiset of states that fit into memory together. Each row of prices
-        ``x`` has the prices of states at one epoch, or at some consecutive ones. The probability of
-        a configuration at this row is proportional to exp(total price / heat). The result has shape
-        (rows, states). ``mass`` is the expected number of requests in each state. States in which
-        hardly any request is expected are left out, except where ``refresh`` is True.
+        An epoch is the time between two rounds. A configuration is a multiset of states that fit
+        into memory together. Each row of prices ``x`` has the prices of states at one epoch, or at
+        some consecutive ones. The probability of a configuration at this row is proportional to
+        exp(total price / heat). The result has shape (rows, states). ``mass`` is the expected
+        number of requests in each state. States in which hardly any request is expected are left
+        out, except where ``refresh`` is True.
         """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
@@ -309,9 +311,9 @@ class StateAscent:
     def _hard(self, x: FloatArray) -> FloatArray:
         """Return, for each row of prices ``x``, the largest total price of a configuration.
 
-        Each row has the prices of states at one epoch, or at some consecutive ones. A configuration
-        is a multiset of states that fit into memory together. The price of each state is first
-        rounded to a multiple of 1 / SCALE.
+        An epoch is the time between two rounds. Each row has the prices of states at one epoch, or
+        at some consecutive ones. A configuration is a multiset of states that fit into memory
+        together. The price of each state is first rounded to a multiple of 1 / SCALE.
         """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
@@ -320,9 +322,9 @@ class StateAscent:
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a compiled function over all rows of prices, in several threads.
 
-        Each row has the prices of one epoch, or of some consecutive ones. Each of n threads calls
-        ``kernel`` with the arguments, its number k = 0 .. n - 1, and n. The kernel then computes
-        the rows k, k + n, k + 2 n and so on.
+        An epoch is the time between two rounds. Each row has the prices of one epoch, or of some
+        consecutive ones. Each of n threads calls ``kernel`` with the arguments, its number k = 0 ..
+        n - 1, and n. The kernel then computes the rows k, k + n, k + 2 n and so on.
         """
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))

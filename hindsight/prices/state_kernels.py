@@ -255,8 +255,9 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
-        # Append item j to all configurations of k earlier items. k decreases: value[k] is read
-        # before configurations that contain item j are added to it, so none gets the item twice.
+        # Append item j to all configurations (sets of items that fit into memory) of k earlier
+        # items. k decreases: value[k] is read before configurations that contain item j are added
+        # to it, so none gets the item twice.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)

@@ -214,10 +214,11 @@ class PathStage:
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        Start price u_i of each request in this lower bound, in units of the prices of states. The
-        bound contains the sum of all u_i, plus (cost of the start) - u_i for each start of a
-        followed request on the path. The cost of a start is the latency plus the prices of states.
-        If a request is not followed yet, u_i is the least cost of its starts.
+        Start price u_i of each request, in units of 1 / `StatePrices.scale` rounds: the multiplier
+        of "request i starts once" in this lower bound. One term of the bound is the sum of all u_i.
+        Each start of a followed request on the path adds (cost of the start) - u_i, where the cost
+        is the latency plus the prices of states. If a request is not followed yet, u_i is the least
+        cost of its starts.
     followed, tracked : tuple[int, ...]
         Indices of the requests that become followed or tracked at the end of this stage. Each
         remaining node is then split into one node for each possible record about these requests.

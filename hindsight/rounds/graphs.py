@@ -147,10 +147,11 @@ class GraphSearch:
     ) -> bool:
         """Build finer and finer path graphs for one limit, and record the bounds that they prove.
 
-        The paths of a graph contain all schedules whose total latency is at most the limit. The
-        nodes of a finer graph record the starts of more requests. ``prices`` are the prices Q of
-        states of requests and the epoch capacities W, as for `run`. ``limit`` is the limit on total
-        latency, in rounds. Return False if memory or time did not suffice.
+        An epoch is the time between two rounds. The paths of a graph contain all schedules whose
+        total latency is at most the limit. The nodes of a finer graph record the starts of more
+        requests. ``prices`` are the prices Q of states of requests and the epoch capacities W, as
+        for `run`. ``limit`` is the limit on total latency, in rounds. Return False if memory or
+        time did not suffice.
         """
         interval, clock = self._interval, Clock()
         root = interval.root_bound or 0

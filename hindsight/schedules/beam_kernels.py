@@ -184,9 +184,9 @@ class Search(NamedTuple):
     kept : Kept
         The best children (partial schedules with one more request) found in the present step.
     tree : int64 array, shape (n, width, 3)
-        Entry (d, c): row of the parent of child c, rank of the request that it places, and start
-        of that request (`Kept.rows`), in the step from d to d + 1 placed requests. From these
-        entries, the starts of the final schedule are read backwards.
+        Entry (d, c): row of the parent of child c, rank (place in the priority order) of the
+        request that it places, and start of that request (`Kept.rows`), in the step from d to d + 1
+        placed requests. From these entries, the starts of the final schedule are read backwards.
     ahead : Ahead
         Workspace: memory that the running requests of the state being extended hold later. Each
         array has one entry more than the number of requests that may run at once.
@@ -204,10 +204,10 @@ class Search(NamedTuple):
 def offer(value: float, cost: float, x: int, i: int, start: int, kept: Kept) -> None:
     """Insert a child into ``kept``, which holds the children with the least values so far.
 
-    The child is the partial schedule in row x of the beam with the request of rank i added at
-    ``start``. Its ``value`` estimates the cost of complete schedules that extend it. ``cost`` is
-    the part of the value that the placed requests contribute. If ``kept`` is full, the child with
-    the largest value is dropped.
+    The child is the partial schedule in row x of the beam with the request of rank i (place in the
+    priority order) added at ``start``. Its ``value`` estimates the cost of complete schedules that
+    extend it. ``cost`` is the part of the value that the placed requests contribute. If ``kept`` is
+    full, the child with the largest value is dropped.
     """
     values, costs, rows, width = kept.values, kept.costs, kept.rows, len(kept.values)
     y = min(kept.used[0], width - 1)
@@ -243,8 +243,9 @@ def _ends_until(ends: IntArray, x: int, running: int, round_index: int) -> int:
 def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
     """Return the first start >= ``start`` at which request i fits into partial schedule x.
 
-    Partial schedule x is row x of ``beam``, and request i is the one of rank i. It fits if it and
-    the running requests together hold at most M tokens, the memory limit, in each round of its run.
+    Partial schedule x is row x of ``beam``, and request i is the one of rank i (place in the
+    priority order). It fits if it and the running requests together hold at most M tokens, the
+    memory limit, in each round of its run.
     """
     ends, running, requests = beam.ends, beam.states[x, RUNNING], search.requests
     prompt, output, limit = requests.prompt[i], requests.output[i], requests.limit
@@ -337,11 +338,11 @@ def _fluid_total(
             affected += weight[i]
         total += weight[i] * (fluid + 0.5 * length[i])
         fluid += length[i]
-    # Add the cost of the requests of rank >= ``stop``, approximately. In the fluid relaxation of
-    # all requests this cost is later[stop], and the server reaches rank ``stop`` at front[stop]. In
-    # the relaxation of the unplaced requests, the server reaches it at ``fluid``. The difference
-    # shifts the requests that are served from rank ``stop`` on before the server next waits for an
-    # arrival. The sum of their weights is before_idle[stop].
+    # Add the cost of the requests of rank (place in the priority order) >= ``stop``, approximately.
+    # In the fluid relaxation of all requests this cost is later[stop], and the server reaches rank
+    # ``stop`` at front[stop]. In the relaxation of the unplaced requests, the server reaches it at
+    # ``fluid``. The difference shifts the requests that are served from rank ``stop`` on before the
+    # server next waits for an arrival. The sum of their weights is before_idle[stop].
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -449,8 +450,9 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
     window, running = beam.placed.shape[1], beam.states[x, RUNNING]
     children.costs[slot] = kept.costs[slot]
     states[slot, NOW], states[slot, LAST] = start, i
-    # ``placed`` has a flag for each rank in a window of ranks, which is 1 if the request of this
-    # rank is placed. Move the window, so that it begins at the first unplaced rank of the child.
+    # ``placed`` has a flag for each rank (place in the priority order) in a window of ranks, which
+    # is 1 if the request of this rank is placed. Move the window, so that it begins at the first
+    # unplaced rank of the child.
     placed = children.placed[slot]
     for k in range(window):
         placed[k] = beam.placed[x, k]
