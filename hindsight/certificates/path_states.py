@@ -144,8 +144,9 @@ class OtherRequests:
         # followed can add to such k requests.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # Two bases are of one kind if their other requests, which run for at most `longest` rounds,
-        # are in the same states: equal tokens m and equal remaining rounds r.
+        # A base (column of ``left``) is a set of followed requests with their remaining rounds. Two
+        # bases are of one kind if their requests with at most `longest` remaining rounds are in the
+        # same states: equal tokens m and equal remaining rounds r.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]

@@ -234,8 +234,8 @@ class _Sums(NamedTuple):
 def _fits(i: int, search: Expansion) -> bool:
     """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
-    Epoch tau is the time between rounds tau and tau + 1. It must fit together with the started
-    requests of ``search.child``, the partial schedule that is being extended. They hold
+    Epoch tau is the time between rounds tau and tau + 1. Request i must fit together with the
+    started requests of ``search.child``, the partial schedule that is being extended. They hold
     child.memory[search.past + j] tokens in round tau + 1 + j.
     """
     s, o, _, M = search.requests
@@ -353,7 +353,7 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
     three conditions. If it must wait for a request of equal lengths, that request has started. It
     fits in memory. ``least``, the lower bound on total latency of the partial schedule, is at most
     ``budget`` after it rises by the regret of the candidate, the rise that its start at tau causes.
-    All three are in units of 1 / SCALE rounds.
+    ``least``, ``budget`` and regrets are in units of 1 / SCALE rounds.
     """
     child, twin = search.child, search.twin
     while k < count:

@@ -62,12 +62,12 @@ LARGEST_PRICE_ARRAY = 20_000_000
 """Largest size of two arrays: T (M + 1)^2 state prices, and n T costs of starts, in T rounds."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the dual function in the first ascent. Its prices are one per round and
-state table, where a state table has a fixed number for each state of a request."""
+"""Number of evaluations of the dual function (the bound that prices prove) in the first ascent, on
+one price per round and state table: a fixed number for each state of a request."""
 
 VALUED_EVERY = 10
-"""Every VALUED_EVERY-th evaluation computes the value of the dual function, not only its gradient.
-The gradient then counts all priced states, else only those in which requests are expected."""
+"""Every VALUED_EVERY-th evaluation computes the lower bound that prices prove, not only its
+gradient. The gradient then counts all priced states, else those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
 """First and last value, in rounds: temperature of Gibbs weights of starts; step size of Adam."""
@@ -180,8 +180,9 @@ class StateAscent:
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
             """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T).
 
-            An epoch is the time between two rounds. The price of a state at an epoch is the sum
-            over the tables of ``x`` times the table's number for the state.
+            An epoch is the time between two rounds. The dual function is the lower bound on total
+            latency that prices prove. The price of a state at an epoch (time between two rounds) is
+            the sum over the tables of ``x`` times the table's number for the state.
             """
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())
@@ -214,9 +215,10 @@ class StateAscent:
         """
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        # ``_count`` counts the evaluations of the dual function in this stage. The evaluation at
-        # count 0 computes the value as well as the gradient. It also replaces the soft maxima of
-        # the last stage by exact maxima, because the prices may have changed since.
+        # ``_count`` counts the evaluations of the dual function, the bound that prices prove, in
+        # this stage. The evaluation at count 0 computes the value as well as the gradient. It also
+        # replaces the soft maxima of the last stage by exact maxima, because the prices may have
+        # changed since.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)

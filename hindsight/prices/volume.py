@@ -110,9 +110,9 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Serve ``units`` of the volume of request ``index``, and add the number of each unit's
-        # round to ``weighted``: the round of the first unit, plus the number of rounds that begin
-        # after the first unit and before or at this one.
+        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``, and
+        # add the number of each unit's round to ``weighted``: the round of the first unit, plus the
+        # number of rounds that begin after the first unit and before or at this one.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -257,8 +257,8 @@ def cheapest_flow(instance: Instance) -> Fraction:
     import networkx as nx
 
     volumes = instance.volumes.tolist()
-    # Network simplex is exact only for integers. A unit costs round * weight / volume, so multiply
-    # all costs by the least common multiple of all volumes.
+    # Network simplex is exact only for integers. A unit of the volume of a request costs round *
+    # weight / volume, so multiply all costs by the least common multiple of all volumes.
     common = math.lcm(*volumes)
     rounds = _rounds(instance)
     graph: Any = nx.DiGraph()
