@@ -170,10 +170,12 @@ def improvable(
     """Return whether every schedule that extends a state at ``epoch`` has a cheaper variant.
 
     An epoch is the time between two rounds. A state is a partial schedule: the requests started
-    before ``epoch``, with their ``starts``. There is a cheaper variant in three cases, rules 1 to 3
-    of the proof at the head of this module. A request that ends at ``epoch`` would have fitted
-    earlier (1). A request that has not started could have run and ended at ``epoch``, together with
-    the started ones (2) or in place of one of them (3).
+    before ``epoch``, with their ``starts``. A schedule is cheaper if its total latency is smaller,
+    or equal with a smaller sum of (s + o) t over requests of prompt s, output o and start t. There
+    is a cheaper variant in three cases, rules 1 to 3 of the proof at the head of this module. A
+    request that ends at ``epoch`` would have fitted earlier (1). A request that has not started
+    could have run and ended at ``epoch``, together with the started ones (2) or in place of one of
+    them (3).
 
     ``memory[k]`` is the number of tokens held in round epoch - past + k, for 0 < k <= past, with
     ``past`` greater than every output length. Rule 1 moves request i by at most past - 1 - o_i

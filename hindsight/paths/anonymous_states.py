@@ -39,7 +39,7 @@ class AnonymousStates(NamedTuple):
     """Anonymous states of one epoch, and tables of their largest total prices.
 
     An epoch is the time between two rounds. The path graph records the starts of the *followed*
-    requests only. All other requests are *anonymous*: of them it only knows in which states (m, r)
+    requests only. All other requests are *anonymous*: the graph only knows in which states (m, r)
     they can be, with m tokens held and r rounds to go. V_r(k, S) is the largest total price of
     anonymous states with at most r rounds to go that fit in memory together with k requests that
     hold S tokens and have at least r rounds to go. Running followed requests take memory and so
@@ -179,12 +179,12 @@ def _begin(states: AnonymousStates) -> None:
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Compute V_r in the table of tree node ``node`` for r = begin .. theta, from V_(begin - 1).
 
-    An epoch is the time between two rounds. V_r(k, S) is the largest total price of anonymous
-    states with at most r rounds to go that fit in memory together with k requests that hold S
-    tokens and have at least r rounds to go. Anonymous states are those of requests whose starts the
-    path graph does not record. Each node of the tree of tables (`AnonymousStates`) stands for one
-    set of followed requests, whose starts it records and which also take memory. theta is the
-    largest r of an anonymous state with a price at this epoch.
+    Anonymous states are those of requests whose starts the path graph does not record. V_r(k, S) is
+    the largest total price of anonymous states with at most r rounds to go that fit in memory
+    together with k requests that hold S tokens and have at least r rounds to go. Each node of the
+    tree of tables (`AnonymousStates`) stands for one set of followed requests, whose starts the
+    graph records and which also take memory. theta is the largest number of rounds to go of an
+    anonymous state that has a price at this epoch (time between two rounds).
     """
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1
