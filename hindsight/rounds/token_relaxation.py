@@ -35,7 +35,7 @@ FIRST_HEAT = 0.13
 """Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Candidate for the first price of a token in every round. Unit: mean of weight / (s + o / 2)."""
+"""Initial price of a token in every round, if it proves most. Unit: mean weight / (s + o / 2)."""
 
 COOLING = 0.35
 """Temperature of the smoothed dual function in a stage divided by that in the previous stage."""
