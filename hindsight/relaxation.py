@@ -210,10 +210,14 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
     with search.clock.listening():
         run = TokenRelaxation(moved.instance, tolerance, search)
         run.go_on()
-        found = run.result()
+        return _with_gaps(run.result(), moved)
+
+
+def _with_gaps(found: Relaxation, moved: CompressedInstance) -> Relaxation:
+    """Put idle gaps back into a result for ``moved.instance``, the instance without them."""
     return replace(
         found,
-        instance=instance,
+        instance=moved.original,
         expected_start_times=found.expected_start_times + moved.shifts,
         prices=found.prices.moved(moved.instance.arrival_times, moved.shifts),
         horizon=found.horizon + moved.latest,
@@ -310,7 +314,8 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
 
     In this relaxation, the running requests of each round must be a mixture of sets that fit into
     memory until their requests complete. The ascent is in state prices, which depend on the round,
-    on the tokens that a request has used and on the rounds that it still runs.
+    on the tokens that a request has used and on the rounds that it still runs. Idle gaps (rounds in
+    which no optimal schedule runs a request) are removed first and put back in the result.
     """
     instance.require_tokens()
     instance.refuse_weights("is not 1: state prices count every request alike")
@@ -318,7 +323,8 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
     if limit > LARGEST_MEMORY_LIMIT:
         reason = f"is above {LARGEST_MEMORY_LIMIT}: too large for tables; scale token counts down"
         raise InvalidValueError(instance.name, "memory_limit", limit, reason)
-    makespan = best_list_schedule(instance).makespan
+    moved = compress(instance)
+    instance, makespan = moved.instance, best_list_schedule(moved.instance).makespan
     if not fits(instance, makespan, LARGEST_STRENGTHENED):
         rounds = max(makespan, int(instance.arrival_times.max())) + 1
         reason = f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_STRENGTHENED}"
@@ -333,7 +339,7 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
             bound, weights = exact_bound(prices, instance), ascent.start_weights()
             ends = bound, math.inf, 1.0, steps, f"at least {bound} rounds"
             search.report(Progress(clock.seconds(), "prices", *ends))
-    return Relaxation(
+    found = Relaxation(
         instance=instance,
         objective=float(bound),
         certified_bound=bound,
@@ -345,3 +351,4 @@ def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
         iterations=STATE_STEPS,
         stop_reason=clock.stop_reason(),
     )
+    return _with_gaps(found, moved)
