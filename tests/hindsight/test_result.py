@@ -60,6 +60,9 @@ def test_no_waiting_needs_no_other_proof() -> None:
 def test_what_floats_leave_of_no_waiting_is_no_waiting(method: str) -> None:
     relaxed = hindsight.relax(SPARE, method=method, threads=1)  # type: ignore[arg-type]
     assert relaxed.certified_waiting == 0
+    crowded = Instance.from_arrays([3] * 4, [2] * 4, memory_limit=5)
+    relaxed = hindsight.relax(crowded, method=method, threads=1)  # type: ignore[arg-type]
+    assert relaxed.certified_waiting == relaxed.certified_bound - 8 > 0
 
 
 def test_less_than_a_round_counts_as_one() -> None:

@@ -11,6 +11,7 @@ from tiny_problems import check_in_rounds, in_rounds
 import hindsight
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
+from hindsight.outcomes.result import Progress
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.rounds import program
 from hindsight.rounds.openings import open_makespan
@@ -18,7 +19,7 @@ from hindsight.rounds.program import close_makespan
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from instances import Instance
+from instances import Instance, InvalidValueError
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
@@ -45,6 +46,21 @@ def test_no_time_leaves_an_interval() -> None:
     assert result.status == "feasible"
     assert result.stop_reason == "time-limit"
     assert (result.upper_bound, result.lower_bound) == (3, 2)
+
+
+def test_all_numbers_count_rounds_from_round_0_after_an_idle_gap() -> None:
+    late = Instance.from_arrays([1, 2, 2, 2], [1] * 4, [0, 1000, 1000, 1000], memory_limit=5)
+    seen: list[tuple[float, float]] = []
+
+    def note(progress: Progress) -> None:
+        seen.append((progress.lower_bound, progress.upper_bound))
+
+    result = hindsight.solve(late, goal="makespan", gap=0.01, threads=1, progress=note)
+    assert result.text == "makespan [1002, 1003] rounds"
+    assert (result.stop_reason, result.root_bound) == ("gap", 1002)
+    assert (result.lower_bound, result.upper_bound) == seen[-1] == (1002, 1003)
+    with pytest.raises(InvalidValueError, match="1004 exceeds the makespan of a schedule, 1003"):
+        hindsight.solve(late, goal="makespan", bounds=lambda _: 1004, threads=1)
 
 
 def test_only_what_follows_the_last_idle_gap_is_searched() -> None:
