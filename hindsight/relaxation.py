@@ -11,7 +11,6 @@ import numpy as np
 
 from hindsight.direct import solve_directly
 from hindsight.exact.highs import solve_linear
-from hindsight.exact.horizon import THOROUGH_UP_TO
 from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
@@ -245,9 +244,8 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
     solved again with a later horizon until all starts that it leaves out have reduced costs of at
     least 0, up to a tolerance. Then its optimum is that of the program with all starts.
     """
-    clock, thorough = search.clock, len(instance) <= THOROUGH_UP_TO
-    schedule = best_list_schedule(instance, thorough=thorough, should_stop=clock.must_stop)
-    rounds = schedule.makespan
+    clock = search.clock
+    rounds = best_list_schedule(instance, clock.must_stop).makespan
     while True:
         count = count_starts(instance, rounds) + rounds
         if clock.must_stop() or BUILD_SECONDS_PER_ENTRY * count > clock.seconds_left():

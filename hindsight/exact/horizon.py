@@ -10,7 +10,7 @@ import numpy as np
 
 from hindsight.prices import tokens, volume
 from hindsight.runtime.clock import StoppedEarlyError, never
-from hindsight.schedules.lists import best_fleet_schedule, best_list_schedule
+from hindsight.schedules.lists import best_list_schedule
 from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
@@ -79,10 +79,7 @@ def proved_horizon(
     no optimal schedule of the fleet has this start.
     """
     thorough = len(instance) <= THOROUGH_UP_TO
-    if schedule is None and instance.replicas > 1:
-        schedule = best_fleet_schedule(instance)
-    if schedule is None:
-        schedule = best_list_schedule(instance, thorough=thorough, should_stop=should_stop)
+    schedule = schedule or best_list_schedule(instance, should_stop)
     machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, schedule.makespan)

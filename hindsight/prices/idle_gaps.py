@@ -21,7 +21,7 @@ moving the blocks' rounds changes neither the latencies nor the memory of any ro
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class CompressedInstance(NamedTuple):
     instance: Instance
     shifts: IntArray
 
-    def restore(self, schedule: AnySchedule) -> AnySchedule:
+    def restore(self, schedule: Any) -> Any:
         """Put the idle gaps back into a schedule; its latencies stay the same.
 
         ``schedule`` is a schedule of the instance without idle gaps (the attribute `instance`). The

@@ -201,7 +201,7 @@ def follow(improvement: Improvement, interval: Interval, relaxed: Relaxation) ->
     left = clock.limit_left()
     limit = Clock(None if left is None else BELOW_SHARE * left, clock.must_stop)
     machine = Interval(Problem(below), Search(limit))
-    machine.offer(best_list_schedule(below, thorough=False, should_stop=limit.must_stop))
+    machine.offer(best_list_schedule(below, limit.must_stop))
     beams = Improvement(machine)
     beams.run_beams()
     follow(beams, machine, relaxed)

@@ -129,7 +129,7 @@ def with_late(interval: Interval) -> Schedule | FleetSchedule:
     if rounds * replicas <= timetables.LONGEST_PROFILE:
         requests = timetables.requests_of(restricted(moved.instance))
         table = timetables.timetable(requests, within, assignment, (replicas, rounds))
-        timetables.place(table, late, True)
+        timetables.place(table, late, 0, len(late), timetables.SEARCH)
         found = timetables.schedule_on(problem, table.machines, table.starts + moved.shifts)
         if found.is_feasible:
             return found

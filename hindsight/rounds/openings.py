@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,27 +14,11 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
-from hindsight.runtime.clock import never
 from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.timetables import columns_of, schedule_on
 from instances import Instance
 from instances.arrays import IntArray
-from instances.problem.memory_translation import restricted
-
-FIRST_LIST_SECONDS = 5.0
-"""Number of seconds that the first list schedule may take even if the time limit ends before."""
-
-
-def in_source(schedule: Any, source: Instance) -> Any:
-    """Return a schedule of a related instance as a schedule of ``source``, with the same starts.
-
-    The related instance has the same requests in the same order, but their prompt lengths and the
-    memory limit may differ.
-    """
-    if schedule.problem is source:
-        return schedule
-    return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
 
 
 def open_latency(interval: Interval, start: Any) -> None:
@@ -59,93 +43,41 @@ def open_latency(interval: Interval, start: Any) -> None:
     start : Schedule, PreemptiveSchedule, FleetSchedule or None
         A feasible schedule given by the user.
     """
-    source, below, stop = interval.source, interval.problem.below, interval.clock.must_stop
-    is_large, is_fleet = len(source) > THOROUGH_UP_TO, source.replicas > 1
-    placed = (
-        _fleet_schedules(interval, lists.list_orders(source).values()) if is_fleet else iter(())
-    )
+    source, below = interval.source, interval.problem.below
+    placed = _list_schedules(interval, lists.list_orders(source).values())
     if start is not None:
         interval.offer(start)
-    if is_large or interval.problem.preemption == "keep":
+    if len(source) > THOROUGH_UP_TO or interval.problem.preemption == "keep":
         if start is None:
-            for schedule in islice(placed, 2) if is_fleet else [_quick_schedule(interval)]:
-                interval.offer(schedule)
+            interval.offer(next(placed))
         interval.prove(below.total_output_length, "output lengths")
         interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    # Build further list schedules, unless the instance has many requests and the time is up.
-    if not (is_large and stop()) and not interval.is_proved:
-        if is_fleet:
-            for schedule in placed:
-                interval.offer(schedule)
-                if interval.is_done():
-                    break
-        else:
-            _offer_lists(interval)
+    if interval.schedule is None or not interval.is_done():
+        for schedule in placed:
+            interval.offer(schedule)
+            if interval.is_done():
+                break
     if interval.problem.preemption == "keep":
         return
-    proof = proved_horizon(source, interval.schedule, stop)
+    proof = proved_horizon(source, interval.schedule, interval.clock.must_stop)
     interval.horizon = proof.horizon
     interval.prove(proof.price_bound.bound, MEMORY_PRICES, proof=proof.price_bound.prices)
     interval.prove(proof.lower_bound, "first prices")
 
 
-def _quick_schedule(interval: Interval) -> Any:
-    """Return the list schedule on one machine that places requests by ascending output length.
+def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
+    """Yield list schedules until the time is up: first a quick one if there is no schedule yet.
 
-    A list schedule places the requests in a given order, each at the first start that fits. If the
-    time limit and `FIRST_LIST_SECONDS` have both passed before it is complete, return the schedule
-    that runs the requests one after another instead.
+    Only an interruption stops the quick one (`first_schedule`). Then, for each of ``orders``, place
+    the requests in this order, each at the first start, on any machine, that fits.
     """
-    source = interval.source
-    order = lists.list_orders(restricted(source))["output_length"]
-    found = lists.prefix_schedule(restricted(source), order, _patient(interval))
-    return lists.one_after_another(source) if found is None else in_source(found, source)
-
-
-def _patient(interval: Interval) -> Callable[[], bool]:
-    """Return a stop callback that gives the first list schedule a minimum of time.
-
-    The callback returns True once both the time limit and `FIRST_LIST_SECONDS` from now have
-    passed, or at once if the user interrupts the solve.
-    """
-    clock = interval.clock
-    last = clock.seconds() + FIRST_LIST_SECONDS
-
-    def must_stop() -> bool:
-        return clock.must_stop() and (clock.is_interrupted or clock.seconds() > last)
-
-    return must_stop
-
-
-def _offer_lists(interval: Interval) -> None:
-    """Build list schedules on one machine, and offer them to the solve.
-
-    A list schedule places the requests in a given order, each at the first start that fits.
-    """
-    source = interval.source
-    best = lists.best_list_schedule(
-        restricted(source),
-        thorough=len(source) <= THOROUGH_UP_TO,
-        should_stop=interval.clock.must_stop,
-        found=lambda found: interval.offer(in_source(found, source)),
-    )
-    interval.offer(in_source(best, source))
-
-
-def _fleet_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield schedules of a fleet: first one with requests assigned round robin, then others.
-
-    For each of ``orders``, place the requests in this order, each at the first start, on any
-    machine, that fits. If the time is up, only the first order is tried, for at most
-    `FIRST_LIST_SECONDS`.
-    """
-    source, until = interval.source, _patient(interval)
-    yield lists.one_after_another(source)
+    source, clock = interval.source, interval.clock
+    if interval.schedule is None:
+        yield lists.first_schedule(source, lambda: clock.must_stop() and clock.is_interrupted)
     for order in orders:
         placing = RuinAndRecreate(source)
-        if placing.place(order, until):
+        if placing.place(order, clock.must_stop):
             yield placing.schedule
-        until = interval.clock.must_stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,39 +158,13 @@ def open_makespan(interval: Interval, start: Any) -> None:
 
     ``start`` is a feasible schedule given by the user, or None.
     """
-    bound = makespan_lower_bound(interval.problem.below)
-    schedules = _makespan_schedules(interval)
+    source, bound = interval.source, makespan_lower_bound(interval.problem.below)
+    large = [-source.output_lengths, -source.peak_memories]
+    orders = [np.argsort(key, kind="stable") for key in large]
+    schedules = _list_schedules(interval, [*orders, *lists.list_orders(source).values()])
     for schedule in schedules if start is None else chain([start], schedules):
         interval.offer(schedule)
         if interval.upper_bound == bound:
             break
     interval.prove(bound, "last completion")
     interval.root_bound = bound
-
-
-def _makespan_schedules(interval: Interval) -> Iterator[Any]:
-    """Yield list schedules for a small makespan until the time is up, but at least one.
-
-    A list schedule places the requests in a given order, each at the first start that fits. The
-    first order is by descending output length, the second by descending peak memory. If there are
-    many requests and the time is up before the first list schedule is complete, yield the schedule
-    that runs the requests one after another.
-    """
-    source, stop = interval.source, interval.clock.must_stop
-    is_fleet, is_thorough = source.replicas > 1, len(source) <= THOROUGH_UP_TO
-    above = source if is_fleet else restricted(source)
-    large = [np.argsort(-key, kind="stable") for key in (above.output_lengths, above.peak_memories)]
-    first, *others = lists.list_orders(above).values()
-    if is_fleet:
-        yield from _fleet_schedules(interval, [first, *large, *others])
-        return
-    until = never if is_thorough else stop
-    for skip in (True, False) if is_thorough else (False,):
-        for order in (*large, first, *others):
-            schedule = lists.prefix_schedule(above, order, until, skip=skip)
-            if schedule is None and interval.schedule is None:
-                yield lists.one_after_another(source)
-            if schedule is None:
-                return
-            until = stop
-            yield in_source(schedule, source)

@@ -31,7 +31,6 @@ from instances import FleetSchedule
 from instances.problem.memory_translation import restricted
 
 from .background import Background
-from .openings import in_source
 
 LONGEST_OUTPUT = 30_000
 """Largest output length for the exact search over states, which stores each request's number of
@@ -63,6 +62,17 @@ and in any search. Each phase doubles the first number and multiplies the second
 STEPS = 6
 """Number of calls of `_Orders.step` after which a solve without a time limit ends, if no method can
 improve its lower bound. Call k = 0, 1, ... makes 2^k annealing runs."""
+
+
+def in_source(schedule: Any, source: Any) -> Any:
+    """Return a schedule of a related instance as a schedule of ``source``, with the same starts.
+
+    The related instance has the same requests in the same order, but their prompt lengths and the
+    memory limit may differ.
+    """
+    if schedule.problem is source:
+        return schedule
+    return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
 
 
 def close_preemptive(interval: Interval, search: Search) -> None:

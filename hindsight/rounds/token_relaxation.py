@@ -22,14 +22,11 @@ from hindsight.outcomes.result import Progress, Relaxation
 from hindsight.prices import tokens, volume
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
-from hindsight.runtime.clock import StoppedEarlyError, never
+from hindsight.runtime.clock import StoppedEarlyError
 from hindsight.runtime.search import Search
-from hindsight.schedules.lists import list_orders, one_after_another, prefix_schedule
+from hindsight.schedules.lists import best_list_schedule
 from instances import Instance
 from instances.arrays import FloatArray
-
-MOMENTARY = 2000
-"""Largest number of requests for which a list schedule is completed even if the time is up."""
 
 FIRST_HEAT = 0.13
 """Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
@@ -271,10 +268,8 @@ class TokenRelaxation:
         if means is not None:
             # Rounding errors may put a mean start slightly before the arrival of the request.
             return np.maximum(means, classes.arrival_times)[classes.class_of]
-        stop = self.clock.must_stop if len(self.instance) > MOMENTARY else never
-        schedule = prefix_schedule(self.instance, list_orders(self.instance)["volume"], stop)
-        starts = (schedule or one_after_another(self.instance)).start_times
-        # Give identical requests the mean of their starts, because fractional solutions do so too.
+        starts = best_list_schedule(self.instance, self.clock.must_stop).start_times
+        # Identical requests share one mean start, as in a fractional solution.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
         return shared[classes.class_of]
 

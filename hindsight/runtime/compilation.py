@@ -117,7 +117,7 @@ def plain_at_first(function: Function) -> Function:
     return the same compiled and uncompiled: loops over integers, or with float sums in a fixed
     order.
     """
-    compiled, spent = njit(function, makes_arrays=True), 0.0
+    compiled, spent = njit(function), 0.0
 
     @wraps(function)
     def run(*arguments: Any) -> Any:

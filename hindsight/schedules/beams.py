@@ -2,7 +2,7 @@
 
 The search (Ow and Morton 1988, "Filtered beam search in scheduling") keeps the ``width`` partial
 schedules of the least values, which `hindsight.schedules.beam_kernels` defines, and places one more
-request in each of them at every step. Unlike `lists.prefix_schedule` it need not follow the order:
+request in each of them at every step. Unlike a list schedule it need not follow the order:
 it may place one of the next requests that leaves less memory unused later. Run time and memory grow
 with n times the width, and hardly with the number of rounds.
 """

@@ -27,7 +27,7 @@ from instances.arrays import FloatArray, IntArray
 
 from . import timetables
 from .moves import Work, ruin_and_recreate, work_space
-from .timetables import LONGEST_PROFILE, Timetable, first_state
+from .timetables import LONGEST_PROFILE, SEARCH, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
 """Number of moves in each region (interval of rounds) after which new regions are drawn. Only then
@@ -150,7 +150,8 @@ class RuinAndRecreate:
             self._most_rounds = int((last + output).max()) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
         rounds = int(arrival.max()) + 4 * (volume + self._longest_output) + 2
-        self._rounds = min(self._most_rounds, rounds)
+        self._longest_table = min(self._most_rounds, LONGEST_PROFILE // self._count)
+        self._rounds = min(self._longest_table, rounds)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
         self.prices = np.zeros(0)
         self.starts, self.machines = np.full(n, -1, np.int64), np.zeros(n, np.int64)
@@ -182,23 +183,28 @@ class RuinAndRecreate:
             self.machines = np.zeros_like(starts) if machines is None else machines.copy()
         return cost == self.cost
 
-    def place(self, order: IntArray, must_stop: Callable[[], bool] = never) -> bool:
+    def place(
+        self, order: IntArray, must_stop: Callable[[], bool] = never, mode: int = SEARCH
+    ) -> bool:
         """Build a schedule and offer it: each request in ``order`` takes the first start that fits.
 
-        Return whether this schedule is now the best one or has the same cost. Return False without
-        an offer if the stop callback ``must_stop`` returned True before all requests were placed,
-        or if the memory profiles would have more than `LONGEST_PROFILE` entries.
+        The mode `IN_TURN` of `hindsight.schedules.timetables.place` is faster: no request starts
+        before the one before it in ``order``. Return whether the cost of the schedule equals the
+        cost of the best one after the call. Return False without an offer if the stop callback
+        ``must_stop`` returned True before all requests were placed, or if the memory profiles would
+        have more than `LONGEST_PROFILE` entries.
         """
-        while self._count * self._rounds <= LONGEST_PROFILE:
+        while True:
             none = np.full(len(order), -1, np.int64)
             table = self._table(none, np.zeros_like(none), self._rounds)
-            if not _place_all(table, order, must_stop):
+            if not _place_all(table, order, must_stop, mode):
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
+            if self._rounds == self._longest_table:
+                return False
             # Some request found no start at which it ends within ``_rounds``: double that number.
-            self._rounds = min(self._most_rounds, 2 * self._rounds)
-        return False
+            self._rounds = min(self._longest_table, 2 * self._rounds)
 
     def shift_left(
         self, starts: IntArray, machines: IntArray, must_stop: Callable[[], bool]
@@ -216,7 +222,7 @@ class RuinAndRecreate:
         while is_moved and not must_stop():
             before = table.starts.copy()
             order = np.argsort(np.where(before < 0, rounds, before), kind="stable")
-            is_placed = _place_all(table, order, must_stop)
+            is_placed = _place_all(table, order, must_stop, SEARCH)
             is_moved = is_placed and bool((table.starts != before).any())
         return table.starts, table.machines
 
@@ -349,7 +355,7 @@ class RuinAndRecreate:
         return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf
 
 
-def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool]) -> bool:
+def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool], mode: int) -> bool:
     """Move each request in ``order`` to the first start at which it fits with all others.
 
     The timetable is changed in place. Return whether all requests were tried. If the stop callback
@@ -357,7 +363,7 @@ def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool])
     """
     try:
         for part in timed_slices(len(order), must_stop):
-            timetables.place(table, order[part], True)
+            timetables.place(table, order, part.start, part.stop, mode)
     except StoppedEarlyError:
         return False
     return True

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.compilation import inner, njit, step
+from hindsight.runtime.compilation import inner, njit, plain_at_first, step
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -151,25 +151,30 @@ def fit(
     return best, where
 
 
-@njit
-def place(table: Timetable, order: IntArray, searches: bool) -> None:
-    """Add the requests of ``order`` to the memory profiles of a timetable, in place.
+HOLD, SEARCH, IN_TURN = range(3)
+"""Modes of `place`: keep the given starts, or search for the first start that fits. `IN_TURN` also
+starts no request before the one before it in the order."""
 
-    A memory profile has the number of blocks held on a machine in each round.
 
-    Without ``searches``, each request keeps its start and machine, and its memory must not be in
-    the profiles yet.
+@plain_at_first
+def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -> None:
+    """Add the requests ``order[first:last]`` to the memory profiles of a timetable, in place.
 
-    With ``searches``, each request takes the first start, on any machine, at which it fits with all
-    others in the profiles. If it has a start already, its memory is in the profiles and is removed
-    first, so the new start is never later than the old one. A request without a feasible start gets
-    start -1.
+    With `HOLD`, each request keeps its start, and the profiles must not hold it yet.
+
+    Otherwise each request takes the first start that ``mode`` allows, on any machine, at which it
+    fits with all others in the profiles. If the profiles hold it already, it moves there from its
+    old start, which is kept if no earlier one fits. A request without a feasible start gets start
+    -1.
     """
     requests, starts, machines, profiles = table
-    for i in order:
-        if searches:
+    for x in range(first, last):
+        i = order[x]
+        if mode != HOLD:
             hold(table, i, starts[i], machines[i], -1)
             begin, k, rounds = requests.arrival[i], machines[i], profiles.shape[1]
+            if mode == IN_TURN and x > 0:
+                begin = max(begin, starts[order[x - 1]])
             starts[i], machines[i] = fit(requests, profiles, i, begin, k, rounds)
         hold(table, i, starts[i], machines[i], 1)
 
@@ -264,5 +269,5 @@ def timetable(
     blocks held on each machine in each round. Requests with start -1 are left out of the schedule.
     """
     table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
-    place(table, np.arange(len(starts)), False)
+    place(table, np.arange(len(starts)), 0, len(starts), HOLD)
     return table

@@ -10,7 +10,6 @@ import pytest
 
 import hindsight
 from hindsight.prices.volume import mean_busy_time_bound
-from hindsight.schedules.lists import list_orders, prefix_schedule
 from instances import (
     FleetSchedule,
     Instance,
@@ -69,8 +68,6 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "best_list_schedule": lambda: hindsight.best_list_schedule(FLEET),
-    "prefix_schedule": lambda: prefix_schedule(FLEET, list_orders(FLEET)["volume"]),
     "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
     "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
@@ -90,6 +87,7 @@ def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> 
 
 
 TAKES_A_FLEET = {
+    "best_list_schedule",
     "attainment",
     "tail",
     "fewest_replicas",

@@ -124,7 +124,7 @@ def given(call: Any, **options: list[Any]) -> Rows:
 
 NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
 NO_TOKENS = mean_busy_time_bound, hindsight.transportation_bound
-NO_TOKENS += hindsight.best_list_schedule, partial(hindsight.relax, method="states")
+NO_TOKENS += (partial(hindsight.relax, method="states"),)
 VALUES: Rows = [
     # Options of solve.
     *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], gap=[2]),

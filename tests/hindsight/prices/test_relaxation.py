@@ -478,9 +478,9 @@ def test_the_schedules_before_the_rows_look_at_the_clock(monkeypatch: pytest.Mon
     asked: list[bool] = []
     best = relaxation.best_list_schedule
 
-    def listed(*arguments: Any, should_stop: Any, **settings: Any) -> Any:
+    def listed(instance: Instance, should_stop: Any) -> Any:
         asked.append(should_stop())
-        return best(*arguments, should_stop=should_stop, **settings)
+        return best(instance, should_stop)
 
     monkeypatch.setattr(relaxation, "best_list_schedule", listed)
     with pytest.raises(SolverError, match="no time left"):

@@ -6,22 +6,18 @@ import numpy as np
 import pytest
 from brute_force import is_feasible_by_definition
 from hypothesis import given
-from strategies import instances, schedules
+from strategies import schedules
 
 import hindsight
 from hindsight import best_list_schedule
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.prices.volume import mean_busy_time_bound
-from hindsight.rounds import openings, program, solving
+from hindsight.rounds import program, solving
 from hindsight.schedules import improving
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.improving import Improvement
-from hindsight.schedules.lists import (
-    list_orders,
-    one_after_another,
-    prefix_schedule,
-)
+from hindsight.schedules.lists import first_schedule, one_after_another
 from instances import Instance, Schedule, generate
 
 
@@ -90,13 +86,8 @@ def test_the_search_beats_the_list_schedules(seed: int) -> None:
     assert searched(instance, 20).upper_bound < best_list_schedule(instance).total_latency
 
 
-@pytest.mark.parametrize("is_listed", [True, False])
 @pytest.mark.parametrize("arriving", [False, True])
-def test_no_time_still_gives_an_interval(
-    arriving: bool, is_listed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not is_listed:  # As where the first list takes too long.
-        monkeypatch.setattr(openings, "FIRST_LIST_SECONDS", -1.0)
+def test_no_time_still_gives_an_interval(arriving: bool) -> None:
     rate = 0.05 if arriving else None
     instance = generate("mixed-long-short", seed=1, n=1500, arrival_rate=rate)
     result = hindsight.solve(instance, 0.0)
@@ -104,15 +95,13 @@ def test_no_time_still_gives_an_interval(
     assert result.schedule.is_feasible
     assert 0 < result.certified_lower_bound <= result.upper_bound
     # The first schedule is there whatever the limit: everything later only shrinks the interval.
-    listed = prefix_schedule(instance, list_orders(instance)["output_length"])
-    first = listed if is_listed else one_after_another(instance)
-    assert result.log[0].upper_bound == first.total_latency
+    assert result.log[0].upper_bound == first_schedule(instance).total_latency
     assert result.log[1].lower_bound >= int(instance.output_lengths.sum())
 
 
 def test_large_instances_are_solved_by_beams() -> None:
     instance = generate("mixed-long-short", seed=2, n=320)
-    listed = best_list_schedule(instance, thorough=False).total_latency
+    listed = best_list_schedule(instance).total_latency
     result = hindsight.solve(instance, method="beams", threads=1)
     assert result.stop_reason == "stalled"
     assert result.upper_bound < listed
@@ -156,13 +145,3 @@ def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
     search.run(patient=patient)
     assert (search.rounds, interval.stop_reason) == (beams_run, "stalled")
     assert interval.upper_bound == 3 * longest
-
-
-@given(instances())
-def test_a_stopped_list_schedule_is_none(instance: Instance) -> None:
-    assert prefix_schedule(instance, list_orders(instance)["volume"], lambda: True) is None
-    stopped = best_list_schedule(instance, thorough=False, should_stop=lambda: True)
-    assert stopped == one_after_another(instance)
-    # Few requests have time for the schedules that do not skip.
-    stopped = best_list_schedule(instance, should_stop=lambda: True)
-    assert stopped == best_list_schedule(instance, thorough=False)

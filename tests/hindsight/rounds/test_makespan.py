@@ -18,7 +18,7 @@ from hindsight.rounds.openings import open_makespan
 from hindsight.rounds.program import close_makespan
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
-from hindsight.schedules.lists import one_after_another
+from hindsight.schedules.lists import first_schedule, one_after_another
 from instances import Instance, InvalidValueError
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
@@ -83,12 +83,11 @@ def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 
-def test_no_time_ends_the_schedules_too() -> None:
-    """On many requests each of them takes seconds."""
+def test_no_time_leaves_the_schedules_that_take_a_moment() -> None:
     many = Instance.from_arrays([2] * 400, [1, 2] * 200, [0, 1] * 200, memory_limit=8)
     stopped = Interval(Problem(many, "makespan"), Search(Clock(0)))
     open_makespan(stopped, None)
-    assert stopped.schedule == one_after_another(many)
+    assert stopped.upper_bound <= first_schedule(many).makespan
 
 
 def test_starts_too_many_are_counted_not_listed() -> None:

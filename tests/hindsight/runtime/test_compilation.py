@@ -15,7 +15,7 @@ from hindsight import Progress, best_list_schedule
 from hindsight.exact.horizon import proved_horizon
 from hindsight.prices import starts
 from hindsight.runtime import compilation
-from hindsight.schedules import lists as list_scheduling
+from hindsight.schedules import timetables
 from instances import generate
 
 
@@ -63,7 +63,7 @@ def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(compilation, "PLAIN_SECONDS", 0.0)
     compiled = [proved_horizon(instance) for instance in instances]
     schedules = [best_list_schedule(instance) for instance in instances]
-    for module, name in ((list_scheduling, "_place"), (starts, "cheapest_starts")):
+    for module, name in ((timetables, "place"), (starts, "cheapest_starts")):
         monkeypatch.setattr(module, name, compilation.plain(getattr(module, name)))
     for instance, result, listed in zip(instances, compiled, schedules, strict=True):
         plain = proved_horizon(instance)

@@ -131,6 +131,6 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
 def test_before_there_is_an_interval_it_is_an_interrupt(
     patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openings.lists, "best_list_schedule", press_twice)
+    monkeypatch.setattr(openings.lists, "first_schedule", press_twice)
     with pytest.raises(KeyboardInterrupt):
         hindsight.solve(generate("arrival-model-1", 1, n=4))

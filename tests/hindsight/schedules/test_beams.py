@@ -1,4 +1,4 @@
-"""Beams: feasible whatever the settings, and the prefix rule where they have no choice."""
+"""Beams: feasible whatever the settings, and in turn where they have no choice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from hindsight.schedules.beams import (
     memory_moments,
     most_running,
 )
-from hindsight.schedules.lists import list_orders, prefix_schedule
+from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.lists import list_orders
+from hindsight.schedules.timetables import IN_TURN
 from instances import Instance, Schedule
 
 
@@ -47,13 +49,13 @@ def test_beams_are_feasible(data: st.DataObject) -> None:
 
 
 @given(instances(max_requests=9, arrivals=False))
-def test_without_choice_a_beam_is_the_prefix_rule(instance: Instance) -> None:
+def test_without_choice_a_beam_starts_requests_in_turn(instance: Instance) -> None:
     for order in list_orders(instance).values():
         starts = beam_schedule(instance, order, BeamSettings(1, 1), len(instance), never)
-        listed = prefix_schedule(instance, order)
+        listed = RuinAndRecreate(instance)
+        assert listed.place(order, mode=IN_TURN)
         assert starts is not None
-        assert listed is not None
-        assert starts.tolist() == listed.start_times.tolist()
+        assert starts.tolist() == listed.starts.tolist()
 
 
 def test_a_beam_of_everything_finds_the_optimum() -> None:

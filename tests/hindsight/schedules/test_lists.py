@@ -1,4 +1,4 @@
-"""List schedules against their rule, round by round."""
+"""List schedules against their rule, request by request."""
 
 from __future__ import annotations
 
@@ -11,45 +11,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances as drawn
 
-from hindsight.schedules import lists as list_scheduling
-from hindsight.schedules.lists import list_orders, prefix_schedule
-from instances import Instance, generate
+import hindsight
+from hindsight.schedules import cycles
+from hindsight.schedules.cycles import RuinAndRecreate
+from hindsight.schedules.lists import first_schedule, list_orders, one_after_another
+from hindsight.schedules.timetables import IN_TURN, SEARCH
+from instances import Instance, MemoryRule, generate
 
 
-def by_definition(instance: Instance, order: list[int], skip: bool) -> list[int]:
-    """Each round asks the waiting requests, in order of priority, whether all their rounds fit."""
+def by_definition(instance: Instance, order: list[int], in_turn: bool) -> list[int]:
+    """Each request in the order tries one round after another beside those placed before it."""
     started: dict[int, int] = {}
-    now = 0
-    while len(started) < len(instance):
-        waiting = [
-            i
-            for i, request in enumerate(instance)
-            if i not in started and request.arrival_time <= now
-        ]
-        for i in sorted(waiting, key=order.index):
-            with_it = [*started, i]
-            part = Instance([instance[k] for k in with_it], instance.memory_limit)
-            starts = [*started.values(), now]
-            last = now + instance[i].output_length
-            if all(
-                memory_in_round(part, starts, r) <= instance.memory_limit
-                for r in range(now + 1, last + 1)
-            ):
-                started[i] = now
-            elif not skip:
-                break
-        now += 1
+    for i in order:
+        now = instance[i].arrival_time
+        if in_turn and started:
+            now = max(now, list(started.values())[-1])
+        part = Instance([instance[k] for k in (*started, i)], instance.memory_limit)
+        while any(
+            memory_in_round(part, [*started.values(), now], r) > instance.memory_limit
+            for r in range(now + 1, now + instance[i].output_length + 1)
+        ):
+            now += 1
+        started[i] = now
     return [started[i] for i in range(len(instance))]
 
 
 @given(st.data(), drawn(max_requests=7), st.booleans())
-def test_requests_start_as_soon_as_they_fit(
-    data: st.DataObject, instance: Instance, skip: bool
+def test_each_request_takes_the_first_start_that_fits(
+    data: st.DataObject, instance: Instance, in_turn: bool
 ) -> None:
     order = data.draw(st.permutations(range(len(instance))))
-    found = prefix_schedule(instance, np.array(order), skip=skip)
-    assert found is not None
-    assert found.start_times.tolist() == by_definition(instance, order, skip)
+    search = RuinAndRecreate(instance)
+    assert search.place(np.array(order), mode=IN_TURN if in_turn else SEARCH)
+    assert search.starts.tolist() == by_definition(instance, order, in_turn)
 
 
 @given(drawn(max_weight=3))
@@ -63,19 +57,40 @@ def test_orders_by_definition(instance: Instance) -> None:
         assert order.tolist() == sorted(range(len(instance)), key=key)
 
 
-@pytest.mark.parametrize("epochs", [1, 7])
-def test_it_goes_on_where_it_was_left(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = generate("arrival-model-2", 0, n=40)
-    order = list_orders(instance)["volume"]
-    at_once = prefix_schedule(instance, order, skip=True)
-    place, calls = list_scheduling._place, []
+def test_the_best_list_schedule_is_the_best_of_all_orders() -> None:
+    for seed in range(3):
+        instance = generate("arrival-model-2", seed, n=20)
+        listed = [by_definition(instance, order.tolist(), False) for order in orders_of(instance)]
+        listed.append(first_schedule(instance).start_times.tolist())
+        least = min(sum(starts) for starts in listed)
+        assert int(hindsight.best_list_schedule(instance).start_times.sum()) == least
 
-    def few(*arguments: object) -> object:
-        calls.append(1)
-        return place(*arguments[:5], epochs, arguments[6])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(list_scheduling, "_place", few)
-    assert prefix_schedule(instance, order, skip=True) == at_once
-    assert len(calls) > 40 // epochs // 2
-    stops = iter([False, False, True])
-    assert prefix_schedule(instance, order, lambda: next(stops)) is None
+def orders_of(instance: Instance) -> list[np.ndarray]:
+    return list(list_orders(instance).values())
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("block_size", [1, 4])
+def test_fleets_and_blocks_have_list_schedules(replicas: int, block_size: int) -> None:
+    plain = generate("arrival-model-2", 1, n=30)
+    rule = MemoryRule(block_size=block_size)
+    limit = -(-plain.memory_limit // block_size) * block_size
+    instance = plain.replaced(memory_limit=limit, memory_rule=rule).with_replicas(replicas)
+    best = hindsight.best_list_schedule(instance)
+    assert best.is_feasible
+    assert best.total_latency <= first_schedule(instance).total_latency
+    assert first_schedule(instance).is_feasible
+
+
+def test_many_rounds_leave_one_request_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = generate("arrival-model-2", 1, n=20)
+    monkeypatch.setattr(cycles, "LONGEST_PROFILE", 10)
+    assert hindsight.best_list_schedule(instance) == one_after_another(instance)
+
+
+def test_few_requests_have_time_for_list_schedules_and_an_idle_gap_costs_no_memory() -> None:
+    instance = Instance.from_arrays([1, 1, 1], [9, 9, 5], [0, 0, 10**9], memory_limit=12)
+    stopped = hindsight.best_list_schedule(instance, lambda: True)
+    assert stopped == hindsight.best_list_schedule(instance)
+    assert stopped.start_times.tolist() == [0, 8, 10**9]
