@@ -150,10 +150,7 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    options: Any = {"threads": threads, "progress": progress}
-    found: Relaxation | Result = relax_until(
-        None, problem, time_limit, method=method, tolerance=tolerance, **options
-    )
+    found: Relaxation | Result = relax_until(None, **locals())
     return found
 
 

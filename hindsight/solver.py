@@ -139,20 +139,7 @@ def solve(  # noqa: PLR0913
     >>> on_time.lower_bound, on_time.upper_bound
     (2, 2)
     """
-    return solve_until(
-        None,
-        problem,
-        time_limit,
-        goal=goal,
-        preemption=preemption,
-        method=method,
-        bounds=bounds,
-        threads=threads,
-        seed=seed,
-        start=start,
-        gap=gap,
-        progress=progress,
-    )
+    return solve_until(None, **locals())
 
 
 @tells_of_compiling

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,41 +16,13 @@ from instances.problem.memory_translation import pooled
 LARGEST_ENUMERATION = 4_000_000
 """Largest number of (request, start) pairs tested for whether an optimal schedule may use them."""
 
-THOROUGH_UP_TO = 300
-"""Largest number of requests for which `proved_horizon` tries all list schedules, and computes all
-bounds even after the time limit."""
-
-
-class HorizonProof(NamedTuple):
-    """Lower bounds on total latency, and a round by which every optimal schedule completes.
-
-    Both are computed without a solver.
-
-    Attributes
-    ----------
-    price_bound : PriceBound
-        Lower bound on total latency, in exact arithmetic, from a price of memory in each round. The
-        prices come from the volume relaxation, where a round serves up to M units of the requests'
-        volumes: the tokens that they hold, summed over their rounds. If the computation was stopped
-        before, all prices are 0.
-    lower_bound : int
-        Lower bound on total latency, in rounds: the largest of ``price_bound``, the mean-busy-time
-        bound, and the sum over requests of weight times output length. If the computation was
-        stopped before the other two, ``price_bound`` alone.
-    horizon : int
-        Round by which every optimal schedule completes.
-    """
-
-    price_bound: tokens.PriceBound
-    lower_bound: int
-    horizon: int
-
 
 def proved_horizon(
     instance: Instance,
     schedule: Schedule | FleetSchedule | None = None,
-    should_stop: Callable[[], bool] | None = None,
-) -> HorizonProof:
+    filling: volume.VolumeFilling | None = None,
+    should_stop: Callable[[], bool] = never,
+) -> tuple[tokens.PriceBound, int]:
     """Prove a round, the horizon, by which every optimal schedule completes.
 
     The proof uses a feasible schedule, and a price of memory in each round. These prices give a
@@ -69,32 +40,25 @@ def proved_horizon(
     `LARGEST_ENUMERATION` pairs of request and start, none is tested, and the horizon is the later
     of these two rounds.
 
-    Once ``should_stop`` returns True, slow steps are skipped: list schedules and, above
-    `THOROUGH_UP_TO` requests, prices and mean busy times. The horizon may then be later, but is
-    still proved.
+    Return the lower bound and the horizon. ``filling`` is the volume relaxation if it is known.
+    Once ``should_stop`` returns True, steps that take more than a moment are skipped. The result is
+    proved in any case.
 
-    For a fleet, the bounds are those of its `pooled` instance, one machine with the memory of all
-    replicas. Each schedule of the fleet is also a schedule of this machine. So if every schedule of
-    the machine with some start has a larger total latency than the feasible schedule of the fleet,
-    no optimal schedule of the fleet has this start.
+    For a fleet, the bound is that of its `pooled` instance, one machine with the memory of all
+    replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon
+    holds for the fleet too.
     """
-    thorough = len(instance) <= THOROUGH_UP_TO
     schedule = schedule or best_list_schedule(instance, should_stop)
     machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, schedule.makespan)
-    must_stop = never if thorough or should_stop is None else should_stop
     bound = tokens.bound_without_prices(machine)
-    if must_stop():
-        return HorizonProof(bound, bound.bound, latest)
-    filling = volume.fill_by_volume(machine)
-    lower = max(volume.mean_busy_time_bound(machine, filling), machine.total_output_length)
     with suppress(StoppedEarlyError):
-        prices = tokens.round_prices(volume.filling_prices(filling), machine)
-        bound = tokens.price_bound(machine, prices, should_stop=must_stop)
-    lower = max(lower, bound.bound)
+        prices = volume.filling_prices(filling or volume.fill_by_volume(machine))
+        exact = tokens.round_prices(prices, machine)
+        bound = tokens.price_bound(machine, exact, should_stop=should_stop)
     if len(instance) * latest > LARGEST_ENUMERATION:
-        return HorizonProof(bound, lower, latest)
+        return bound, latest
     useful = tokens.useful_starts(machine, bound, schedule.total_latency, latest)
     last = np.array([own[-1] for own in useful])
-    return HorizonProof(bound, lower, int((last + instance.output_lengths).max()))
+    return bound, int((last + instance.output_lengths).max())

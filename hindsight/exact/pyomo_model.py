@@ -219,7 +219,7 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         # Before the slow proof of a horizon, raise an error if even a model with fewer rounds, as
         # many as a lower bound on the makespan, does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
-        horizon = proved_horizon(instance).horizon
+        horizon = proved_horizon(instance)[1]
     rounds = as_integer(horizon, None, "horizon", minimum=1)
     model_size(instance, formulation, rounds).refuse_too_large()
     return rounds

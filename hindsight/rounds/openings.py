@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.exact.horizon import THOROUGH_UP_TO, proved_horizon
+from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
 from hindsight.prices.idle_gaps import CompressedInstance, compress
@@ -44,25 +44,21 @@ def open_latency(interval: Interval, start: Any) -> None:
         A feasible schedule given by the user.
     """
     source, below = interval.source, interval.problem.below
-    placed = _list_schedules(interval, lists.list_orders(source).values())
-    if start is not None:
-        interval.offer(start)
-    if len(source) > THOROUGH_UP_TO or interval.problem.preemption == "keep":
-        if start is None:
-            interval.offer(next(placed))
-        interval.prove(below.total_output_length, "output lengths")
-        interval.prove(mean_busy_time_bound(below, fill_by_volume(below)), "mean busy times")
-    if interval.schedule is None or not interval.is_done():
-        for schedule in placed:
+    schedules = _list_schedules(interval, lists.list_orders(source).values())
+    interval.offer(next(schedules) if start is None else start)
+    filling = fill_by_volume(below)
+    interval.prove(below.total_output_length, "output lengths")
+    interval.prove(mean_busy_time_bound(below, filling), "mean busy times")
+    if not interval.is_done():
+        for schedule in schedules:
             interval.offer(schedule)
             if interval.is_done():
                 break
     if interval.problem.preemption == "keep":
         return
-    proof = proved_horizon(source, interval.schedule, interval.clock.must_stop)
-    interval.horizon = proof.horizon
-    interval.prove(proof.price_bound.bound, MEMORY_PRICES, proof=proof.price_bound.prices)
-    interval.prove(proof.lower_bound, "first prices")
+    stop = interval.clock.must_stop
+    bound, interval.horizon = proved_horizon(source, interval.schedule, filling, stop)
+    interval.prove(bound.bound, MEMORY_PRICES, proof=bound.prices)
 
 
 def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:

@@ -134,7 +134,7 @@ def test_schedules_too_long_for_a_profile_are_solved() -> None:
 
 def test_a_model_too_large_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = generate("arrival-model-1", seed=0, n=8)
-    horizon = proved_horizon(instance).horizon
+    horizon = proved_horizon(instance)[1]
     size = pyomo_model.model_size(instance, "dense", horizon)
     monkeypatch.setattr(pyomo_model, "available_bytes", lambda: size.bytes)
     hindsight.build_model(instance)

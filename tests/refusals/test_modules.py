@@ -15,7 +15,6 @@ from doors import NO_INTEGERS, NO_NUMBERS, Door, assert_no_number, assert_same_n
 from refusals import Rows, assert_refused, each, every, refused
 from scripted import Scripted, start_all
 
-from hindsight.exact.horizon import proved_horizon
 from instances import (
     FileFormatError,
     Instance,
@@ -40,7 +39,6 @@ from online.worst_cases.drafts import Space
 from online.worst_cases.search import search
 
 SMALL = Instance.from_arrays([2, 1], [1, 2], memory_limit=10)
-BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
 RULE = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=AffineTime(1.0, 0.5))
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
@@ -88,7 +86,6 @@ def summed(slos: Any) -> Any:
 
 
 VALUES: Rows = [
-    (partial(proved_horizon, BLOCKS), "is not counted in tokens"),
     # Sources of arrivals.
     (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
     *every("length", released([Arrival(0, -1, 3)]), released([Arrival(0, 2, 0)])),

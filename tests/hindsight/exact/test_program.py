@@ -148,7 +148,7 @@ def test_the_program_has_the_optimum_of_an_enumeration() -> None:
     for seed in range(12):
         instance = enlarged(seed)
         optimum, starts = optimal_total_latency(instance)
-        program = Program(all_starts(instance, proved_horizon(instance).horizon))
+        program = Program(all_starts(instance, proved_horizon(instance)[1]))
         assert least(program.linear) == pytest.approx(optimum)
         values = program.point(Schedule(instance, np.array(starts)))
         assert program.linear.costs @ values + program.linear.offset == optimum
