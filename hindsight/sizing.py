@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from hindsight.outcomes.result import Bound, Progress, Result, StopReason
 from hindsight.prices.deadlines import own_times
 from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
 from hindsight.rounds.on_time import ALONE
-from hindsight.runtime.clock import SPARE_SECONDS
+from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.search import Search
 from hindsight.seconds.solving import OWN_TIME
 from instances import Instance, InvalidTypeError, ServiceLevel, Workload
@@ -117,8 +117,9 @@ class _Bisection:
         or the goal as its latency limit. Return the result of this solve.
         """
         self._tried += 1
-        limit = self._share * self._search.clock.seconds_left()
-        part = self._search.part(limit, progress=self._follow)
+        clock = self._search.clock
+        clock = Clock(self._share * clock.seconds_left(), clock.must_stop)
+        part = replace(self._search, clock=clock, start=None, progress=self._follow, gap=0.0)
         found = solve_directly(Problem.checked(problem, goal), part)
         if found.upper_bound < self._needed:
             self.low = max(self.low, number)
@@ -233,11 +234,7 @@ class CapacityResult:
     share: float
     lower_bound: int | None
     upper_bound: int | None
-    tried: tuple[Result, ...]
-
-    def __repr__(self) -> str:
-        told = f"[{self.lower_bound}, {self.upper_bound}] replicas"
-        return f"CapacityResult({self.problem!r}, {100 * self.share:g} % on time with {told})"
+    tried: tuple[Result, ...] = field(repr=False)
 
 
 @shows_progress

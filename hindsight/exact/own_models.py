@@ -61,11 +61,6 @@ class ModelResult:
     upper_bound: int | None
     status: ModelStatus
 
-    def __repr__(self) -> str:
-        name = Problem(self.instance, self.goal).goal_name
-        ends = f"[{self.lower_bound}, {self.upper_bound}]"
-        return f"ModelResult({self.instance!r}, {self.status}, {name} in {ends})"
-
 
 def solve_model(
     model: pyo.ConcreteModel,

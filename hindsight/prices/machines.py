@@ -114,11 +114,6 @@ class SecondsBound(NamedTuple):
     requests: int
     certified: bool = True
 
-    @property
-    def mean(self) -> float:
-        """Return the lower bound on the mean over requests, in seconds: the sum / their number."""
-        return float(self.total / self.requests)
-
 
 class _Job(NamedTuple):
     """A request as a job on one preemptive machine that is as fast as all K replicas together.
@@ -265,20 +260,9 @@ def mean_busy_prices(
     return times[::-1], prices[::-1]
 
 
-def _bounds(
-    workload: Workload, batch_time: object, output_lengths: Sequence[int]
+def machine_bounds(
+    workload: Workload, batch_time: object, output_lengths: Sequence[int] | None = None
 ) -> dict[str, SecondsBound]:
-    best: dict[str, SecondsBound] = {}
-    for minorant in affine_minorants(batch_time, workload.memory_limit):
-        jobs, unit = _jobs(workload, minorant, output_lengths)
-        for name, compute in _BOUNDS.items():
-            rest = name, minorant, len(jobs), is_known(batch_time)
-            found = SecondsBound(compute(jobs, unit), *rest)
-            best[name] = max(best.get(name, found), found, key=lambda one: one.total)
-    return best
-
-
-def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
     "own time" adds the least times of all requests, each alone. "one machine" is the least total
@@ -294,13 +278,22 @@ def machine_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsB
         Requests at their arrival times.
     batch_time : BatchTime
         A batch time that `affine_minorants` supports.
+    output_lengths : sequence of int or None, default None
+        Output lengths to use instead of those of the workload.
 
     Raises
     ------
     InvalidTypeError
         The batch time has no known affine minorant.
     """
-    return _bounds(workload, batch_time, workload.output_lengths.tolist())
+    best: dict[str, SecondsBound] = {}
+    for minorant in affine_minorants(batch_time, workload.memory_limit):
+        jobs, unit = _jobs(workload, minorant, output_lengths or workload.output_lengths.tolist())
+        for name, compute in _BOUNDS.items():
+            rest = name, minorant, len(jobs), is_known(batch_time)
+            found = SecondsBound(compute(jobs, unit), *rest)
+            best[name] = max(best.get(name, found), found, key=lambda one: one.total)
+    return best
 
 
 def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
@@ -309,4 +302,4 @@ def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, Seco
     They are the bounds on total latency that `machine_bounds` gives if every output length is 1.
     Names, parameters and errors are those of `machine_bounds`.
     """
-    return _bounds(workload, batch_time, [1] * len(workload))
+    return machine_bounds(workload, batch_time, [1] * len(workload))

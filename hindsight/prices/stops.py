@@ -51,7 +51,7 @@ from hindsight.outcomes.proofs import (
     rounded,
     shortest_scale,
 )
-from hindsight.runtime.compilation import largest, njit, overwrite
+from hindsight.runtime.compilation import njit, overwrite
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
 
@@ -247,7 +247,8 @@ def path_shares(
     minimum of the cost, -heat log(sum over paths of exp(-cost / heat)).
     """
     prompt, output, arrival, _ = requests
-    soft, flow = np.empty((2, largest(output), table.shape[0]))
+    # No output is longer than the memory, which has a column for each number of tokens.
+    soft, flow = np.empty((2, table.shape[1], table.shape[0]))
     last = table.shape[0] - 1
     total = 0.0
     for i in range(len(arrival)):

@@ -12,7 +12,7 @@ import numpy as np
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
-from hindsight.prices.idle_gaps import CompressedInstance, compress
+from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
@@ -89,14 +89,17 @@ class LastBlock:
     ----------
     original : Instance
         The whole instance.
-    part : CompressedInstance
-        The instance of the last block at its own arrival times, and moved to round 0.
+    instance : Instance
+        The instance of the last block alone, with its first arrival at round 0.
+    latest : int
+        Number of rounds by which the last block was moved to begin in round 0.
     last : int64 array
         Indices of the requests of the last block in the whole instance.
     """
 
     original: Instance
-    part: CompressedInstance
+    instance: Instance
+    latest: int
     last: IntArray
 
     @classmethod
@@ -107,12 +110,8 @@ class LastBlock:
         """
         shifts = compress(original).shifts
         last = np.flatnonzero(shifts == shifts.max())
-        return cls(original, compress(original.of(last)), last)
-
-    @property
-    def instance(self) -> Instance:
-        """Return the instance of the last block alone, with its first arrival at round 0."""
-        return self.part.instance
+        part = compress(original.of(last))
+        return cls(original, part.instance, part.latest, last)
 
     def moved(self, start: Any) -> Any:
         """Return the part of a schedule of the whole instance that belongs to the last block.
@@ -139,14 +138,6 @@ class LastBlock:
         starts[self.last] = schedule.start_times + self.latest
         machines[self.last] = columns_of(schedule)[1]
         return schedule_on(self.original, machines, starts)
-
-    @property
-    def latest(self) -> int:
-        """Return the number of rounds by which the last block was moved to begin in round 0.
-
-        The last block has the requests that arrive after the last idle gap.
-        """
-        return self.part.latest
 
 
 def open_makespan(interval: Interval, start: Any) -> None:

@@ -263,15 +263,3 @@ def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) 
     """
     for k in range(len(source)):
         target[k] = source[k]
-
-
-@step
-def largest(values: npt.NDArray[Any]) -> Any:
-    """Return the maximum of a one-dimensional array of length 1 or more.
-
-    Compiled loops call this instead of `numpy.max`, because numba compiles it faster.
-    """
-    most = values[0]
-    for k in range(1, len(values)):
-        most = max(most, values[k])
-    return most

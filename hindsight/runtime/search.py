@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from instances.errors import InvalidValueError
@@ -96,18 +96,6 @@ class Search:
     def cores(self) -> int:
         """Return `threads`, or the number of available cores if `threads` is None."""
         return self.threads or available_cores()
-
-    def part(
-        self, time_limit: float | None, progress: Callable[[Any], object] | None = None
-    ) -> Search:
-        """Return options for a subordinate solve that is a part of this solve and begins now.
-
-        The subordinate solve has its own ``time_limit`` in seconds and its own ``progress``
-        callback. It also stops when this solve must stop. It gets no start schedule, and its
-        ``gap`` is 0.
-        """
-        clock = Clock(time_limit, self.clock.must_stop)
-        return replace(self, clock=clock, start=None, progress=progress, gap=0.0)
 
     def report(self, news: Any) -> None:
         """Call the ``progress`` callback with the report ``news``, if the user gave a callback.

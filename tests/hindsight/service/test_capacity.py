@@ -11,7 +11,7 @@ def test_what_is_late_alone_is_told_at_once() -> None:
     instance = Instance.from_arrays([1] * 6, [3] * 5 + [9], memory_limit=20)
     found = hindsight.fewest_replicas(instance, hindsight.OnTime(ServiceLevel(latency=4)), 1.0)
     assert (found.lower_bound, found.upper_bound, len(found.tried)) == (None, None, 1)
-    assert "[None, None]" in repr(found)
+    assert "lower_bound=None, upper_bound=None" in repr(found)
 
 
 def test_nothing_is_tried_once_the_caller_stops() -> None:
