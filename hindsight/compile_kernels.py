@@ -7,41 +7,39 @@ so a first solve may exceed a short time limit. To avoid that, run this once aft
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
 from .exact.states import StateSearch
-from .exact.stops import PreemptiveSearch
 from .outcomes.goals import OnTime
 from .outcomes.interval import Interval
 from .outcomes.problem import Problem
-from .prices.ascent import Stage, ascend
-from .prices.stops import preemptive_price_bound, round_preemptive_prices, smooth_bound
 from .relaxation import relax
 from .rounds.graphs import GraphSearch
-from .rounds.openings import open_latency
+from .rounds.stops import close_preemptive
 from .runtime import compilation
 from .runtime.clock import never
-from .schedules.improving import Improvement
+from .runtime.search import Search
+from .schedules.improving import CYCLES, Improvement
 from .schedules.lists import one_after_another
-from .schedules.orders import OrderSearch, PreemptiveOrders
+from .schedules.orders import OrderSearch
 from .solver import solve
 
 
 def compile_kernels() -> None:
     """Compile every loop of this package by calling it at least once, on four requests."""
     compilation.PLAIN_SECONDS = 0.0
-    instance = Instance.from_arrays([3, 1, 2, 2], [1, 3, 2, 2], [0, 0, 1, 1], memory_limit=5)
+    instance = Instance.from_arrays([1, 1, 2, 2], [3, 3, 1, 2], [1, 0, 2, 1], memory_limit=6)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
     levels = instance.memory_limit + 1
 
     interval = Interval(Problem(instance))
-    open_latency(interval, None)
-    Improvement(interval).run_each_part_once()
+    interval.offer(one_after_another(instance))
+    improvement = Improvement(interval)
+    improvement.run_beams()
+    improvement.run(len(CYCLES) + 1)
     OrderSearch(instance).run(1)
     StateSearch(instance.columns).run()
     relax(instance, method="states")
@@ -54,14 +52,10 @@ def compile_kernels() -> None:
     prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval, 1).run(prices, never)
 
-    # Compile the loops for preemptive schedules, in which requests may stop between rounds.
-    stage = Stage(2, (1.0, 1.0), (1.0, 1.0))
-    dual = partial(smooth_bound, instance.columns)
-    table = ascend(dual, np.ones((20, levels)), (stage,))
-    by_state = round_preemptive_prices(table)
-    preemptive_price_bound(instance, by_state)
-    PreemptiveSearch(instance, by_state).run(100, 100, never)
-    PreemptiveOrders(instance, 0).anneal(100)
+    # The first schedule and prices leave work for each loop for preemptive schedules.
+    interval = Interval(Problem(instance, preemption="keep"))
+    interval.offer(one_after_another(instance))
+    close_preemptive(interval, Search(threads=1))
 
     solve(workload, progress=False)
     for problem in (instance, workload):

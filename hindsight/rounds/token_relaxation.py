@@ -133,17 +133,20 @@ class TokenRelaxation:
         self._report("start")
         while self.clock.must_stop():
             yield
-        if self._length(self._rounds) > volume.LONGEST_PRICES:
+        if self._rounds + longest + 2 > volume.LONGEST_PRICES:
             self._ended = "stalled"
             return
         heat = FIRST_HEAT * float(instance.output_lengths.mean() * instance.weights.mean())
         before, least, idle = self._value, math.inf, 0
-        self._new_dual(prices[: self._rounds])
+        # Later rounds than those of the volume relaxation begin with price 0.
+        prices = np.append(prices, np.zeros(self._rounds))[: self._rounds]
+        limit, stop = instance.memory_limit, self.clock.must_stop
+        self._dual = tokens.TokenDual(self._classes, limit, self._rounds, must_stop=stop)
+        self._x = self._dual.variables(prices)
         while idle < PATIENCE:
             self._steps = 0
             while True:
                 self._climb((STEPS << idle) - self._steps, heat)
-                self._lengthen(heat)
                 if not self.clock.must_stop():
                     break
                 yield
@@ -160,27 +163,6 @@ class TokenRelaxation:
                 return
             heat *= COOLING
         self._ended = "stalled"
-
-    def _length(self, rounds: int) -> int:
-        """Return the number of rounds in the arrays of the dual function.
-
-        The first ``rounds`` rounds have prices. The later rounds have none, so each start there
-        costs more than the one before. The arrays are long enough for every start of a request that
-        can be its cheapest, and for the completion.
-        """
-        last = max(rounds, int(self._classes.arrival_times.max()))
-        return last + int(self._classes.output_lengths.max()) + 2
-
-    def _new_dual(self, known: FloatArray) -> None:
-        """Create the dual function for the present number of rounds, and its initial prices.
-
-        The first rounds have the prices ``known``. Later rounds have price 0.
-        """
-        prices = np.zeros(self._rounds)
-        prices[: len(known)] = known
-        limit, stop = self.instance.memory_limit, self.clock.must_stop
-        self._dual = tokens.TokenDual(self._classes, limit, self._rounds, must_stop=stop)
-        self._x = self._dual.variables(prices)
 
     def _climb(self, most: int, heat: float) -> None:
         """Take at most ``most`` ascent steps at temperature ``heat``.
@@ -204,23 +186,6 @@ class TokenRelaxation:
         dual, stop = self._dual.evaluate, self.clock.must_stop
         ascend(dual, self._x, (stage,), stepped=stepped, must_stop=stop)
         self._offer_variables(latest)
-
-    def _lengthen(self, heat: float) -> None:
-        """Give prices to further rounds, as long as the fractional solution needs them.
-
-        In the fractional solution, each request starts at each round with a probability that
-        depends on prices and temperature. It needs further prices if it exceeds the memory limit in
-        a round after the last price. After each extension, further ascent steps are made at
-        temperature ``heat``.
-        """
-        while not self.clock.must_stop() and self._solution:
-            rounds = self._rounds + max(1, self._rounds // 10)
-            most = self._solution.usage[self._rounds + 1 :].max(initial=0.0)
-            if most <= self.instance.memory_limit or self._length(rounds) > volume.LONGEST_PRICES:
-                return
-            known, self._rounds = self._dual.prices(self._x), rounds
-            self._new_dual(known)
-            self._climb(STEPS, heat)
 
     def _offer_variables(self, value: float) -> None:
         """Compute the bound of the present prices exactly, and report it if it is the best so far.

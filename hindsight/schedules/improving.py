@@ -31,7 +31,6 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume
-from hindsight.runtime.clock import never
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS
 
@@ -189,15 +188,6 @@ class Improvement:
             fruitless = 0 if interval.upper_bound < before else fruitless + is_longest
             if fruitless >= PATIENCE and not patient:
                 break
-
-    def run_each_part_once(self) -> None:
-        """Run each heuristic as briefly as possible, so that numba compiles its loops.
-
-        The heuristics are a beam search, ruin and recreate, and the annealing of the order.
-        """
-        self._whole(self._key("volume"), WHOLE[0][1])
-        self.moves.cycle(CYCLES[0], 1, never)
-        self._anneal_order(1)
 
     def _offer_shifted(self, starts: IntArray, machines: IntArray | None = None) -> None:
         """Move each request of a schedule to the first start that fits with the others; offer it.
