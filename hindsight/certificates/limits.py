@@ -21,8 +21,7 @@ LARGEST_EPOCH = 10_000_000
 """Largest number of entries of one array: prices, costs of starts, or states in a path graph."""
 
 LARGEST_AXIS = 4_000_000
-"""Limit on each of two counts while a graph of paths is built: nodes in one batch, and flags (one
-per request) of all sets of requests that complete together in a round."""
+"""Limit, while a graph is built, on the nodes in a batch and on flags of completing requests."""
 
 LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. So many take some minutes."""

@@ -61,19 +61,16 @@ from .proofs import SearchFailedError
 from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
-"""Largest number of partial schedules that a search in a certificate may store. A check that stores
-so many takes about a minute."""
+"""Largest number of partial schedules in a search of a certificate: its check takes a minute."""
 
 BITS = 16
-"""Number of bits to which the largest price is rounded. For the instances of the library, 16 bits
-lose up to 0.01 % of a lower bound, and 8 bits up to 0.06 %."""
+"""Bits of the largest price after rounding. On the library they lose up to 0.01 % of a bound."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries visited in about one second by the check of a bound in seconds."""
 
 CHECK_SHARE = 1 / 3
-"""For bounds in seconds: largest share of the time limit of `make_certificate` that the check of
-the prices on one time grid may take."""
+"""Largest share of the time of `make_certificate` to check prices in seconds on one time grid."""
 
 
 def make_certificate(

@@ -33,8 +33,7 @@ TERMINATIONS: dict[str, Termination] = {
 """`Termination` for each model status of HiGHS. Any other status counts as a failure of HiGHS."""
 
 BOUND_TOLERANCE = 1e-4
-"""Allowance for rounding errors in lower bounds of HiGHS, in units of the objective. It is
-subtracted from a bound before the bound is rounded up to an integer."""
+"""Subtracted from a lower bound of HiGHS, against rounding errors, before it is rounded up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ request to arrive, counted from 0, needs only replicas 0 .. i.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,17 +61,6 @@ class StartSets:
     def rounds(self) -> int:
         """Return the number of rounds H that the model has for each replica."""
         return self.horizon // useful_replicas(self.instance)
-
-    @property
-    def count(self) -> int:
-        """Return the total number of (request, start) pairs."""
-        return sum(len(starts) for starts in self.starts)
-
-    @property
-    def memory_entries(self) -> int:
-        """Return the number of non-zeros in the memory constraints, [J25] Equation (3)."""
-        lengths = self.instance.output_lengths.tolist()
-        return sum(map(operator.mul, map(len, self.starts), lengths))
 
 
 def useful_replicas(instance: Instance) -> int:

@@ -40,8 +40,7 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Each state is compared with this many of the cheapest states with the same started requests. A
-cheaper one that holds no more memory in any later round removes it."""
+"""Number of cheapest other states with the same started requests that may dominate a state."""
 
 PATIENCE = 5_000
 """Largest number of states built between two polls of ``should_stop``."""
@@ -66,14 +65,11 @@ class SearchOutcome(NamedTuple, Generic[Found]):
         start times, shape (n,).
     states : int
         Number of states kept, over all epochs or rounds.
-    peak : int
-        Largest number of states kept in one epoch or round.
     """
 
     status: SearchStatus
     found: Found | None
     states: int
-    peak: int
 
 
 class StateSearch:
@@ -157,8 +153,7 @@ class StateSearch:
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
-        states = peak = 1
-        tau = 0
+        states, tau = 1, 0
         while len(layer.costs):
             if tau > self._last_epoch:
                 status = "epochs"
@@ -178,8 +173,8 @@ class StateSearch:
                     budget, best = latency - 1, found.starts[winner].astype(np.int64)
             alive = np.flatnonzero(~finished & (found.bounds <= budget * SCALE))
             layer = self.undominated(found, alive)
-            tau, states, peak = tau + 1, states + len(layer.costs), max(peak, len(layer.costs))
-        return SearchOutcome(status, best, states, peak)
+            tau, states = tau + 1, states + len(layer.costs)
+        return SearchOutcome(status, best, states)
 
     def root(self) -> Layer:
         """Return the states of epoch 0: one state, in which no request has started."""

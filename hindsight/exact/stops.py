@@ -124,11 +124,11 @@ class PreemptiveSearch:
         layers = [States.room(1, len(self._instance))]
         best: tuple[int, int] | None = None
         status: SearchStatus = "exhausted"
-        states = peak = 1
+        states = 1
         while len(layers[-1].progress):
             found = self._children(layers, budget, max_states, should_stop)
             if not isinstance(found, States):
-                return SearchOutcome(found, None, states, peak)
+                return SearchOutcome(found, None, states)
             kept = self._not_dominated(found, len(layers))
             if width is not None and len(kept) > width:
                 kept = kept[np.argpartition(found.bounds[kept], width)[:width]]
@@ -136,9 +136,9 @@ class PreemptiveSearch:
                 status = "beam"
             layer = found.at(kept)
             layers.append(layer)
-            states, peak = states + len(kept), max(peak, len(kept))
-            # If all requests are complete, the cost of a state may exceed the budget although its
-            # lower bound does not: the bound is the cost minus the capacities of all later rounds.
+            states += len(kept)
+            # The cost of a state with all requests complete may exceed the budget although its
+            # lower bound does not.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
@@ -147,7 +147,7 @@ class PreemptiveSearch:
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
-        return SearchOutcome(status, schedule, states, peak)
+        return SearchOutcome(status, schedule, states)
 
     def _children(
         self, layers: list[States], budget: int, max_states: int, should_stop: Callable[[], bool]

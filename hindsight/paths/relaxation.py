@@ -50,9 +50,8 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest absolute value of a start price (multiplier), in rounds: 2^37 in units of 2^-20 rounds. A
-path has fewer than 2^15 epochs, in each of which at most 2^8 requests complete. So prices add less
-than 2^(37 + 15 + 8) = 2^60 to its cost."""
+"""Largest absolute value of a start price, in rounds. With 2^20 units of cost per round, at most
+2^15 epochs and 2^8 completions in each of them, all costs are below 2^60."""
 
 STEPS_AT_ONCE = 25
 """Number of steps of the price ascent between two choices of the graph nodes that it uses."""

@@ -229,8 +229,7 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback that gets the variables and their `Evaluation` after each step of an ascent. If it
-raises StoppedEarlyError, the ascent ends."""
+"""Callback after each ascent step, with its `Evaluation`; StoppedEarlyError ends the ascent."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:

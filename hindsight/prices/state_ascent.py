@@ -62,8 +62,7 @@ LARGEST_PRICE_ARRAY = 20_000_000
 """Largest size of two arrays: T (M + 1)^2 state prices, and n T costs of starts, in T rounds."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the bound that prices prove in the first ascent. It has one price per
-round and state table, which is a table with a fixed number for each state of a request."""
+"""Number of evaluations of the dual in the first ascent, on prices of a few tables of states."""
 
 VALUED_EVERY = 10
 """Every VALUED_EVERY-th evaluation computes the lower bound that prices prove, not only its

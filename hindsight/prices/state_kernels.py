@@ -39,12 +39,10 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest ratio of a soft maximum h log(sum of exp(price / h)) to its temperature h. Up to this
-ratio, exp(ratio / 2) and exp(-ratio / 2) fit into float64."""
+"""Largest ratio x of a soft maximum to its temperature: exp(x / 2), exp(-x / 2) fit in float64."""
 
 SELDOM = 3e-4
-"""If fewer requests than this are expected in a state, soft maxima over sets of states skip it
-until the next computation that includes all states with a price."""
+"""Soft maxima skip a state with fewer expected requests than this until the next full one."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Largest price of a state, in rounds of latency, that soft maxima count as 0."""

@@ -44,8 +44,7 @@ INT64_HEADROOM = 2**61
 """Upper limit of a start's cost in integer units: sums of a few such costs then fit into int64."""
 
 MOST_PRICES = 300_000
-"""Largest number of variables (prices) of `TokenDual`. It is limited because L-BFGS-B stores about
-fifty numbers for each variable."""
+"""Largest number of variables of `TokenDual`: L-BFGS-B stores about fifty numbers for each."""
 
 
 def round_prices(

@@ -34,7 +34,7 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Largest number of rounds for which `filling_prices` returns prices: the most in a certificate."""
+"""Largest number of rounds with prices from `filling_prices`, and of prices in a certificate."""
 
 LARGEST_NETWORK = 6_000
 """Largest number of arcs of the network of `transportation_bound`. The flow then takes 0.3 s."""

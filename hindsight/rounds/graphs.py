@@ -40,8 +40,7 @@ CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 FIRST_PART = 0.03
-"""The predicted nodes and time of the first path graph may be at most this share of those allowed
-for later graphs, because predictions are unsure before any graph is built."""
+"""Share of the allowed nodes and time for the first path graph, as first predictions are unsure."""
 
 AT_ONCE = 0.7
 """The first path graph contains all schedules better than the best one if (upper bound) - (bound
@@ -51,8 +50,7 @@ TIME_SHARE = 0.7
 """Largest predicted time to build a path graph, as a share of the time left for the solve."""
 
 SPARE_ROOM = 5.0
-"""A path graph is abandoned once its nodes exceed this multiple of their predicted number. The
-predictions for later graphs are then corrected."""
+"""A path graph is abandoned, and predictions corrected, at this multiple of its predicted nodes."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at

@@ -58,8 +58,7 @@ from instances.problem.memory_translation import pooled, restricted
 from .program import search_program
 
 HEATS = (0.3, 0.1, 0.03, 0.01, 0.003)
-"""Temperatures of the smoothed bound on late requests in the stages of the ascent in memory prices.
-Unit: one late request."""
+"""Temperatures of the stages of the ascent in memory prices. Unit: the cost of a late request."""
 
 STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
@@ -81,8 +80,7 @@ FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 ascent in state prices, and for the search for schedules before an integer program."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in the ascent in state prices, in rounds, because the temperatures and
-step sizes of this ascent are in rounds."""
+"""Cost of a late request, in rounds, in the ascent in state prices, which counts in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
 """One factor for each stage of the ascent in state prices, by which its temperatures and step sizes

@@ -49,11 +49,10 @@ def open_latency(interval: Interval, start: Any) -> None:
     filling = fill_by_volume(below)
     interval.prove(below.total_output_length, "output lengths")
     interval.prove(mean_busy_time_bound(below, filling), "mean busy times")
-    if not interval.is_done():
-        for schedule in schedules:
-            interval.offer(schedule)
-            if interval.is_done():
-                break
+    for schedule in schedules:
+        if interval.is_done():
+            break
+        interval.offer(schedule)
     if interval.problem.preemption == "keep":
         return
     stop = interval.clock.must_stop

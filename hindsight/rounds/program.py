@@ -247,7 +247,8 @@ def _is_too_large(interval: Interval, starts: StartSets) -> bool:
     If it is, record ``"size"`` as the reason why the solve ends.
     """
     most = min(MOST_ENTRIES, ENTRIES_PER_SECOND * interval.clock.seconds_left())
-    is_too_large = max(starts.memory_entries, starts.optional * starts.horizon) > most
+    entries = int(np.array(list(map(len, starts.starts))) @ starts.instance.output_lengths)
+    is_too_large = max(entries, starts.optional * starts.horizon) > most
     if is_too_large:
         interval.stop_reason = "size"
     return bool(is_too_large)

@@ -68,8 +68,7 @@ FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
 
 WORTHWHILE_GAIN = 0.001
-"""If a phase raises the lower bound from state prices by at least this share of the upper bound,
-the next phase has twice as many ascent steps as this phase. Otherwise it has the same number."""
+"""Ascent steps double if a phase raises the state price bound by this share of the upper bound."""
 
 FIRST_STEP = 0.002
 """The exact search first covers total latencies up to lower bound + this share x upper bound."""
@@ -81,8 +80,7 @@ few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until 
 own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factor by which temperatures and step sizes of the ascent in state prices are multiplied, for
-each phase of the solve. The last factor also holds for all later phases."""
+"""Factor on temperatures and step sizes of the state price ascent by phase; the last one stays."""
 
 RESUMED = 2
 """Number of phases whose factors in `FADES` are skipped if the user gave state prices."""
@@ -387,6 +385,6 @@ class SmallMemory:
             return
         assert self._root is not None
         starts = start_sets(self.source, starts_left_by_states(interval, self._root, useful))
-        if self.source.replicas == 1 or starts.count <= MOST_PAIRS:
+        if self.source.replicas == 1 or sum(map(len, starts.starts)) <= MOST_PAIRS:
             with interval.clock.within(PROGRAM_SHARE * interval.clock.seconds_left()):
                 search_program(interval, self._options, starts)

@@ -33,8 +33,7 @@ from instances.problem.memory_translation import restricted
 from .background import Background
 
 LONGEST_OUTPUT = 30_000
-"""Largest output length for the exact search over states, which stores each request's number of
-produced tokens in 16 bits."""
+"""Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
 """The solver runs only up to this many rounds and this many output tokens of all requests."""
@@ -44,12 +43,10 @@ LARGEST_PRICE_WORK = 400_000_000
 per token and round is computed. This takes about a second at most, without interruption."""
 
 LARGEST_TABLE_WORK = 100_000_000
-"""Largest product (rounds) x (memory limit) x (output tokens of all requests) for which the price
-of a request in a round may depend on the number of tokens that it holds."""
+"""Largest (rounds) x (memory limit) x (output tokens) for prices by the number of tokens held."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Limits on one annealing run: number of output tokens that all its moves place together (this
-takes about a tenth of a second), and number of moves."""
+"""Largest number of output tokens placed by one annealing run (0.1 s), and of its moves."""
 
 ASCENT, HEAT = 200, 0.03
 """Number of steps of the price ascent in the first phase, and value of both its first temperature

@@ -53,8 +53,7 @@ SETTLED = 1e-6
 """A stage ends once a step raises the bound by less than this. Unit: tolerance x the bound."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Largest denominator of the fractions to which prices are rounded. Prices are about 1 / M, so this
-rounding lowers the bound by less than the tolerance."""
+"""Largest denominator of rounded prices, about 1 / M: rounding costs less than the tolerance."""
 
 
 class TokenRelaxation:

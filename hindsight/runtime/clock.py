@@ -13,16 +13,14 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""Time in seconds. If at most this much of the time limit is left when a solve ends, the reason
-counts as the time limit."""
+"""A solve that ends at most this many seconds before its limit counts as ended by the limit."""
 
 SLICE_SECONDS = 0.05
 """Time in seconds that a long loop tries to run between two calls of its stop callback."""
 
 
 POLL_SECONDS = 0.002
-"""Seconds between two calls of the stop callback in `run_parts`, while a thread waits for others
-to finish their parts of the work."""
+"""Seconds between two calls of the stop callback while `run_parts` waits for a thread pool."""
 
 
 def never() -> bool:

@@ -21,8 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Number of ranks (places in the order), counted from the first unplaced request, among which a
-beam search chooses the next request of a partial schedule."""
+"""Number of ranks, from the first unplaced request on, among which a beam chooses the next."""
 
 
 class BeamSettings(NamedTuple):

@@ -43,8 +43,7 @@ plus mean output length. In shorter ones, too many requests run across a border 
 
 IN_A_REGION = 1000
 """Least mean number of requests in a region (interval of rounds) if there are more regions than
-threads. Regions of about this size fit into the processor cache. In smaller ones, fewer moves are
-possible."""
+threads. These fit into the processor cache; smaller ones leave less room for moves."""
 
 LIVES_IN_A_REGION = 8
 """Least mean length of a region (interval of rounds) if there are more regions than threads. Unit:
@@ -87,17 +86,14 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Settings of the cycles (annealings) that each pass of the local search `improved` runs in turn.
-The search maximizes the number of requests that start by their last allowed start."""
+"""Settings of the cycles (annealings) of a pass of `improved`, for the most requests on time."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Number of moves per request of the first cycle (annealing) with given settings, and of the
-longest one. Each next cycle with the same settings has twice as many moves as the one before it, up
-to the number of the longest one."""
+"""Moves per request of the first cycle (annealing) with given settings, and of the longest one.
+Each cycle has twice as many as the one before with the same settings, up to that number."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""Number of consecutive passes without a better schedule after which the search `improved` ends. A
-pass runs one annealing with each of the settings `ON_TIME`."""
+"""Number of consecutive passes without a better schedule after which `improved` ends."""
 
 
 class RuinAndRecreate:

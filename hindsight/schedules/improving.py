@@ -59,8 +59,7 @@ WHOLE = (
 the name of an order of the requests (`Improvement._key`) and the settings of the search."""
 
 GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
-"""Beam searches over all requests that run once the linear relaxation is solved. They order the
-requests by their expected starts in that relaxation."""
+"""Beam searches over all requests, by their expected starts in a solved linear relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
 """Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). Its width
@@ -76,8 +75,7 @@ NOISY, NOISE = 0.5, 3.0
 of the requests. `NOISE`: standard deviation of the change of a request's place, in places."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Range of the first temperature of an annealing of the order of the requests, and its last
-temperature. Unit: the mean output length times the mean weight."""
+"""Range of first temperatures of an order annealing, and last. Unit: mean output x mean weight."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
@@ -87,16 +85,14 @@ PLACED_PER_MOVE = 30
 the order of the requests. The solve counts the work of all heuristics in moves of this length."""
 
 ORDER_MOVES = 8
-"""Number of moves of ruin and recreate that take as long as one move of an annealing of the order
-in which requests are placed."""
+"""Moves of ruin and recreate in the time of one move of an annealing of the placing order."""
 
 EXPLORING = 0.2
 """Probability that the heuristic to run next is drawn uniformly. Else each one has a probability in
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends once this many runs of heuristics with the largest number of moves
-(`MOST_MOVES` per request) have followed one another without a better schedule."""
+"""`Improvement.run` ends after so many longest runs of heuristics without a better schedule."""
 
 
 class Improvement:
@@ -202,10 +198,6 @@ class Improvement:
         moves.offer(starts, where)
         interval.offer(schedule_on(interval.source, where, starts))
 
-    def _take_best(self) -> None:
-        """Let the next local search start from the best schedule of the solve."""
-        self.moves.offer(*columns_of(self._interval.schedule))
-
     def _whole(self, key: FloatArray, settings: BeamSettings) -> None:
         """Run a beam search over all requests in order of ascending ``key``; offer its schedule.
 
@@ -258,7 +250,7 @@ class Improvement:
 
     def _ruin_and_recreate(self, settings: CycleSettings, most_moves: int) -> None:
         interval, search = self._interval, self.moves
-        self._take_best()
+        self.moves.offer(*columns_of(interval.schedule))
         begun, made = interval.clock.seconds(), search.moves
         moves = interval.clock.affordable(most_moves, self._seconds_per_move)
         search.cycle(settings, moves, interval.clock.must_stop)
@@ -277,7 +269,7 @@ class Improvement:
         interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
             return
-        self._take_best()
+        self.moves.offer(*columns_of(interval.schedule))
 
         def anneal(draw: FloatArray) -> OrderAnnealing:
             heat = low * (high / low) ** float(draw[0]), ORDER_COLD

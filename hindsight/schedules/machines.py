@@ -37,8 +37,7 @@ LONGEST_ROUND = 1e100
 
 
 CLASSES = 24
-"""To estimate the cost of a request on each machine, `assignments` sorts the requests into this
-number of classes by charge (machine seconds that a request needs)."""
+"""Number of classes of requests by machine seconds with which `assignments` estimates costs."""
 
 AFFINITIES = (0.2, 0.0)
 """Factors on the penalty of a request on a machine that prefers another range of prompt lengths.

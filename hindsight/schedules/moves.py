@@ -33,8 +33,7 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
 
 TRIED = 8
-"""Number of requests that each move draws from all requests, if a schedule may leave requests out.
-The move tries to schedule those drawn that are left out at present."""
+"""Number of requests that each move draws to schedule those of them that are left out."""
 
 SORTED = 8
 """A thread sorts the n requests that it may move by start, about this many times in n moves."""
@@ -48,9 +47,8 @@ BLINK, LONGEST_STEP = 0.01, 4
 start that it tries for the request is at most this many rounds after the skipped one."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""`SECOND`: probability that a second, later start is tried for a request, as long as memory prices
-have a weight above 0 in the cost. `PRICED_UNTIL`: this weight falls linearly to 0 during this share
-of the moves of a cycle (annealing), and is 0 in the rest."""
+"""`SECOND`: probability that a second, later start is tried for a request while memory prices
+count. `PRICED_UNTIL`: share of the moves of a cycle in which their weight falls linearly to 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
 """A random u in [0, 1) decides in what order a move puts removed requests back: random if u <

@@ -35,17 +35,14 @@ FARTHEST = 200
 """Largest number of places in the order by which a move shifts a request."""
 
 SWAPPED = 0.3
-"""Share of the moves that swap two requests, among the moves that change the order. The others put
-one request at another place."""
+"""Among the moves that change the order, share of those that swap two requests."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
-"""Kinds of moves: put a request at an earlier place of the order, swap two requests, put a request
-at a later place, change the delay of a request. To undo a move of kind k that changes the order
-between two places, make a move of kind -k between the same places."""
+"""Kinds of moves: put a request earlier in the order, swap two, put a request later, or change its
+delay. A move of kind -k between the same places undoes one of kind k, but for `DELAY`."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of `Sequence.rounds` and of `Sequence.machines`: the schedule before the current move, the
-schedule that the current move tries, and the best schedule so far."""
+"""Rows of `Sequence.rounds` and `machines`: schedule before the current move, with it, and best."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first

@@ -27,13 +27,11 @@ SLACK = 5.0
 acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""In annealings without delays and stops, a move takes a request that it has drawn with probability
-volume / mean volume, but at least this number and at most 1. It need not shift small requests as
-often as large ones, because they fit in most places."""
+"""Least probability that a move takes a drawn request, in annealings without delays and stops. The
+probability is volume / mean volume, but at most 1: small requests fit anywhere."""
 
 FIRST_CYCLE = 250_000
-"""Number of moves of each of the first two annealings of `OrderSearch`. Each of the next two has
-twice as many moves, each of the next two four times as many, and so on."""
+"""Moves of each of the first two annealings of `OrderSearch`; the next two have twice as many."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
 """Largest number of moves of one annealing of `OrderSearch`, divided by the number of requests.

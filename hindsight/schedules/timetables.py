@@ -21,8 +21,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 LONGEST_PROFILE = 50_000_000
-"""Largest number of entries in arrays of memory held, one entry per machine and round. Searches
-that would need more do not run."""
+"""Largest number of entries (machines x rounds) in memory profiles; no search uses more."""
 
 
 class Requests(NamedTuple):
