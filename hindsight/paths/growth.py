@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Least and largest assumed increase of log(number of nodes) of a path graph if its limit on total
-latency rises by one round. Measured on instances of 25 to 60 requests."""
+"""Least and largest assumed growth of log(nodes) of a path graph per round of its limit."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
 """After the first path graph, largest assumed increase of log(nodes) per round of its limit on

@@ -83,8 +83,7 @@ LATE_ROUNDS = 100
 """Cost of a late request, in rounds, in the ascent in state prices, which counts in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""One factor for each stage of the ascent in state prices, by which its temperatures and step sizes
-are multiplied, and number of ascent steps in each stage."""
+"""Factors on temperatures and step sizes of the state price ascent by stage; steps of a stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:

@@ -103,8 +103,7 @@ CONVERGED = 0.002
 of the upper bound, because path graphs then raise the bound more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
-"""Share of the remaining time that HiGHS gets for the integer program, and number of consecutive
-phases without gain after which a solve without a time limit ends."""
+"""Share of the time left for the integer program; idle phases that end a solve without limit."""
 
 
 def refusal(interval: Interval) -> str | None:

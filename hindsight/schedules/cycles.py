@@ -50,8 +50,7 @@ LIVES_IN_A_REGION = 8
 the longest plus the mean output length."""
 
 SPARE_ROUNDS = 1.3
-"""A cycle (annealing) may use this factor times the number of rounds of the best schedule, plus
-twice the longest output length, as its number of rounds."""
+"""A cycle may use this times the rounds of the best schedule, plus twice the longest output."""
 
 
 class CycleSettings(NamedTuple):
