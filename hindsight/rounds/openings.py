@@ -50,7 +50,7 @@ def open_latency(interval: Interval, start: Any) -> None:
     interval.prove(below.total_output_length, "output lengths")
     interval.prove(mean_busy_time_bound(below, filling), "mean busy times")
     for schedule in schedules:
-        if interval.is_done():
+        if interval.is_proved:
             break
         interval.offer(schedule)
     if interval.problem.preemption == "keep":
@@ -61,18 +61,20 @@ def open_latency(interval: Interval, start: Any) -> None:
 
 
 def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield list schedules until the time is up: first a quick one if there is no schedule yet.
+    """Yield list schedules: first a quick one (`first_schedule`) if there is no schedule yet.
 
-    Only an interruption stops the quick one (`first_schedule`). Then, for each of ``orders``, place
-    the requests in this order, each at the first start, on any machine, that fits.
+    Only an interruption stops the quick one. Then, for each of ``orders``, place the requests in
+    this order, each at the first start, on any machine, that fits. Once the time is up, only orders
+    that take a moment are completed.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:
         yield lists.first_schedule(source, lambda: clock.must_stop() and clock.is_interrupted)
     for order in orders:
         placing = RuinAndRecreate(source)
-        if placing.place(order, clock.must_stop):
-            yield placing.schedule
+        if not placing.place(order, clock.must_stop):
+            return
+        yield placing.schedule
 
 
 @dataclass(frozen=True, eq=False)

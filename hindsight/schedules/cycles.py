@@ -144,9 +144,9 @@ class RuinAndRecreate:
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
-        rounds = int(arrival.max()) + 4 * (volume + self._longest_output) + 2
-        self._longest_table = min(self._most_rounds, LONGEST_PROFILE // self._count)
-        self._rounds = min(self._longest_table, rounds)
+        # Optional requests that do not fit into these rounds are left out, so take more of them.
+        rounds = int(arrival.max()) + (2 if last is None else 4) * (volume + self._longest_output)
+        self._rounds = min(self._most_rounds, rounds + 2)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
         self.prices = np.zeros(0)
         self.starts, self.machines = np.full(n, -1, np.int64), np.zeros(n, np.int64)
@@ -189,17 +189,16 @@ class RuinAndRecreate:
         ``must_stop`` returned True before all requests were placed, or if the memory profiles would
         have more than `LONGEST_PROFILE` entries.
         """
-        while True:
+        while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
             table = self._table(none, np.zeros_like(none), self._rounds)
             if not _place_all(table, order, must_stop, mode):
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
-            if self._rounds == self._longest_table:
-                return False
             # Some request found no start at which it ends within ``_rounds``: double that number.
-            self._rounds = min(self._longest_table, 2 * self._rounds)
+            self._rounds = min(self._most_rounds, 2 * self._rounds)
+        return False
 
     def shift_left(
         self, starts: IntArray, machines: IntArray, must_stop: Callable[[], bool]

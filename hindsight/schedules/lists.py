@@ -39,11 +39,12 @@ def list_orders(instance: Instance) -> dict[str, IntArray]:
 def one_after_another(instance: Instance) -> Any:
     """Return a feasible schedule in which each replica runs one request at a time.
 
-    In order of arrival, requests are assigned to the replicas in turn. This is fast even for large
-    instances. The result is a `FleetSchedule` if the instance has several replicas, else a
-    `Schedule`.
+    In order of arrival, and of output length where arrivals are equal, requests are assigned to the
+    replicas in turn. This is fast for any instance. The result is a `FleetSchedule` if there are
+    several replicas, else a `Schedule`.
     """
-    arrival, order = instance.arrival_times, np.argsort(instance.arrival_times, kind="stable")
+    arrival = instance.arrival_times
+    order = np.lexsort((instance.output_lengths, arrival))
     machines, starts = np.zeros((2, len(instance)), dtype=np.int64)
     machines[order] = np.arange(len(order)) % instance.replicas
     for k in range(min(instance.replicas, len(order))):
