@@ -114,6 +114,11 @@ class SecondsBound(NamedTuple):
     requests: int
     certified: bool = True
 
+    @property
+    def mean(self) -> float:
+        """Return the bound on the mean over requests instead of the sum, in seconds, as a float."""
+        return float(self.total / self.requests)
+
 
 class _Job(NamedTuple):
     """A request as a job on one preemptive machine that is as fast as all K replicas together.
