@@ -150,6 +150,7 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
+    # Pass on all parameters, by name.
     found: Relaxation | Result = relax_until(None, **locals())
     return found
 

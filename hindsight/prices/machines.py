@@ -116,7 +116,7 @@ class SecondsBound(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the bound on the mean over requests instead of the sum, in seconds, as a float."""
+        """Return the lower bound on the mean over requests, in seconds: the sum / their number."""
         return float(self.total / self.requests)
 
 
