@@ -21,7 +21,7 @@ LARGEST_EPOCH = 10_000_000
 """Largest number of entries of one array: prices, costs of starts, or states in a path graph."""
 
 LARGEST_AXIS = 4_000_000
-"""Limit, while a graph is built, on the nodes in a batch and on flags of completing requests."""
+"""While a graph is built: largest number of nodes in a batch, and of flags in sets of requests."""
 
 LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. So many take some minutes."""
@@ -33,7 +33,7 @@ PLAIN = 10
 """Work for a step of a Python loop: number of array entries that numpy visits in the same time."""
 
 LARGEST_LAYER = 10_000_000
-"""Largest number of integers that a search stores for one epoch, in all partial schedules."""
+"""Largest number of integers in all partial schedules of an epoch (time between two rounds)."""
 
 MOST_STAGES = 10_000
 """Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
@@ -42,7 +42,7 @@ LARGEST_GRAPH = 16_000_000
 """Largest number of nodes that are built for one graph of paths."""
 
 LONGEST_PATH = 100_000
-"""Largest number of epochs in a graph of paths. An epoch takes about 900 bytes plus its nodes."""
+"""Largest number of epochs (times between rounds) in a graph of paths: 900 bytes each + nodes."""
 
 LARGEST_TABLES = 1 << 26
 """Largest number of entries, at one time, of tables of largest total prices in `path_states`."""
@@ -58,7 +58,7 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: fixed time of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Range of ``spread``: longest / shortest round length for which one linear bound is used."""
+"""Least and largest ``spread``: (longest / shortest round) for which one linear bound is used."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""

@@ -264,17 +264,19 @@ class Building:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
         Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
-        start of an epoch, before any request starts: which followed requests run, and for how many
-        rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. Return the
-        bases of epoch tau from which the nodes go, or None if no node is left.
+        start of an epoch, before any request starts: which of the followed requests (those that the
+        graph records) run, and for how many rounds still. A node goes from a base of epoch tau to a
+        base of epoch tau + 1. Return the bases of epoch tau from which the nodes go, or None if no
+        node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
         # For each base (state of paths at the start) of epoch tau + 1 in the new graph: tokens that
-        # are free in round tau + 1 for the requests that complete in it. If the stage follows
-        # further requests, these are the tokens left by the followed requests that run on after
-        # this round. Otherwise they are all M tokens, because the nodes of the old graph have
-        # passed the test of memory already.
+        # are free in round tau + 1 for the requests that complete in it. Followed requests are
+        # those whose runs the graph records. If the new graph follows more of them than the old
+        # one, the free tokens are those left by the followed requests that run on after this round.
+        # Otherwise they are all M tokens, because the nodes of the old graph have passed the test
+        # of memory already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
             # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
@@ -285,8 +287,9 @@ class Building:
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the old nodes by the base (state of paths at the start) of epoch tau + 1 to which
-        # they go, then by the tokens that the requests that complete in them hold in round tau + 1.
+        # Sort the nodes of the old graph by the base (state of paths at the start) of epoch tau + 1
+        # to which they go. Sort nodes with equal bases by the tokens that the requests that
+        # complete in them hold in round tau + 1.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
@@ -301,8 +304,9 @@ class Building:
         # Rule *memory* (of `path_proof`): a base is a state of paths at the start of an epoch. For
         # each base of epoch tau + 1 of the new graph, take the nodes of the old graph that go to
         # the base from which it was split off, and whose completing requests fit into memory
-        # together with the followed requests that run on after round tau + 1. If the stage follows
-        # no further request, all old nodes have passed this test already.
+        # together with the followed requests (those whose runs the new graph records) that run on
+        # after round tau + 1. If the new graph follows no more requests than the old one, all nodes
+        # of the old one have passed this test already.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -326,12 +330,12 @@ class Building:
         """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
 
         Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
-        start of epoch tau + 1: which followed requests run, and for how many rounds still. A node
-        goes from a base of epoch tau to a base of epoch tau + 1. New bases and nodes are those of
-        the graph under construction, old ones those of the graph that it replaces. In each pair,
-        the old node goes to the old base from which the new base was split off. So the old node may
-        be split into nodes that go to the new base: one for each set of newly followed requests
-        that can complete in round tau + 1.
+        start of epoch tau + 1: which of the followed requests (those that the graph records) run,
+        and for how many rounds still. A node goes from a base of epoch tau to a base of epoch
+        tau + 1. New bases and nodes are those of the graph under construction, old ones those of
+        the graph that it replaces. In each pair, the old node goes to the old base from which the
+        new base was split off. So the old node may be split into nodes that go to the new base: one
+        for each set of newly followed requests that can complete in round tau + 1.
 
         Parameters
         ----------
@@ -347,15 +351,15 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # Request i can complete in round tau + 1 only if it is not among the requests that the
-            # base (state of paths at the start) of epoch tau + 1 has as running.
+            # Request i can complete in round tau + 1 only if it does not run on afterwards: the
+            # base (state of paths at the start) of epoch tau + 1 must not have it as running.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
             # Rule *memory* (of `path_proof`): keep the nodes whose completing requests, now with i,
-            # fit into memory in round tau + 1 together with the followed requests that run on after
-            # this round.
+            # fit into memory in round tau + 1 together with the followed requests (those whose runs
+            # the new graph records) that run on after this round.
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= self.free.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
@@ -373,9 +377,9 @@ class Building:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
         # Rule *followed* (of `path_proof`): the slack of a node is the capacity of its epoch, minus
-        # the largest total price of a set of requests that can be active at this epoch if the
-        # followed requests, whose states the node records, are in these states. The capacity is an
-        # upper bound on this price for all nodes.
+        # the largest total price of a set of requests that can be active at this epoch according
+        # to the node. The node records the states of the followed requests; other requests may be
+        # in any state. The capacity is an upper bound on this price for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -403,8 +407,9 @@ class Building:
 
         Epoch tau is the time between rounds tau and tau + 1. A node goes from a base of epoch tau
         to a base of epoch tau + 1. A base is a state of paths at the start of its epoch, before any
-        request starts: which followed requests run and for how many rounds still, and which tracked
-        requests have been started. Return None if no node is left.
+        request starts. It records which of the followed requests run and for how many rounds still,
+        and which of the tracked requests have been started. The stages of the proof say which
+        requests are followed or tracked. Return None if no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))

@@ -35,7 +35,7 @@ NOTHING = -(2**60)
 """Stands for minus infinity: price of requests that do not fit in memory. Costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Largest number of entries in a batch of price tables, indexed by requests and their tokens."""
+"""Largest number of entries of a batch of price tables V(k, S): k requests with S tokens in all."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -97,8 +97,9 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request stores in its last round. In the k-th round before, it
-        # stores k tokens less. From the tokens follows the number of memory blocks that it holds.
+        # Tokens that each followed request (one whose runs the graph records) stores in its last
+        # round. It stores k tokens less in the k-th round before the last one. The number of memory
+        # blocks that it holds in a round follows from the tokens that it stores.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # k and S of each entry of a table V of largest prices. V(k, S) is the largest total price
@@ -212,8 +213,9 @@ class OtherRequests:
         for begin in range(0, len(chosen), cases):
             self.spend(CALL + 10 * len(base))
             kind, ending = kinds[begin : begin + cases], sets[begin : begin + cases]
-            # `number[r, c]` counts the followed requests with r remaining rounds in case c, and
-            # `held[r, c]` is the sum of their tokens m.
+            # A case c is a set of active followed requests (those whose states the graph records),
+            # each with r remaining rounds and m tokens. `number[r, c]` counts its requests with r
+            # remaining rounds, and `held[r, c]` is the sum of their tokens m.
             number, held = np.zeros((2, self.longest + 1, len(kind)), dtype=np.int64)
             where = self.rounds[kind].T, np.arange(len(kind))
             np.add.at(number, where, 1)
@@ -223,9 +225,9 @@ class OtherRequests:
             values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
-        # If the followed requests do not fit into memory, no schedule is in this case. The price
-        # `NOTHING` (minus infinity) then makes the slack (upper bound on the price in all cases,
-        # minus this price) larger than a path may cost.
+        # ``most`` is negative if the followed requests of a case do not fit into memory together.
+        # Then no schedule is in this case. The price `NOTHING` (minus infinity) makes its slack
+        # (upper bound on the price in all cases, minus this price) larger than a path may cost.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 
@@ -255,9 +257,9 @@ class OtherRequests:
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # Cases form one group if, for each number of remaining rounds up to r, they have
-                # equally many followed requests with so many rounds, and these hold equally many
-                # tokens together.
+                # Cases form one group if they agree in two numbers for each x = 1 .. r: how many
+                # followed requests have x remaining rounds, and how many tokens these requests
+                # hold together.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)
@@ -276,8 +278,9 @@ class OtherRequests:
         Parameters
         ----------
         values : int array, shape (old groups, entries)
-            Tables V before the call, one row for each old group of cases. They account for the
-            followed requests with fewer than r remaining rounds.
+            Tables V before the call, one row for each old group of cases, with V(k, S) in column
+            k (M + 1) + S. They account for the followed requests with fewer than r remaining
+            rounds.
         before : int64 array, shape (groups,)
             Old group that each new group is a part of. Cases of one new group also agree in the
             number and the tokens of their followed requests with r remaining rounds.

@@ -51,7 +51,7 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Work per request, in addition to that for its starts, as a number of array entries visited."""
+"""Work for each request, besides that for its starts, as a number of array entries visited."""
 
 BLOCK = 1024
 """Number of starts of a request priced in its first batch. Each next batch is twice as large."""
@@ -227,8 +227,10 @@ class _PathProof(Proof):
             arrivals = [a for a, _, _ in alike]
             steps = min(o, max(0, T - min(arrivals)))
             self.spend((1 + steps) * (limits.CALL + T))
-            # For t = 0 .. T, `later` has F_k(t): the least sum of the prices that a request with k
-            # tokens pays after round t, and scale times its last round. The first k is `steps`.
+            # Entry t = 0 .. T of `later` is F_k(t): the least value of
+            #     scale * (last round of the request) + (sum of the prices that it pays after t)
+            # if the request has produced k tokens by the end of round t. The first k is `steps`,
+            # and the loop below goes down to k = 0.
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:

@@ -79,14 +79,14 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of one epoch, by the value of ``started`` and then by that of ``profile``."""
+"""Partial schedules of an epoch by `_State.started`, and then by `_State.profile` (memory held)."""
 
 
 class SearchProof(StateProof):
     """Proof by an exhaustive search that finds no schedule with a total latency within a budget.
 
-    The certificate has the budget and the prices that prune the search. The checker runs the search
-    again.
+    The certificate has the budget, which is the largest total latency that the proof excludes, and
+    the prices that prune the search. The checker runs the search again.
     """
 
     sees_replicas = False
@@ -152,7 +152,7 @@ class SearchProof(StateProof):
         """Return the memory that a request holds in each round if it starts now, as one integer.
 
         The request holds s + 1, s + 2, .., s + o tokens in the next o rounds. Each round has a
-        group of ``self.field`` bits of the integer, and the next round the lowest ones.
+        group of ``self.field`` bits of the integer. The next round has the lowest bits.
         """
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
@@ -187,8 +187,9 @@ class SearchProof(StateProof):
     def _without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
         """Skip to the next arrival if no request runs or waits in any partial schedule.
 
-        No request can start in the skipped epochs. Return the new epoch, and the partial schedules
-        at that epoch whose lower bounds on total latency do not exceed the budget.
+        No request can start in the skipped epochs (times between two rounds). Return the new epoch,
+        and the partial schedules at that epoch whose lower bounds on total latency do not exceed
+        the budget, the largest total latency that the proof excludes.
         """
         if any(state.profile for state in states):
             return epoch, states
@@ -210,7 +211,8 @@ class SearchProof(StateProof):
 
         For each set of started requests, at least one partial schedule will be stored. So if the
         number of these sets exceeds the number of partial schedules that the certificate claims
-        (``kept``), the search fails before dominated partial schedules are removed.
+        (``kept``), the search fails before dominated partial schedules are removed. An epoch is the
+        time between two rounds. The budget is the largest total latency that the proof excludes.
 
         Raises
         ------
@@ -251,8 +253,9 @@ class SearchProof(StateProof):
                 pending.append((position + 1, part, rises))
                 a, s, o = self.rows[i]
                 bound = part.bound + regret[i]
-                # Start request i now, unless the lower bound on total latency then exceeds the
-                # budget, or an equal request of smaller index (twin) has not been started.
+                # Start request i now, unless the lower bound on total latency would then exceed
+                # the budget (largest total latency that the proof excludes), or an equal request of
+                # smaller index (a twin) has not been started.
                 if bound > self.most or (self.twin[i] and not part.started & self.twin[i]):
                     continue
                 profile = part.profile + self._own(s, o)
@@ -274,8 +277,9 @@ class SearchProof(StateProof):
 
         It is not needed if its lower bound on total latency exceeds the budget, or if another one
         with equal started requests and equal profile (memory held in later rounds) has no larger
-        latency. ``rises`` is the amount by which the requests that wait at ``epoch`` raise its
-        lower bound, in units of 1 / scale rounds.
+        latency. The budget is the largest total latency that the proof excludes. ``rises`` is the
+        amount by which the requests that wait at ``epoch`` raise the lower bound, in units of
+        1 / scale rounds.
         """
         bound = state.bound + rises
         if bound > self.most:

@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Largest number of entries in a batch of price tables, indexed by requests and their tokens."""
+"""Largest number of entries of a batch of price tables V(k, S): k requests with S tokens in all."""
 
 
 class StateProof(Proof):
@@ -198,9 +198,9 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # One table V for each of these epochs. V(k, S) is the largest total price that states
-            # taken so far can add to k requests that hold S tokens together. No state is taken yet,
-            # so all entries are 0.
+            # One table V for each epoch of this batch. V(k, S) is the largest total price that
+            # further requests can add to k requests that hold S tokens together, if they are in
+            # states that `take_state` has taken. No state is taken yet, so all entries are 0.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():
@@ -220,7 +220,8 @@ class StateProof(Proof):
         Parameters
         ----------
         values : int array, shape (tables, members + 1, M + 1)
-            Tables V(k, S), changed in place. Before the call, no request may be in this state.
+            Tables V(k, S) by k and S, changed in place. At most ``members`` requests can run
+            together. Before the call, no request may be in this state.
         state : tuple[int, int]
             Tokens m that a request holds, and rounds r that it still runs.
         copies : int
@@ -231,9 +232,10 @@ class StateProof(Proof):
         m, r = state
         together = 1
         while copies:
-            # Add j requests in the same state to k requests that hold S tokens. If x requests have
-            # been added, memory holds S + x m + (k + x) r tokens r rounds later, when the requests
-            # in this state run their last round. This grows with x, so testing x = j is enough.
+            # Add j requests in state (m, r), which hold m tokens and run for r rounds still, to k
+            # requests that hold S tokens together. If x of them have been added, memory holds
+            # S + x m + (k + x) r tokens in the r-th round from now, in which they run last. This
+            # grows with x, so testing x = j is enough.
             j = min(together, copies)
             free = values.shape[2] - 1 - j * (m + r)
             numbers = range(min(free // r, values.shape[1] - 1 - j) + 1)

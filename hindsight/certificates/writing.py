@@ -64,13 +64,13 @@ SEARCH_STATES = 500_000
 """Largest number of partial schedules in a search of a certificate: its check takes a minute."""
 
 BITS = 16
-"""Bits of the largest price after rounding. On the library they lose up to 0.01 % of a bound."""
+"""Bits of the largest price after rounding, which lowers bounds of the library by <= 0.01 %."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries visited in about one second by the check of a bound in seconds."""
 
 CHECK_SHARE = 1 / 3
-"""Largest share of the time of `make_certificate` to check prices in seconds on one time grid."""
+"""Largest share of its time limit that `make_certificate` may spend on a check on one time grid."""
 
 
 def make_certificate(

@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
 
 
 Dual = Callable[[FloatArray, float], Evaluation]
-"""Function that evaluates a dual function at variables and at a heat, its temperature."""
+"""Function of variables and a temperature: value and gradient of a dual function (lower bound)."""
 
 
 class Settings(NamedTuple):
@@ -154,7 +154,7 @@ class Best:
     """Callback of `ascend` that keeps the variables at which the dual function was largest so far.
 
     The attribute ``x`` has these variables, ``value`` the dual function at them. Before the first
-    call ``x`` is the parameter, and ``value`` is -inf.
+    call, ``x`` has the variables given to the constructor, and ``value`` is -inf.
     """
 
     def __init__(self, x: FloatArray) -> None:

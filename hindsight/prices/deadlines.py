@@ -75,8 +75,8 @@ class Deadlines(NamedTuple):
         ``limits`` are the limits on latency, time to first token and time per token. A request is
         late in every schedule if it exceeds a limit even when it runs alone, in the shortest rounds
         that ``minorant``, an affine lower bound on their length, allows. Together, the limits on
-        the time to first token and on the time per token also limit the latency. For the rest the
-        limit on the time per token is ignored. So fewer requests may count as late than really
+        the time to first token and on the time per token also limit the latency. Apart from that,
+        the limit on the time per token is ignored. So fewer requests may count as late than really
         are, and the lower bound on late requests stays valid.
         """
         a, o = workload.arrival_times, np.asarray(workload.output_lengths)
@@ -89,8 +89,9 @@ class Deadlines(NamedTuple):
         late = (a + own > end) | (a + first > first_token)
         late |= a + own - first > later(limits.decode(o))
         # ``waits``: whether a request can begin after the last price and still complete by its
-        # deadline. Then it pays at most for the round of its first token. It pays nothing at all if
-        # its first token meets its own deadline in this case too.
+        # deadline. If so, it pays at most for the round of its first token, because that token may
+        # have an earlier deadline. It pays nothing if a start after the last price meets the
+        # deadline of the first token too.
         free = np.maximum(a, horizon)
         waits = end >= free + own
         paid_late = np.where(waits & (first_token >= free + first), 0.0, np.nan)

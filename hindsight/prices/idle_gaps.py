@@ -101,9 +101,9 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
             work = 0
         shifts[index] = shift
         # A block is the set of requests between two idle gaps. In an optimal schedule, each round
-        # after its latest arrival produces a token of the block until all tokens are produced. So
-        # all its requests are complete by that arrival plus ``work``, the sum of their output
-        # lengths (times ``kept``).
+        # after the latest arrival of a block produces a token of the block, until all its tokens
+        # are produced. So the requests of the block are complete by its latest arrival plus the
+        # sum of their output lengths. ``work`` is this sum times ``kept``, a factor >= 1.
         work += output
         block_end = arrival - shift + work
     if not shifts.any():

@@ -89,8 +89,8 @@ def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[Affine
 
     A minorant is a lower bound on the length of a round. x is the number of tokens that a round
     processes. y is the shortest length of such a round in seconds, minus d2 times its KV tokens.
-    The lines are the constant of the least y, and the edges of the lower convex hull of the points
-    that have d0 > 0 and d1 > 0.
+    The lines are the horizontal one through the lowest point, and those along the edges of the
+    lower convex hull of the points that have d0 > 0 and d1 > 0.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):

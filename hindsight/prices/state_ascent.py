@@ -59,17 +59,17 @@ LARGEST_MEMORY_LIMIT = 255
 round there are (M + 1)^2 prices, and M^3 steps find the costliest states that fit together."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest size of two arrays: T (M + 1)^2 state prices, and n T costs of starts, in T rounds."""
+"""Largest number of prices of states, (M + 1)^2 per round, and of costs of starts, n per round."""
 
 TABLE_STEPS = 301
-"""Number of evaluations of the dual in the first ascent, on prices of a few tables of states."""
+"""Number of steps of the first ascent, in which state prices are sums of a few priced tables."""
 
 VALUED_EVERY = 10
 """Every VALUED_EVERY-th evaluation computes the lower bound that prices prove, not only its
 gradient. The gradient then counts all priced states, else those in which requests are expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last value, in rounds: temperature of Gibbs weights of starts; step size of Adam."""
+"""(First, last) value in an ascent, in rounds: temperature of start weights; step size of Adam."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of weights of configurations (sets of states that fit into memory together): ratio to

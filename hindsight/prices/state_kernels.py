@@ -42,7 +42,7 @@ MAX_EXPONENT = 1200.0
 """Largest ratio x of a soft maximum to its temperature: exp(x / 2), exp(-x / 2) fit in float64."""
 
 SELDOM = 3e-4
-"""Soft maxima skip a state with fewer expected requests than this until the next full one."""
+"""Soft maxima skip states in which fewer requests are expected, but for calls with ``refresh``."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Largest price of a state, in rounds of latency, that soft maxima count as 0."""

@@ -111,9 +111,10 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))
     _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
-    # The least cost of a request that arrives after the last price is its output length, and
-    # ``cheapest`` is less there. No other request costs less than its output length. So the larger
-    # of the two is right for all requests.
+    # ``cheapest[i, 0]`` is the least cost of request i, latency plus prices. If the request arrives
+    # after T, the last start that `start_values` considers, it is the cost of the start T instead,
+    # which is less than the output length, the least cost. Every other request costs at least its
+    # output length. So the larger of the two numbers is right for all requests.
     values = np.maximum(cheapest[:, 0], o * SCALE)
     total: int = sum(values.tolist()) - instance.replicas * sum(W.tolist())
     return -(-total // SCALE)

@@ -156,8 +156,9 @@ def costs_to_go(
     """
     (s, o, a), table, unit = request, prices.numerators, prices.denominator
     last = len(table) - 1
-    # ``then`` is the remaining cost after the round that produces the next token, for each round
-    # a + 1 .. T in which that may be. If it is the last token, ``then`` is the latency.
+    # ``then`` has an entry for each of the rounds a + 1 .. T: the remaining cost after this round
+    # if the round produces the next token. For the last token, the first one in this loop, it is
+    # the latency, which the request pays in the round of that token.
     then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
@@ -247,7 +248,8 @@ def path_shares(
     minimum of the cost, -heat log(sum over paths of exp(-cost / heat)).
     """
     prompt, output, arrival, _ = requests
-    # No output is longer than the memory, which has a column for each number of tokens.
+    # Entry (k, t) of both arrays: k tokens are produced by the end of round t. k is at most an
+    # output length. So it is at most M, the memory limit, and ``table`` has M + 1 columns.
     soft, flow = np.empty((2, table.shape[1], table.shape[0]))
     last = table.shape[0] - 1
     total = 0.0

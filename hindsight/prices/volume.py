@@ -110,9 +110,10 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``, and
-        # add the number of each unit's round to ``weighted``: the round of the first unit, plus the
-        # number of rounds that begin after the first unit and before or at this one.
+        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``. Add
+        # up the round numbers of these units in ``weighted``. Each unit counts full + 1, the first
+        # of these rounds, and j more if it is served in round full + 1 + j. That round serves
+        # ``limit`` of the units for j = 1 .. begun - 1, and the last ones for j = begun.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units

@@ -368,7 +368,7 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 
     The request takes the first start at which it fits, not before the start of the request placed
     last. Requests with equal starts are placed only in order of rising rank (place in the priority
-    order). The start is -1 if more requests would run at once than the beam has room for.
+    order). The start is -1 if more requests would run at once than `Beam.ends` has columns.
 
     Also return the round in which a single server, the fluid relaxation of the extended schedule,
     begins to serve the unplaced requests. It serves two volumes (tokens times rounds) first, with
@@ -482,7 +482,7 @@ def grow(first_depth: int, last_depth: int, alive: int, choices: int, search: Se
     Each step replaces the states (partial schedules) by their best children, in which one more
     request is placed. ``alive`` is the number of states before the first step. For each state, up
     to ``choices`` requests are tried. Return the number of states after the last step. It is 0 if
-    every child had more running requests than the beam has room for.
+    every child had more running requests than `Beam.ends` has columns.
     """
     beam, children, kept = search.beam, search.children, search.kept
     if first_depth % 2 == 1:

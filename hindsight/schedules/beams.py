@@ -21,7 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Number of ranks, from the first unplaced request on, among which a beam chooses the next."""
+"""Number of places in the order, from the first unplaced request on, whose requests may be next."""
 
 
 class BeamSettings(NamedTuple):
@@ -132,8 +132,8 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
     """Write the first partial schedule of a beam search into row 0 of ``beam``.
 
     In it, the first requests in order of rank are placed at fixed starts. ``kept`` has these
-    starts, which are ascending. Return False if more of these requests run after the last fixed
-    start than the beam has room for.
+    starts, which are ascending. Return False if the number of these requests that run after the
+    last fixed start exceeds the number of columns of ``beam.ends``.
     """
     count = len(kept)
     now = int(kept[-1]) if count else int(requests.arrival.min())

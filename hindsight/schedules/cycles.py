@@ -43,14 +43,14 @@ plus mean output length. In shorter ones, too many requests run across a border 
 
 IN_A_REGION = 1000
 """Least mean number of requests in a region (interval of rounds) if there are more regions than
-threads. These fit into the processor cache; smaller ones leave less room for moves."""
+threads. Such regions fit into the processor cache, and smaller ones allow fewer moves."""
 
 LIVES_IN_A_REGION = 8
 """Least mean length of a region (interval of rounds) if there are more regions than threads. Unit:
 the longest plus the mean output length."""
 
 SPARE_ROUNDS = 1.3
-"""A cycle may use this times the rounds of the best schedule, plus twice the longest output."""
+"""A cycle may use SPARE_ROUNDS * (rounds of the best schedule) + 2 * (longest output) rounds."""
 
 
 class CycleSettings(NamedTuple):
@@ -85,14 +85,14 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Settings of the cycles (annealings) of a pass of `improved`, for the most requests on time."""
+"""Settings of the annealings, in order, with which `improved` lets more requests be on time."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
-"""Moves per request of the first cycle (annealing) with given settings, and of the longest one.
-Each cycle has twice as many as the one before with the same settings, up to that number."""
+"""`FIRST_MOVES`: moves per request of the first cycle (annealing) with given settings. Each further
+cycle with these settings has twice as many as the one before, but at most `MOST_MOVES`."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""Number of consecutive passes without a better schedule after which `improved` ends."""
+"""`improved` ends after so many passes (a cycle for each `ON_TIME`) without a better schedule."""
 
 
 class RuinAndRecreate:
@@ -144,7 +144,8 @@ class RuinAndRecreate:
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
-        # Optional requests that do not fit into these rounds are left out, so take more of them.
+        # Take more rounds if requests may be left out: a request that finds no start at which it
+        # ends within these rounds is then left out, and the number of rounds is not doubled.
         rounds = int(arrival.max()) + (2 if last is None else 4) * (volume + self._longest_output)
         self._rounds = min(self._most_rounds, rounds + 2)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
@@ -282,9 +283,10 @@ class RuinAndRecreate:
         return timetables.timetable(self.requests, starts, machines, (self._count, rounds))
 
     def _rounds_of(self, starts: IntArray) -> int:
-        """Return the number of rounds from round 0 to the round after the last request ends.
+        """Return 2 + the last round in which a request runs: the number of rounds in a profile.
 
-        ``starts`` has the start of each request, or -1 if it is left out.
+        A memory profile has entries for the rounds 0 .. (last round) + 1. ``starts`` has the
+        start of each request, or -1 if it is left out.
         """
         return int((starts + self.requests.output).max()) + 2
 
@@ -352,8 +354,9 @@ class RuinAndRecreate:
 def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool], mode: int) -> bool:
     """Move each request in ``order`` to the first start at which it fits with all others.
 
-    The timetable is changed in place. Return whether all requests were tried. If the stop callback
-    ``must_stop`` returns True, the remaining requests are not tried.
+    The timetable is changed in place. ``mode`` is `SEARCH`, or `IN_TURN` if no request may start
+    before the one before it in ``order``. Return whether all requests were tried. If the stop
+    callback ``must_stop`` returns True, the remaining requests are not tried.
     """
     try:
         for part in timed_slices(len(order), must_stop):

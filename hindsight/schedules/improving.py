@@ -59,7 +59,7 @@ WHOLE = (
 the name of an order of the requests (`Improvement._key`) and the settings of the search."""
 
 GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
-"""Beam searches over all requests, by their expected starts in a solved linear relaxation."""
+"""Beam searches over all requests, in order of expected start in the solved linear relaxation."""
 
 WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
 """Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). Its width
@@ -67,15 +67,15 @@ is 4 * 2 ** k with k < `WIDEST`. Its number of choices is 8 * 2 ** k with k < `M
 efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
 
 FIRST_TAILS = 50
-"""Number of partial schedules per request of the instance that tails (beam searches over the end of
-the best schedule) extend in total, right after the beam searches over all requests."""
+"""Tails (beam searches over the end of the best schedule) may extend FIRST_TAILS * n partial
+schedules, all tails together, right after the beam searches over all n requests."""
 
 NOISY, NOISE = 0.5, 3.0
 """`NOISY`: share of tails (beam searches over the end of the best schedule) that perturb the order
 of the requests. `NOISE`: standard deviation of the change of a request's place, in places."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Range of first temperatures of an order annealing, and last. Unit: mean output x mean weight."""
+"""Order annealing: range of first temperature; last one. Unit: (mean output) * (mean weight)."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
@@ -92,7 +92,7 @@ EXPLORING = 0.2
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends after so many longest runs of heuristics without a better schedule."""
+"""`Improvement.run` ends after so many full-length heuristic runs in a row without improvement."""
 
 
 class Improvement:

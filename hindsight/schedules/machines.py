@@ -37,7 +37,7 @@ LONGEST_ROUND = 1e100
 
 
 CLASSES = 24
-"""Number of classes of requests by machine seconds with which `assignments` estimates costs."""
+"""Number of classes into which `assignments` sorts requests by the machine seconds they need."""
 
 AFFINITIES = (0.2, 0.0)
 """Factors on the penalty of a request on a machine that prefers another range of prompt lengths.

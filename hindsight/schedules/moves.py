@@ -33,7 +33,7 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
 
 TRIED = 8
-"""Number of requests that each move draws to schedule those of them that are left out."""
+"""If requests may be left out, each move draws so many, and tries to add those left out so far."""
 
 SORTED = 8
 """A thread sorts the n requests that it may move by start, about this many times in n moves."""
