@@ -137,17 +137,19 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # A base is a column of ``left``: a set of followed requests that are active at epoch tau +
-        # 1, with their remaining rounds. `longest` is the largest number of remaining rounds of a
-        # request not followed in a priced state. A base has k requests that run for more than
-        # `longest` rounds, and they hold S tokens together. `later` has k (M + 1) + S for each
-        # base. This is the position, in a table V, of the largest total price that requests not
-        # followed can add to such k requests.
+        # Followed requests are those whose runs the graph of paths records. A base is a column of
+        # ``left``: the followed requests that are active at epoch tau + 1, with their remaining
+        # rounds. `longest` is the largest r among the priced states (m, r) in which other requests
+        # may be. For each base, k is the number of its requests with more than `longest` remaining
+        # rounds at epoch tau, and S is the sum of the tokens that they hold. `later` has
+        # k (M + 1) + S for each base, the position of V(k, S) in a table V. V(k, S) is the largest
+        # total price that the other requests can add to these k requests.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
-        # A base (column of ``left``) is a set of followed requests with their remaining rounds. Two
-        # bases are of one kind if their requests with at most `longest` remaining rounds are in the
-        # same states: equal tokens m and equal remaining rounds r.
+        # A base (column of ``left``) is a set of followed requests, those whose runs the graph of
+        # paths records, with their remaining rounds. Two bases are of one kind if their requests
+        # with at most `longest` remaining rounds are in the same states: equal tokens m and equal
+        # remaining rounds r.
         code[is_later] = 0
         code.sort(axis=0)
         code = code[code.any(axis=1)]
@@ -248,8 +250,9 @@ class OtherRequests:
             Entry (r, c): tokens m that these requests hold together.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # Begin with one table V for all cases, which are sets of active followed requests: as long
-        # as no state of a request not followed is taken, the largest price that can be added is 0.
+        # Begin with one table V for all cases. V(k, S) is the largest total price that requests not
+        # followed can add if they are in states that `take_state` has taken. No state is taken yet,
+        # so all entries are 0.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):

@@ -76,8 +76,9 @@ class StateProof(Proof):
             costs = epochs + self.payments(s, o)
             for a, _, _ in alike:
                 self.spend(CALL + T)
-                # No prices apply from epoch T on. So the first of the starts from then on is the
-                # cheapest of them.
+                # ``costs`` has scale * t plus prices for the starts t < T. No prices apply from
+                # epoch T on. So of the starts from T on the first one, max(a, T), is the cheapest,
+                # and ``latest`` is its cost.
                 latest = self.scale * max(a, T)
                 least = int(costs[a:].min(initial=latest))
                 total += least + self.scale * (o - a)

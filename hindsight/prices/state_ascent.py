@@ -169,9 +169,10 @@ class StateAscent:
             given = known.prices[:, states.held, states.rounds]
             self.prices[: len(given)] = given / known.scale
             return
-        # A state table has a fixed number for every state. Its price at an epoch times this number,
-        # summed over the tables, is the price of the state. Ascend in the prices of the tables at
-        # all epochs, beginning with prices of 0.
+        # A state table has a fixed number for every state, and a price at every epoch. The price of
+        # a state at an epoch is the sum over the tables of (price of the table at the epoch) *
+        # (number of the table for the state). The variables of this ascent are the prices of the
+        # tables, which are 0 at first.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
@@ -303,9 +304,10 @@ class StateAscent:
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
             lost = ~np.isfinite(level + z.sum(axis=1))
-            # ``lost`` marks the rows of prices whose sums still overflow. The gradient is the mass
-            # minus ``z`` times the number of replicas. Set ``z`` so that it is 0 in these rows, and
-            # their prices stay the same.
+            # ``lost`` marks the rows of prices for which sums of weights still overflow. The
+            # gradient is ``mass`` (expected requests in each state) minus ``z`` times the number of
+            # replicas. Set ``z`` so that the gradient is 0 in these rows. Then their prices stay
+            # the same.
             z[lost], level[lost] = mass[lost] / self._replicas, hard[lost]
         return z
 

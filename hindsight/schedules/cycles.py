@@ -137,9 +137,9 @@ class RuinAndRecreate:
         self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Two numbers of rounds for memory profiles. All requests can end within ``_most_rounds``:
-        # even one after another or, if requests have a last allowed start, with these starts. Most
-        # schedules end within ``_rounds``, which `place` doubles if needed.
+        # Two numbers of rounds for memory profiles. ``_most_rounds`` is always enough: for requests
+        # that run one after another or, with ``last``, for requests that take their last allowed
+        # starts. ``_rounds`` is enough for most schedules, and `place` doubles it if needed.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2

@@ -262,8 +262,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. If it
-    # is only these two, the move frees more memory on each of them.
+    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. From
+    # only two machines, the move removes more requests each, and so frees more memory on each.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:

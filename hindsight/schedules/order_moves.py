@@ -335,8 +335,8 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         if in_order:
             # ``change`` is the change in cost of the requests placed so far. The others start at
             # ``now`` or later. So they will cost at least ``now`` times ``left``, the sum of their
-            # weights. In the present schedule they cost ``old``. So change + left * now - old is a
-            # lower bound on the change in cost by the whole move.
+            # weights. In the schedule before the move, these others cost ``old``. So
+            # change + left * now - old is a lower bound on the change in cost by the whole move.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most

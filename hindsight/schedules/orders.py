@@ -104,8 +104,8 @@ class OrderAnnealing:
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         if stops:
             # Each request runs in the first rounds in which it fits. So after the last arrival,
-            # some request runs in every round until all are complete: by the last arrival plus the
-            # sum of the output lengths. So ``size`` rounds are enough for the memory profiles.
+            # some request runs in every round until all are complete. This takes at most as many
+            # rounds as there are output tokens. So ``size`` rounds are enough for memory profiles.
             size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
         elif not delayed:
             shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
