@@ -66,7 +66,7 @@ TABLE_STEPS = 301
 
 VALUED_EVERY = 10
 """Every VALUED_EVERY-th evaluation computes the lower bound that prices prove, not only its
-gradient. The gradient then counts all priced states, else those in which requests are expected."""
+gradient. In the other evaluations the gradient leaves out states in which no request is likely."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
 """(First, last) value in an ascent, in rounds: temperature of start weights; step size of Adam."""

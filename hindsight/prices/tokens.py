@@ -229,8 +229,9 @@ def useful_starts(
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
     if slack < 0:
-        reason = f"is below the proved lower bound {bound.bound}"
-        raise InvalidValueError(None, "upper_bound", upper_bound, reason)
+        raise InvalidValueError(
+            None, "upper_bound", upper_bound, f"is below the proved lower bound {bound.bound}"
+        )
     costs = PricedCosts(instance, bound.prices)
     allowed: list[IntArray] = []
     for index in range(len(instance)):

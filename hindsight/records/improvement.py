@@ -29,9 +29,8 @@ LEAST_SECONDS = 5.0
 """Least time for making a certificate, in seconds, even if less is left of the attempt."""
 
 SECONDS_LIMIT = 7.2
-"""Time limit, in seconds, for making a certificate of a bound on total latency in seconds. It keeps
-time grids coarse: bounds are up to 0.6 % below those of finer ones, and the certificates of all
-eight library instances are checked in 7 s of processor time together."""
+"""Time limit, in seconds, for making a certificate of a bound in seconds. Time grids stay coarse:
+bounds are up to 0.6 % lower, and all eight such certificates of the library are checked in 7 s."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 Result = TypeVar("Result")
 
 PLAIN_SECONDS = 1.0
-"""Number of seconds, summed over its calls, for which a loop decorated with `plain_at_first` runs
-uncompiled. Then it is compiled, because the compilation takes about as many seconds."""
+"""Seconds that a loop of `plain_at_first` runs uncompiled, in all calls, before it is compiled."""
 
 
 def njit(
@@ -112,10 +111,10 @@ def inner(function: Function) -> Function:
 def plain_at_first(function: Function) -> Function:
     """Run ``function`` uncompiled for `PLAIN_SECONDS` in total, and then compile it with numba.
 
-    So the first bounds of a solve do not wait for the compiler. If the process or the disk already
-    has machine code of the function, it is used at once. Use this decorator only for loops that
-    return the same compiled and uncompiled: loops over integers, or with float sums in a fixed
-    order.
+    So the first bounds of a solve do not wait for the compiler, which takes about as long. If the
+    process or the disk already has machine code of the function, it is used at once. Use this
+    decorator only for loops that return the same compiled and uncompiled: loops over integers, or
+    with float sums in a fixed order.
     """
     compiled, spent = njit(function), 0.0
 
