@@ -35,7 +35,7 @@ TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 LONGEST_AXIS = 2**20
-"""If the last arrival is after this round, method ``"lagrangian"`` removes idle gaps first."""
+"""If the last arrival is after this round, method ``"lagrangian"`` first removes idle rounds."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
 """Estimated seconds to build the linear program, per pair of request and start, and per round."""
@@ -47,7 +47,7 @@ LARGEST_STRENGTHENED = 100_000_000
 """Largest number T (M + 1)^2 of prices for method ``"states"`` (T rounds, M tokens): 0.8 GB."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""A start after the program's last round is added if its reduced cost is below minus this."""
+"""A start beyond the program's rounds is added if its reduced cost is below minus this value."""
 
 
 STATE_STEPS = 120
@@ -211,7 +211,10 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
 
 
 def _with_gaps(found: Relaxation, moved: CompressedInstance) -> Relaxation:
-    """Put idle gaps back into a result for ``moved.instance``, the instance without them."""
+    """Put idle gaps back into a result for ``moved.instance``, the instance without them.
+
+    Idle gaps are rounds in which no optimal schedule runs a request.
+    """
     return replace(
         found,
         instance=moved.original,
@@ -228,7 +231,8 @@ def _fits(instance: Instance) -> bool:
     is estimated from the total volume of the requests: the tokens that they hold, summed over all
     rounds.
     """
-    # Add the volumes as Python integers, because their sum may not fit into 64 bits.
+    # The volume of a request is the sum over its rounds of the tokens that it holds. Add the
+    # volumes as Python integers, because their sum may not fit into 64 bits.
     served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
     fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION

@@ -41,7 +41,7 @@ PROBE_SHARE = 0.25
 """Share of the time left that one solve gets: for one latency limit, or one number of replicas."""
 
 WIDTH = 0.01
-"""Relative distance of the two bounds at which bisection for a latency limit in seconds ends."""
+"""Bisection for a latency limit in seconds ends once (upper - lower) / upper is at most this."""
 
 SHORTEST = 1e-9
 """Shortest latency limit for which a solve is run, in seconds."""

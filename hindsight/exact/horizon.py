@@ -14,7 +14,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
-"""Largest number of (request, start) pairs tested for whether an optimal schedule may use them."""
+"""If there are more (request, start) pairs, none is tested for use in an optimal schedule."""
 
 
 def proved_horizon(
@@ -30,8 +30,8 @@ def proved_horizon(
     the memory that the request then holds. The excess of a start is its priced cost minus the least
     priced cost of the request. The total latency of a schedule is at least the lower bound plus the
     excess of any of its starts. So if this sum is larger than the total latency of the feasible
-    schedule, the start is in no optimal schedule. The horizon is the last completion of all other
-    starts.
+    schedule, the start is in no optimal schedule. The horizon is the latest completion of a start
+    that is not excluded in this way.
 
     All starts are tested that complete by round max a + sum o, or by the end of the feasible
     schedule if that is later. Later completions are in no optimal schedule: after the last arrival,

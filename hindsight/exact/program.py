@@ -57,7 +57,7 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Constraints of a kind: name, index of each, matrix by name of variables, lower, upper bounds."""
+"""Constraints of a kind: name, indices, {name of variables: matrix}, lower bounds, upper bounds."""
 
 
 def classes_of(
@@ -85,8 +85,8 @@ def classes_of(
     order = by_arrival(instance)
     rank = np.empty(len(instance), dtype=np.int64)
     # Requests that may use different numbers of replicas are in different classes. The i-th request
-    # to arrive, counted from 0, may use replicas 0 .. i only: others are interchangeable with
-    # these.
+    # to arrive, counted from 0, may use replicas 0 .. i only. Replicas are interchangeable, so some
+    # optimal schedule keeps to this rule.
     rank[order] = np.minimum(np.arange(len(instance)), useful_replicas(instance) - 1)
     third = instance.weights if last is None else last
     kinds = np.column_stack([instance.prompt_lengths, instance.output_lengths, third, rank])
@@ -169,8 +169,9 @@ class Program:
         offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
         if starts.optional:
             costs, offset = np.full(len(first), -1), len(instance)
-        # Name and upper bound of the variables whose columns follow those of X[c, t]. Each name
-        # stands for one variable per round.
+        # Columns come in this order: the variables X[c, t] (numbers of requests of class c that
+        # start at t), then the variables in ``others``. ``others`` has the upper bound of these by
+        # their name. Each name stands for one variable per round.
         others: dict[str, float] = {}
         rows = self._counting_rows()
         if differences:
@@ -361,8 +362,8 @@ class Program:
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # Scale the values to add up to the number of requests in the class: in interior-point
-            # solutions they only nearly do.
+            # The values should add up to the number of requests in the class. In interior-point
+            # solutions they only nearly do, so scale them to this sum.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

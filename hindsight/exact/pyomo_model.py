@@ -107,10 +107,10 @@ def model_size(
     if formulation == "sparse" and instance.memory_rule == TOKENS:
         # The variable of a start has five non-zeros: one in the row by which a class starts once,
         # two in the rows that define the numbers N_r of running requests, and two in the rows that
-        # define the used memory W_r. Both times one row is that of its first round, the other that
-        # of the round after its last. The variables of round r have five too: N_r and W_r are each
-        # in the row that defines it and in the next row of this kind, and N_r is also in the row of
-        # W_r.
+        # define the used memory W_r. Both times they are the row of the request's first round and
+        # the row of the round after its last. The variables N_r and W_r of a round r have five too:
+        # each is in the row that defines it and in the next row of this kind, and N_r is also in
+        # the row of W_r.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -211,13 +211,14 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         The model with all starts that complete by this round does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # Some optimal schedule has no idle round after the last arrival, max a: without it, all
-        # later completions would be earlier. In each of its rounds after max a some request runs,
-        # and request i runs in o_i rounds, so at most sum o rounds follow max a.
+        # Some optimal schedule has no idle round after the last arrival, max a, because leaving out
+        # an idle round makes all later completions earlier. So in each of its rounds after max a
+        # some request runs. Request i runs in o_i rounds, so at most sum o rounds follow max a.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # Before the slow proof of a horizon, raise an error if even a model with fewer rounds, as
-        # many as a lower bound on the makespan, does not fit into memory.
+        # A lower bound on the makespan takes less time than the proof of a horizon. The model with
+        # this number of rounds is no larger than the wanted one. Raise an error here if even it
+        # does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance)[1]
     rounds = as_integer(horizon, None, "horizon", minimum=1)

@@ -127,7 +127,10 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 
 
 def count_starts(instance: Instance, horizon: int) -> int:
-    """Count the (request, start) pairs that `all_starts` lists, without listing them."""
+    """Count the (request, start) pairs that `all_starts` lists, without listing them.
+
+    In these pairs, the request starts at its arrival or later, and completes by ``horizon``.
+    """
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return int(np.maximum(latest, 0) @ _needed_replicas(instance))
 

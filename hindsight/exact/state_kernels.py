@@ -98,14 +98,15 @@ class Prices(NamedTuple):
     Attributes
     ----------
     Q : int64 array, shape (T, M + 1, M + 1)
-        Price of each state (tokens held, rounds to go) of a request at each epoch.
+        Entry (tau, m, r): price at epoch tau of a request that holds m tokens and has r rounds to
+        go.
     W : int64 array, shape (T,)
         Capacity of each epoch: at least the largest total price of the states of requests that fit
         into memory together.
     P, u : int64 array, shape (n, T + 1)
-        P is the priced cost of each start t of each request: its latency plus the prices of its
-        states. u is the least priced cost of any start >= t. `hindsight.prices.states.start_values`
-        returns both.
+        P[i, t] is the priced cost of start t of request i: its latency plus the prices of its
+        states. u[i, t] is the least priced cost of any start >= t of request i.
+        `hindsight.prices.states.start_values` returns both.
     """
 
     Q: IntArray
@@ -526,8 +527,9 @@ def expand(
             if visits >= patience:
                 search.child.depth[0] = depth
                 return count, q
-            # Append the child in which the chosen requests start at tau, unless its lower bound
-            # exceeds the budget.
+            # Append the child: the partial schedule in which the chosen requests start at tau.
+            # Leave it out if its lower bound on total latency exceeds the budget, the largest total
+            # latency that is searched.
             bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
                 found = _emit(tau, count, sums.cost, bound, search)

@@ -40,10 +40,10 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of cheapest other states with the same started requests that may dominate a state."""
+"""Number of cheapest partial schedules of the same requests that may exclude a partial schedule."""
 
 PATIENCE = 5_000
-"""Largest number of states built between two polls of ``should_stop``."""
+"""Largest number of partial schedules built between two polls of ``should_stop``."""
 
 ANY = 1 << 40
 """Default limit on total latency and on numbers of states, too large to matter."""
@@ -95,8 +95,9 @@ class StateSearch:
         s, o, _, limit = self.requests = requests
         n, rounds = len(s), int(o.max())
         self._past = max(64, 1 << (rounds + 23).bit_length())
-        # Last epoch t up to which the search can go: starts must fit into int16, and the second
-        # part of a cost, the sum of (s + o) t over all requests, into COST_SHIFT bits.
+        # Last epoch (time between two rounds) up to which the search can go. Starts t must fit into
+        # int16. The second part of a cost, the sum of (s + o) t over all requests with prompt s and
+        # output o, must fit into COST_SHIFT bits.
         most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
         self._last_epoch = min(np.iinfo(np.int16).max, most)
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
@@ -122,15 +123,16 @@ class StateSearch:
         Parameters
         ----------
         prices : int64 array
-            Price Q >= 0 of each state (tokens held, rounds to go) of a request at each epoch, shape
-            (T, M + 1, M + 1), in units of 1 / SCALE rounds.
+            Prices Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE rounds. Q[tau, m, r] is
+            the price at epoch tau of a request that holds m tokens and has r rounds to go.
         capacities : int64 array
             Capacity W of each epoch, shape (T,), in units of 1 / SCALE rounds: at least the largest
             total price of requests that run together, as computed by
             `hindsight.prices.states.integer_capacities`. It is not checked.
         """
-        # Append epochs with prices and capacity 0 up to the last arrival. The lower bounds from
-        # prices require that all requests have arrived by the end of the epochs with prices.
+        # An epoch is the time between two rounds. If the epochs with prices end before the last
+        # arrival, append epochs up to it, with prices and capacities of 0. The lower bounds from
+        # prices hold only if all requests have arrived by the end of the epochs with prices.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
@@ -148,8 +150,9 @@ class StateSearch:
         should_stop : Callable[[], bool], default never
             Polled many times per second.
         state_limit : int, default 2^40
-            Largest number of states kept over all epochs, plus the children of the epoch being
-            searched. The search ends with status ``"states"`` if there are more.
+            Largest value of (states kept so far, over all epochs) + (children found so far of the
+            states of the present epoch). If it is exceeded, the search ends with status
+            ``"states"``.
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
@@ -164,9 +167,10 @@ class StateSearch:
                 break
             finished = (found.starts >= 0).all(axis=1)
             if finished.any():
-                # The total latency is the lower bound plus the slack of each later epoch: its
-                # capacity minus the prices of the requests that run then. So if all requests have
-                # started, the bound may be within the budget although the total latency is not.
+                # If all requests have started, the total latency is the lower bound plus the slacks
+                # of all later epochs. The slack is the capacity of the epoch (at least the largest
+                # total price of requests that fit in memory) minus the prices of the requests that
+                # run then. So the bound may be within the budget although the total latency is not.
                 winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
                 latency = int(found.costs[winner]) >> COST_SHIFT
                 if latency <= budget:
@@ -210,7 +214,8 @@ class StateSearch:
         most : int, default 2^40
             Largest number of children. If there are more, the status ``"states"`` is returned.
         """
-        # Clear the hash table: set the slots that children of the previous epoch occupy to 0.
+        # Clear the hash table: write 0 to all slots in which the last call of this method stored
+        # children.
         self._table[self._slots[: self._used]] = 0
         arrays = layer, self._following, self._table, self._slots
         search = Expansion(*arrays, *self._given, self.prices, self._child)
@@ -249,8 +254,8 @@ def _twins(requests: RequestColumns) -> IntArray:
     """Return, for each request, the request that must start before it or with it, shape (n,).
 
     Requests with equal prompt and output lengths are *twins* and start in order of arrival. Each
-    waits for one twin: of those that have a smaller index and arrive no later, the last to arrive.
-    The entry is -1 if there is none.
+    waits for one of its twins. Among the twins that have a smaller index and arrive no later, it is
+    the last to arrive. The entry is -1 if there is none.
     """
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}

@@ -59,7 +59,8 @@ class Task(NamedTuple):
     requests : RequestColumns
         The problem.
     twin : int64 array, shape (n,)
-        For each request, the last one of smaller index with equal arrival and lengths, or -1.
+        For each request, the identical request (equal arrival and lengths) before it in index
+        order, or -1 if there is none.
     offset : int64 array, shape (n,)
         First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
         request, one for each number of produced tokens.
@@ -99,6 +100,8 @@ class Task(NamedTuple):
 
 class States(NamedTuple):
     """States after one round of the search for preemptive schedules.
+
+    ``room`` is the largest number of states for which the arrays have space.
 
     Attributes
     ----------
@@ -201,8 +204,8 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
     Candidates are the requests that may run then. Candidate x must fit in ``room`` tokens of free
     memory. Of identical requests that have produced equally many tokens, those with smaller indices
-    run first. So if there is one with a smaller index than that of x, it must be in the set.
-    ``progress`` has the tokens that each request has produced in each state.
+    run first. So if such a request has a smaller index than the request of candidate x, it must be
+    in the set already. ``progress`` has the tokens that each request has produced in each state.
     """
     choice, twin = task.choice, task.twin
     i = choice.candidates[x]

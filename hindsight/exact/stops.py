@@ -49,7 +49,8 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Each state is compared with this many next cheaper ones. One with no fewer tokens removes it."""
+"""Of the states after a round by increasing cost, each is compared with this many before it. It is
+removed if in one of them each request has produced at least as many tokens."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""
@@ -75,9 +76,9 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = len(prices.numerators) - 1
-        # Cost to go after each round, for each request and number of tokens that it has produced:
-        # the least sum of its latency and the prices of the memory in its remaining rounds. It is 0
-        # for a completed request.
+        # Row t has the costs to go after round t, with one entry for each request and number of
+        # tokens that it has produced. The cost to go is the least sum of the latency of the request
+        # and the prices of the memory in its remaining rounds. It is 0 for a completed request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}
@@ -118,8 +119,8 @@ class PreemptiveSearch:
         should_stop : Callable[[], bool]
             Polled every `SLICE` states.
         width : int or None, default None
-            Largest number of states kept per round, those with the least bounds: a beam search,
-            which finds feasible schedules but proves nothing. None keeps all states.
+            If given, make a beam search: keep at most this many states per round, those with the
+            least lower bounds. It finds feasible schedules, but proves nothing. None keeps all.
         """
         layers = [States.room(1, len(self._instance))]
         best: tuple[int, int] | None = None
@@ -137,13 +138,14 @@ class PreemptiveSearch:
             layer = found.at(kept)
             layers.append(layer)
             states += len(kept)
-            # The cost of a state with all requests complete may exceed the budget although its
-            # lower bound does not.
+            # The budget is the largest total latency to search for. In a state in which all
+            # requests are complete, the total latency may exceed the budget although the lower
+            # bound does not.
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # There is only one such state, because equal states were merged: those in which
-                # each request has produced the same number of tokens.
+                # There is only one state with all requests complete, because states with equal
+                # numbers of produced tokens were merged. From now on, search only for less.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -165,7 +167,8 @@ class PreemptiveSearch:
         states = len(last.progress)
         room = min(max_states, max(1024, 4 * states))
         while True:
-            # Repeat the expansion with arrays four times as large until they hold all children.
+            # Repeat the expansion with arrays four times as large until they hold all children, the
+            # states after the next round.
             found = States.room(room, len(self._instance))
             slots = np.full(2 * room, -1, dtype=np.int64)
             begin = count = 0
@@ -182,11 +185,13 @@ class PreemptiveSearch:
             room = min(max_states, 4 * room)
 
     def _costs_after(self, t: int) -> IntArray:
-        """Return the least cost after round t of each request, for each number of produced tokens.
+        """Return the least cost to go of each request, by the number of tokens produced by round t.
 
         It is the least sum of the latency of the request and the prices of the memory in its
-        remaining rounds, in price units. If round t is after the last round with a price, each
-        round in between adds one round of latency. It is 0 for completed requests.
+        remaining rounds, in price units (`Task.unit` of them are one round). If round t is after
+        the last round with a price, each round in between adds one round of latency. It is 0 for
+        completed requests. Entry offset[i] + p, with `Task.offset`, is that of request i with p
+        tokens produced.
         """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:

@@ -75,8 +75,7 @@ class Problem:
         source = as_problem(source)
         if goal not in ("latency", "makespan") and not isinstance(goal, OnTime | Tail):
             kind = InvalidValueError if isinstance(goal, str) else InvalidTypeError
-            reason = "is not 'latency', 'makespan', OnTime(...) or Tail(...)"
-            raise kind(None, "goal", goal, reason)
+            raise kind(None, "goal", goal, "is not 'latency', 'makespan', OnTime(...) or Tail(...)")
         in_seconds = isinstance(source, Workload)
         default: Preemption = "keep" if in_seconds else "never"
         preemption = default if preemption is None else preemption

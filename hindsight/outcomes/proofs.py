@@ -21,7 +21,7 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Largest number of prices after `Proof.moved` puts idle gaps back. Larger proofs are dropped."""
+"""Largest number of prices after `Proof.moved` puts idle rounds back. Larger proofs are dropped."""
 
 SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
 """Denominators that a certificate tries for its prices. The first that keeps the bound is used."""

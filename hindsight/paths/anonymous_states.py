@@ -42,7 +42,8 @@ class AnonymousStates(NamedTuple):
     requests only. All other requests are *anonymous*: the graph only knows in which states (m, r)
     they can be, with m tokens held and r rounds to go. V_r(k, S) is the largest total price of
     anonymous states with at most r rounds to go that fit in memory together with k requests that
-    hold S tokens and have at least r rounds to go. Running followed requests take memory and so
+    hold S tokens and have at least r rounds to go. The largest r is theta, the largest number of
+    rounds to go of an anonymous state with a price. Running followed requests take memory and so
     change V. There is one table of V for each set of running followed requests for which it was
     needed. The tables form a tree: a child has one more followed request than its parent.
 

@@ -150,10 +150,11 @@ class PricedInstance:
     instance : Instance
         The problem, with any memory rule.
     prices, capacities : int64 array
-        Price Q of each state of a request at each of the first T epochs, shape (T, M + 1, M + 1),
-        and capacity W of each epoch, at least the largest total price of requests that fit into
-        memory together, shape (T,). Both are in units of 1 / SCALE rounds
-        (`hindsight.prices.states`). T must be later than the last arrival.
+        Prices Q, shape (T, M + 1, M + 1): Q[tau, m, r] is the price at epoch tau < T of a request
+        that holds m tokens and has r rounds to go. Capacities W, shape (T,): for each of these
+        epochs, at least the largest total price of requests that fit into memory together. Both are
+        in units of 1 / SCALE rounds (`hindsight.prices.states`). T must be later than the last
+        arrival.
     limit : int
         Largest total latency of the schedules that are searched, in rounds.
 
@@ -164,9 +165,9 @@ class PricedInstance:
         least priced cost P_i(t) (latency plus prices of states) of any start t, in units of 1 /
         SCALE rounds.
     starts : int64 array, shape (n, epochs + 1)
-        Priced cost P_i(t) of each start: the latency of request i if it starts at t plus the prices
-        of its states, in units of 1 / SCALE rounds. It is `NEVER` if no schedule within the limit
-        starts request i at t.
+        Entry (i, t) is the priced cost P_i(t): the latency of request i if it starts at t, plus the
+        prices of its states, in units of 1 / SCALE rounds. It is `NEVER` if no schedule within the
+        limit starts request i at t.
     is_within : bool
         False if the prices prove that no schedule is within the limit.
 
@@ -192,7 +193,7 @@ class PricedInstance:
         self.epochs = T + max(0, budget) // SCALE + int(o.max()) + 2
         is_late = max(self.epochs, n) >= 1 << layers.START_BITS
         if is_late or int(capacities.max(initial=0)) >= 1 << 31:
-            raise TooLargeError
+            raise TooLargeError("too many epochs or requests, or too large capacities")
         self.starts = np.full((n, self.epochs + 1), NEVER, dtype=np.int64)
         for i in range(n):
             self.starts[i, a[i] : T + 1] = P[i, a[i] : T + 1]
@@ -328,8 +329,9 @@ class _Builder:
         self.unpriced = np.zeros((side, side), dtype=np.int64)
         self.most_nodes = min(room.nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # ``above`` has nodes of epoch tau + 1 when the nodes of epoch tau are built. Each is a set
-        # of running requests. At the last epoch no request runs, so at first the only set is empty.
+        # Epochs (times between two rounds) are built from the last one on. When the nodes of epoch
+        # tau are built, ``above`` has nodes of epoch tau + 1. Each node is a set of running
+        # requests. At the last epoch no request runs, so at first the only set is empty.
         self.given = layers.Extension(
             tau=priced.epochs,
             room=self.room,
@@ -401,7 +403,7 @@ class _Builder:
                 stop = min(borders[k + 1], begin + self.at_once)
                 nodes, taken = extend_sets(given, begin, stop, (nodes, taken), part)
                 if nodes < 0:
-                    raise TooLargeError
+                    raise TooLargeError("too many nodes of a path graph at one epoch")
             return nodes, taken
 
         busy = [k for k in range(len(self.parts)) if borders[k] < borders[k + 1]]
@@ -412,7 +414,7 @@ class _Builder:
             nodes += more
         nodes = join_parents(given, nodes, self.parts[0])
         if nodes < 0:
-            raise TooLargeError
+            raise TooLargeError("too many nodes of a path graph at one epoch")
         self.count = store_epoch(given, nodes, self.size, self.parts[0], self.arrays)
         self.size += nodes
 
@@ -434,9 +436,10 @@ class _Builder:
         """
         first = self.parts[0]
         if nodes + more > room or self.ended + taken > len(first.ended):
-            raise TooLargeError
+            raise TooLargeError("too many nodes of a path graph at one epoch")
         part.scratch.ended_first[:more] += self.ended
-        # Copy all arrays except scratch[0], the hash table, which only the first thread has.
+        # Copy the entries of the nodes in ``part`` behind those of the first thread, in all arrays
+        # except scratch[0]. This is the hash table, which only the first thread has.
         both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
         for target, source in zip(*both, strict=True):
             target[nodes : nodes + more] = source[:more]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 LEAST_GROWTH, MOST_GROWTH = 0.02, 0.2
-"""Least and largest assumed growth of log(nodes) of a path graph per round of its limit."""
+"""Bounds on the increase of log(nodes of a path graph) per round of its limit on total latency."""
 
 GROWTH_OF_MANY, MANY = 0.03, 50
 """After the first path graph, largest assumed increase of log(nodes) per round of its limit on
@@ -103,9 +103,9 @@ class GraphGrowth:
         self.is_tried = True
         self._fit(self._too_far)
         if self.nodes(reach) < room:
-            # At the reach of the graph that was too large, the estimate still predicts fewer nodes
-            # than the limit ``room`` that it exceeded. From now on, extrapolate from this graph, as
-            # if it had BEYOND * room nodes.
+            # ``reach`` is that of the graph that was too large: its limit on total latency minus
+            # the lower bound. The estimate still predicts fewer than ``room`` nodes for it, but it
+            # had more. From now on, extrapolate from it, as if it had BEYOND * room nodes.
             self._reach, self._nodes = self._too_far
 
     def _fit(self, *known: tuple[float, float] | None) -> None:

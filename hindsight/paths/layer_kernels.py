@@ -109,8 +109,9 @@ def _place_set(given: Extension, q: int, members: Members) -> _Sums:
 def _complete(given: Extension, i: int, sign: int, sums: _Sums) -> _Sums:
     """Return the cost, memory and price of the requests of a node at tau, after adding request i.
 
-    The fields of `_Sums` define the three numbers. ``sums`` has them before request i is added,
-    which completes in round tau + 1. If ``sign`` is -1, request i is removed instead of added.
+    Epoch tau is the time between rounds tau and tau + 1. Request i completes in round tau + 1. The
+    three numbers are the fields of `_Sums`, and ``sums`` has them without request i. If ``sign`` is
+    -1, request i is removed: ``sums`` has them with request i, and the result without it.
     """
     s, o, _, _ = given.requests
     return _Sums(
@@ -160,7 +161,7 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Return the next request in ``given.added`` that may complete in round tau + 1 too.
+    """Return the position in ``given.added`` of the next request that may complete in tau + 1 too.
 
     Epoch tau is the time between rounds tau and tau + 1. ``given.added`` has the requests whose
     starts this graph records and the coarser graph does not. Return the first position >= ``begin``
@@ -181,10 +182,10 @@ def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) ->
         fits = True
         for k in range(given.above.sizes[q]):
             j = members[q, k] >> START_BITS
-            # Request j runs at tau + 1, so it is not request i, which completes in round tau + 1.
-            # If i and j are identical, i started before j, because it completes before j. Of
-            # identical requests, the one of smaller index starts first, so i must have the smaller
-            # index.
+            # Request j runs at epoch tau + 1, the time after round tau + 1. So it is not request i,
+            # which completes in round tau + 1. If i and j are identical (of equal kind), i started
+            # before j, because it completes before j. Of identical requests, the one of smaller
+            # index starts first, so i must have the smaller index.
             if j == i or (kinds[j] == kinds[i] and j < i):
                 fits = False
                 break

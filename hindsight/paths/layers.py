@@ -211,15 +211,15 @@ class Extension(NamedTuple):
         Capacity W_tau of epoch tau: at least the largest total price of requests that can run
         together at tau, in units of 1 / SCALE rounds.
     prices : int64 array, shape (M + 1, M + 1)
-        Price of each state (tokens held, rounds to go) of a request at tau, in units of 1 / SCALE
-        rounds.
+        Entry (m, r): price at tau of a request that holds m tokens and has r rounds to go, in units
+        of 1 / SCALE rounds.
     budget : int
         Upper bound, in units of 1 / SCALE rounds, on the cost of each path that is a schedule
         within the limit on total latency.
     regrets : int64 array, shape (n, epochs + 1)
-        Regret (reduced cost) of starting request i at t: the priced cost of this start (latency
-        plus prices of states) minus the start price u_i of the request, in units of 1 / SCALE
-        rounds. u_i is the multiplier of "request i starts once".
+        Entry (i, t): regret (reduced cost) of starting request i at t, in units of 1 / SCALE
+        rounds. It is the priced cost of this start (latency plus prices of states) minus the start
+        price u_i of the request. u_i is the multiplier of "request i starts once".
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     blocks : Blocks

@@ -289,9 +289,10 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     for c in range(track.first[g], track.first[g + 1]):
         h = track.children[c]
         bit = track.bits[graph.requests[h]]
-        # Skip this start if it is of a tracked request that the path has started before, or if
-        # every path with this start costs more than ``track.budget``, so is no schedule within the
-        # limit.
+        # Copies record which tracked requests (those with a ``bit``) their paths have started. Skip
+        # this start if it would start such a request again. Also skip it if every path with this
+        # start costs more than ``track.budget``, so is no schedule within the limit on total
+        # latency.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -350,8 +351,9 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # ``missing`` has the tracked requests that must have been started before this epoch,
-            # but have not been started on the paths to copy x.
+            # Tracked requests are those whose bits in ``masks`` say if the paths to a copy have
+            # started them. ``missing`` has those that must be started before this epoch (time
+            # between two rounds), but have not been started on the paths to copy x.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

@@ -25,11 +25,11 @@ from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""Share of all requests whose starts the nodes of the first path graph of a search record."""
+"""The first path graph of a search records the starts of this share of all requests."""
 
 WORTHWHILE = 0.04
-"""Share of the gap from lower bound to limit on total latency that a path graph should close. If it
-closes less, the next graph adds twice as many requests to those whose starts nodes record."""
+"""If a path graph closes less than this share of the gap from lower bound to limit on total
+latency, the next graph records the starts of 4 to 8 further requests, not of 2 to 4."""
 
 
 class PathOutcome(NamedTuple):
@@ -139,8 +139,9 @@ def _next_ones(
 ) -> IntArray:
     """Return the requests whose starts the next path graph records and the last one does not.
 
-    For the first graph they are a share `FOLLOWED_FIRST` of all requests, and later 2 to 8, fewer
-    after a large graph. Identical requests are taken together.
+    For the first graph they are a share `FOLLOWED_FIRST` of all requests. For each later graph they
+    are 2 to 4 requests, fewer after a large graph, or twice as many if the last graph closed less
+    than a share `WORTHWHILE` of the gap. Identical requests are taken together.
 
     Parameters
     ----------

@@ -50,15 +50,15 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest absolute value of a start price, in rounds. With 2^20 units of cost per round, at most
-2^15 epochs and 2^8 completions in each of them, all costs are below 2^60."""
+"""Largest absolute multiplier of "request i starts once", in rounds. With 2^20 units of cost per
+round, at most 2^15 epochs (times between rounds) and 2^8 completions in each, costs are < 2^60."""
 
 STEPS_AT_ONCE = 25
-"""Number of steps of the price ascent between two choices of the graph nodes that it uses."""
+"""After this many steps, the price ascent chooses anew which nodes of the graph it uses."""
 
 
 CORE_MARGIN = 7.0
-"""The ascent first uses only nodes on paths that cost at most this many rounds above the least."""
+"""At first the ascent only uses nodes on paths that cost up to this many rounds above the least."""
 
 CORE_SHARE = 0.5
 """If more than this share of graph nodes is on paths near the least cost, the ascent uses all."""
@@ -165,9 +165,9 @@ class PathRelaxation:
         dropped that are on no path within the limit on total latency. The last stage has the best
         start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
-        # `drop` adds a stage of the proof, with the requests tracked since its last call. It adds
-        # none if `track` has left no node in the graph. The stage ``last`` then has the requests
-        # tracked last.
+        # To track a request is to record in the nodes whether it has been started. `drop` adds a
+        # stage of the proof, with the requests tracked since its last call. It adds none if `track`
+        # has left no node in the graph. The stage ``last`` then has the requests tracked last.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
@@ -240,9 +240,9 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
         self._unrecorded = []
         self._record(self.graph, arcs, to_end)
-        # Compute the budget after `_record`. A path that costs more than the budget is no schedule
-        # within the limit on total latency. If the cheapest path is a schedule, `_record` lowers
-        # the limit to below its total latency, so that only paths of better schedules remain.
+        # A path that costs more than ``budget`` is no schedule within the limit on total latency.
+        # Compute it after `_record`: if the cheapest path is a schedule, `_record` lowers the limit
+        # to below its total latency, so that only paths of better schedules remain.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)
@@ -376,8 +376,8 @@ class PathRelaxation:
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # Only the new requests need bits. Nodes of the graph already record which of the requests
-        # tracked before have been started.
+        # One bit for each request that is to be tracked from now on: nodes will record whether it
+        # has been started. Requests tracked before need no bits, as nodes already record them.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)
@@ -393,7 +393,7 @@ class PathRelaxation:
         split = kernels.Split(np.full(len(self), -1, np.int32), *empty)
         count = kernels.split_nodes(self.graph, tracking, split)
         if count < 0:
-            raise TooLargeError
+            raise TooLargeError("too many nodes of a path graph that tracks requests")
         self.tracked += new
         self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]

@@ -29,8 +29,8 @@ class Background:
         The second thread runs them in turn, again and again. If there is no second thread,
         `advance` runs the first step, and `must_stop` runs the last step.
     share : float, default 0.0
-        Share of the time that `must_stop` may spend on the last step, counted from the end of the
-        ``after`` seconds.
+        Largest share of time that `must_stop` may spend on the last step. It is a share of the time
+        since the end of the ``after`` seconds.
     after : float, default 0.0
         Number of seconds, from the creation of this object, in which `must_stop` runs no step.
     """
@@ -85,7 +85,7 @@ class Background:
 
         If the search runs in a second thread, first offer the latest schedule that it found to the
         solve. Otherwise first run the last step of the search, if its runs in this function have
-        taken less than the ``share`` of the time so far.
+        taken less than the share ``share`` of the time since the ``after`` seconds ended.
         """
         interval, clock = self._interval, self._interval.clock
         if self._thread is not None:

@@ -29,8 +29,8 @@ MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
 
 TABLE_BYTES = 400_000_000
-"""Largest size in bytes of the tables used to build a path graph: largest total prices of requests
-that fit into memory together, of those whose starts the nodes of the graph do not record."""
+"""Largest size in bytes of the tables used to build a path graph. They have largest total prices of
+requests that fit into memory together, among those whose starts its nodes do not record."""
 
 EXPECTED = 300_000.0, 0.05
 """Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes N
@@ -97,10 +97,10 @@ class GraphSearch:
         ----------
         prices : tuple[int64 array, int64 array]
             State prices Q and capacities W of the single-machine relaxation in tokens, both in
-            units of 1 / SCALE rounds. Q is the price of each state (tokens held, rounds to go) of a
-            request at each epoch (time between two rounds), shape (T, M + 1, M + 1). W is, for each
-            epoch, the largest total price of states of requests that fit into memory together,
-            shape (T,).
+            units of 1 / SCALE rounds. Q has shape (T, M + 1, M + 1): Q[tau, m, r] is the price of a
+            request with m tokens held and r rounds to go at epoch tau, the time between rounds tau
+            and tau + 1. W has shape (T,): for each epoch, the largest total price of states of
+            requests that fit into memory together.
         must_stop : Callable[[], bool]
             Called many times per second during the search. It returns True once the solve is done:
             the graph under construction is then abandoned. The caller may use these calls to

@@ -45,7 +45,7 @@ MOST_PAIRS = 20_000
 
 SEARCH_SHARE, UNDISTURBED = 0.7, 10.0
 """If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and number
-of seconds for which HiGHS first runs alone. HiGHS solves most programs quickly or not at all."""
+of seconds for which HiGHS runs alone first. HiGHS solves most programs quickly or not at all."""
 
 BELOW_SHARE = 0.15
 """Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
@@ -56,8 +56,8 @@ POOLED_SHARE, OWN_SHARE = 0.1, 0.3
 program of the single-machine relaxation, and later share for that of the problem itself."""
 
 FIRST_CYCLES, FIRST_SHARE, CYCLES = 16, 0.1, 7
-"""Local-search runs before the linear relaxation, and largest share of the remaining time for them,
-both for memory in blocks or replicas. Third: local-search runs in each step next to HiGHS."""
+"""For memory in blocks or replicas: number of local-search runs before the linear relaxation, and
+largest share of the remaining time for them. `CYCLES`: runs in each turn while HiGHS works."""
 
 
 def close_at_any_size(interval: Interval, search: Search, method: str) -> None:

@@ -64,16 +64,16 @@ STEPS = 150
 """Largest number of ascent steps at each temperature of `HEATS`."""
 
 LARGEST_PROGRAM = 3_000_000
-"""If M or the horizon is too large for state prices, HiGHS solves the integer program only if its
-memory constraints have at most this many non-zeros: memory prices exclude too few starts."""
+"""If the memory limit or the horizon is too large for state prices, HiGHS solves the integer
+program only if its memory constraints have at most this many non-zeros."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of two lower bounds on the number of late requests: the number late even if served alone,
 and the number left if requests of the smallest volumes fill the memory of all rounds."""
 
 ROOM = 2
-"""Number of rounds kept after the last arrival before an idle gap, per output token of the requests
-that arrive between the previous gap and this one. The other rounds of the gap are removed."""
+"""Idle gaps are shortened: from the last arrival before a gap to the next arrival, ROOM rounds are
+kept per output token of the requests that arrive between the previous gap and this one."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 """Shares of the remaining time: for the search for schedules before the price ascents, for the
@@ -83,11 +83,11 @@ LATE_ROUNDS = 100
 """Cost of a late request, in rounds, in the ascent in state prices, which counts in rounds."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factors on temperatures and step sizes of the state price ascent by stage; steps of a stage."""
+"""Factor on temperatures and step sizes in each stage of the state price ascent; steps a stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
-    """Improve both bounds on the number of late requests, in rounds.
+    """Improve both bounds on the number of late requests of an instance (times are in rounds).
 
     The function returns when the gap is as small as requested, the solve must stop, or no method
     improves the bounds.
@@ -349,11 +349,11 @@ class _OnTime:
 
 
 class _Late:
-    """Lower bound on the number of late requests that prices prove, and reduced costs of starts.
+    """Lower bound on the number of late requests, proved by prices, and reduced costs of starts.
 
-    The priced cost of a start is what the request pays for memory, at the given prices. The bound
-    is the sum over requests of the lesser of ``unit`` and their least priced cost, minus ``paid``.
-    The reduced cost of a start is its priced cost minus its request's term in this sum.
+    The priced cost of a start is what the request pays for memory, at the given prices. Let p_i be
+    the least priced cost of request i. The bound, times ``unit``, is sum_i min(unit, p_i) - paid.
+    The reduced cost of a start of request i is its priced cost minus min(unit, p_i).
 
     Parameters
     ----------
@@ -375,8 +375,8 @@ class _Late:
 
     def __init__(self, unit: int, paid: int, costs: list[IntArray]) -> None:
         self._unit, self._costs = unit, costs
-        # Term of each request in the lower bound: the lesser of the cost of being late, ``unit``,
-        # and its least priced cost at a start on time.
+        # Terms of the requests in the lower bound: min(unit, p_i) for request i, where ``unit`` is
+        # the cost of being late and p_i the least priced cost of a start on time of request i.
         self._least = [min(unit, int(own.min())) for own in costs]
         self.value = sum(self._least) - paid
         self.bound = max(0, -(-self.value // unit))
@@ -403,7 +403,7 @@ class _Late:
 
 
 def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-    """Return the lower bound on late requests that memory prices prove, with costs of starts.
+    """Return the lower bound from memory prices on the number of late requests (`_Late`).
 
     Memory prices are a price per token in each round. The priced cost of a start is what the
     request then pays for memory. A request is late if it starts after its entry in ``last``, shape
@@ -421,7 +421,7 @@ def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) ->
 
 
 def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
-    """Return the lower bound on the number of late requests that state prices prove.
+    """Return the lower bound from state prices on the number of late requests (`_Late`).
 
     The prices are the best ones of the ascent. A state price is what a request pays in a round, by
     the tokens that it holds and the rounds that it still runs. The result also has the priced cost

@@ -27,8 +27,8 @@ def open_latency(interval: Interval, start: Any) -> None:
     The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. Let request i
     produce its k-th token in round r_k, in which it holds s_i + k tokens. Its volume is v_i = sum_k
     (s_i + k), its mean round is sum_k (s_i + k) r_k / v_i, and its completion C_i is the mean round
-    plus a rest. The bound is the sum of two lower bounds, on the sum of all mean rounds and on the
-    sum of all rests, minus the arrivals.
+    plus a rest. Add a lower bound on the sum of all mean rounds and a lower bound on the sum of all
+    rests, and subtract the sum of all arrival times: this is the bound on total latency.
 
     The first one is the least sum of mean rounds if each round may serve any M units of the volumes
     of requests that have arrived. A preemptive schedule is such a service, because all requests
@@ -64,8 +64,8 @@ def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[
     """Yield list schedules: first a quick one (`first_schedule`) if there is no schedule yet.
 
     Only an interruption stops the quick one. Then, for each of ``orders``, place the requests in
-    this order, each at the first start, on any machine, that fits. Once the time is up, only orders
-    that take a moment are completed.
+    this order, each at the first start, on any machine, that fits. Once the time is up, a schedule
+    is completed only if this takes but a moment.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:

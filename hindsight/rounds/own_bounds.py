@@ -110,8 +110,7 @@ class OwnBound:
         if not isinstance(value, Proof):
             return math.ceil(as_exact(value, self.label, "value")), None
         if problem.goal == "makespan":
-            reason = "are prices for total latency only"
-            raise InvalidValueError(self.label, "value", value, reason)
+            raise InvalidValueError(self.label, "value", value, "are prices for total latency only")
         # Import the checker of prices here, not above: it takes 40 ms to load, and few solves have
         # prices given by the user.
         from hindsight.certificates.writing import bound_of_prices

@@ -96,8 +96,9 @@ def starts_left_by_states(
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # The least cost is found among the starts up to the end of the prices: each later start pays no
-    # price and costs one round of latency more than the start before it.
+    # The cost of a start is its latency plus the prices of the request's states. The least cost is
+    # found among the starts up to the last epoch with prices: each later start pays no price and
+    # costs one round of latency more than the start before it.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)
@@ -159,8 +160,8 @@ def search_program(
             use(program, found.values)
         if found.bound is not None:
             # The program may exclude the best schedule found so far, and others of the same cost.
-            # Then the lower bound of HiGHS may exceed the upper bound of the solve. The optimum is
-            # then the upper bound, so record no more than this.
+            # Then the lower bound of HiGHS may exceed the upper bound of the solve. In this case
+            # the optimum is the upper bound, so record no larger lower bound.
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 

@@ -48,7 +48,7 @@ from .large_memory import MOST_PAIRS, first_schedules, follow, relax_further, to
 from .program import search_program, starts_left, starts_left_by_states
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Number of moves in the first annealing of the request order, and between polls of the clock."""
+"""Number of moves of the first annealing of the request order; moves between two clock polls."""
 
 SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
 """Share of the time that ruin and recreate gets if there is one thread, and seconds before it
@@ -68,10 +68,11 @@ FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
 
 WORTHWHILE_GAIN = 0.001
-"""Ascent steps double if a phase raises the state price bound by this share of the upper bound."""
+"""If a phase raises the lower bound from state prices by at least this share of the upper bound,
+the price ascent of the next phase has twice as many steps."""
 
 FIRST_STEP = 0.002
-"""The exact search first covers total latencies up to lower bound + this share x upper bound."""
+"""The exact search first covers total latencies <= lower bound + FIRST_STEP x upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
 """Ascent in state prices: number of steps at each width in the first phase, and first width. The
@@ -80,10 +81,10 @@ few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until 
 own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
 
 FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factor on temperatures and step sizes of the state price ascent by phase; the last one stays."""
+"""Factors on temperatures and step sizes of price ascents with ASCENT x (1, 2, 4, >= 8) steps."""
 
 RESUMED = 2
-"""Number of phases whose factors in `FADES` are skipped if the user gave state prices."""
+"""Number of first factors in `FADES` that are skipped if the user gave state prices."""
 
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
@@ -103,7 +104,7 @@ CONVERGED = 0.002
 of the upper bound, because path graphs then raise the bound more in the same time."""
 
 PROGRAM_SHARE, PATIENCE = 0.5, 3
-"""Share of the time left for the integer program; idle phases that end a solve without limit."""
+"""Share of the time left that HiGHS gets; fruitless phases that end a solve without time limit."""
 
 
 def refusal(interval: Interval) -> str | None:
@@ -204,8 +205,9 @@ class SmallMemory:
             if not interval.is_done():
                 self._exhaust(states)
             states *= 3 if self._has_few_requests else 2
-            # The exact search gets more work in each phase, the price ascent only if it raised the
-            # lower bound enough in this phase.
+            # A phase improves schedules, then prices, and then searches exactly. The exact search
+            # of the next phase gets more work. The price ascent gets more work only if it raised
+            # the lower bound enough in this phase.
             if self._gain >= WORTHWHILE_GAIN * interval.upper_bound:
                 price_work *= 2
             gained = interval.upper_bound - interval.lower_bound < before
@@ -329,10 +331,10 @@ class SmallMemory:
             return
         if self._graphs is not None:
             root = interval.root_bound or 0
-            # Path graphs wait until state prices are settled, or a graph is expected to be small.
-            # ``_gain`` is the amount by which the last ascent raised the lower bound from state
-            # prices. In the first phase it is the whole bound, and does not show whether the prices
-            # have converged.
+            # Path graphs wait until state prices have nearly converged, or a graph is expected to
+            # be small. ``_gain`` is the amount by which the last price ascent raised the lower
+            # bound from state prices. After the first ascent it is the whole bound, and does not
+            # show whether the prices have converged.
             is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
             nodes = self._graphs.growth.nodes(interval.upper_bound - 1 - root)
             if not (is_settled or (self._gain < root and nodes <= FEW_NODES)):
@@ -359,9 +361,9 @@ class SmallMemory:
             if outcome.status != "exhausted":
                 self._step = max(1, step // 3)
                 return
-            # The search has covered all schedules with a total latency within the budget. If it has
-            # found a schedule, the best one found is optimal, and is the upper bound. Otherwise the
-            # optimum exceeds the budget.
+            # The search has covered all schedules whose total latency is at most ``budget``. If it
+            # has found a schedule, the best one found is optimal, and its cost is the upper bound.
+            # Otherwise the optimum is at least budget + 1.
             proved = budget + 1 if outcome.found is None else interval.upper_bound
             interval.prove(min(proved, interval.upper_bound), "state search")
             self._step = step

@@ -36,7 +36,7 @@ LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
 
 LARGEST_ORDER_WORK = 10_000_000
-"""The solver runs only up to this many rounds and this many output tokens of all requests."""
+"""Largest number of rounds, and of output tokens of all requests, for which the solver runs."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices
@@ -46,7 +46,7 @@ LARGEST_TABLE_WORK = 100_000_000
 """Largest (rounds) x (memory limit) x (output tokens) for prices by the number of tokens held."""
 
 SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Largest number of output tokens placed by one annealing run (0.1 s), and of its moves."""
+"""Largest numbers of output tokens that an annealing run places (0.1 s) and of moves it makes."""
 
 ASCENT, HEAT = 200, 0.03
 """Number of steps of the price ascent in the first phase, and value of both its first temperature
@@ -146,7 +146,9 @@ class _Bounds:
     def _proved(self) -> stop_prices.PreemptivePrices:
         """Return the present memory prices, rounded to integers.
 
-        The lower bound that the rounded prices prove is recorded in the solve.
+        A memory price is what a request pays in a round: per token at first, and later by the
+        number of tokens that it holds. The lower bound that the rounded prices prove is recorded in
+        the solve.
         """
         prices = stop_prices.round_preemptive_prices(self._prices)
         bound = stop_prices.preemptive_price_bound(self._below, prices)

@@ -32,10 +32,10 @@ FIRST_HEAT = 0.13
 """Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Initial price of a token in every round, if it proves most. Unit: mean weight / (s + o / 2)."""
+"""First price of a token in each round, if it proves most. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
-"""Temperature of the smoothed dual function in a stage divided by that in the previous stage."""
+"""Factor on the temperature of the smoothed dual function from each stage to the next."""
 
 STEPS = 200
 """Largest number of ascent steps in a stage. Each idle stage (see `GAIN`) in a row doubles it."""
@@ -53,7 +53,7 @@ SETTLED = 1e-6
 """A stage ends once a step raises the bound by less than this. Unit: tolerance x the bound."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Largest denominator of rounded prices, about 1 / M: rounding costs less than the tolerance."""
+"""Largest denominator of rounded prices. Prices are about 1 / M, so rounding costs little."""
 
 
 class TokenRelaxation:
@@ -124,9 +124,10 @@ class TokenRelaxation:
         """
         instance, longest = self.instance, int(self.instance.output_lengths.max())
         prices = self._first_prices()
-        # The volume relaxation fills the memory of each round, and ends after ``len(prices)``
-        # rounds. Fractional solutions leave little memory unused, so 5% more rounds mostly suffice,
-        # plus the largest output length. `_lengthen` adds rounds if they do not.
+        # Choose the number of rounds with prices. The volume relaxation, in which each round serves
+        # any M units of the memory that requests need, fills rounds completely and ends after
+        # ``len(prices)`` rounds. Fractional solutions leave little unused, so 5% more rounds mostly
+        # suffice, plus the largest output length. `_lengthen` adds rounds if they do not.
         latest = int(instance.arrival_times.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report("start")
@@ -137,7 +138,7 @@ class TokenRelaxation:
             return
         heat = FIRST_HEAT * float(instance.output_lengths.mean() * instance.weights.mean())
         before, least, idle = self._value, math.inf, 0
-        # Later rounds than those of the volume relaxation begin with price 0.
+        # The volume relaxation gives first prices of its rounds. Later rounds begin with price 0.
         prices = np.append(prices, np.zeros(self._rounds))[: self._rounds]
         limit, stop = instance.memory_limit, self.clock.must_stop
         self._dual = tokens.TokenDual(self._classes, limit, self._rounds, must_stop=stop)
@@ -164,9 +165,10 @@ class TokenRelaxation:
         self._ended = "stalled"
 
     def _climb(self, most: int, heat: float) -> None:
-        """Take at most ``most`` ascent steps at temperature ``heat``.
+        """Take at most ``most`` steps of the dual ascent at temperature ``heat``.
 
-        The ascent ends earlier if a step gains almost nothing (see `SETTLED`).
+        The ascent is in memory prices, on the dual function smoothed at this temperature. It ends
+        earlier if a step gains almost nothing (see `SETTLED`).
         """
         if most <= 0:
             return
