@@ -55,7 +55,7 @@ LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
 """Most time cells (intervals with one price), and most entries of a list in a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: fixed time of a round."""
+"""A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: overhead of a round."""
 
 SPREADS = (1.05, 2.0)
 """Least and largest ``spread``: (longest / shortest round) for which one linear bound is used."""

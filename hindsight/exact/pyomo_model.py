@@ -176,7 +176,7 @@ def build_model(
     if not isinstance(instance, Instance):
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if isinstance(Problem.checked(instance, goal).goal, Tail):
-        raise InvalidValueError(None, "goal", goal, "has no single program: use solve() instead")
+        raise InvalidValueError(None, "goal", goal, "needs several programs: use solve() instead")
     if formulation not in FORMULATIONS:
         known = ", ".join(FORMULATIONS)
         raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")

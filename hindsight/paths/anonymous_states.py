@@ -163,9 +163,11 @@ def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 
     Followed requests are those whose starts the path graph records, and all others are anonymous.
-    The table of a set of followed requests has the largest total prices of anonymous states that
-    fit in memory with them. The tables form a tree (`AnonymousStates`), whose root is the table
-    computed here, for the empty set.
+    In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
+    price at each epoch (time between two rounds). The table of a set of followed requests has, for
+    each epoch, the largest total price of states of anonymous requests that fit in memory with it.
+    The tables form a tree (`AnonymousStates`), whose root is the table computed here, for the empty
+    set.
     """
     for slot in range(len(states.keys)):
         states.keys[slot] = -1

@@ -109,8 +109,8 @@ def refine(
             if finer is None:
                 lower = priced.limit + 1
                 break
-            # Free the memory of the coarser graph, because large graphs take most of the memory in
-            # use.
+            # ``graph`` no longer names the coarser graph, whose memory is thereby freed. ``finer``
+            # is deleted, so that this graph is freed too once ``graph`` names the next one.
             graph = finer
             del finer
             nodes.append(len(graph.later))

@@ -100,10 +100,11 @@ class StateAscent:
 
     In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
     price at each epoch, the time between two rounds. The dual function is the lower bound on total
-    latency that the prices prove. The first prices are given, or come from an ascent on prices of a
-    few state tables (`hindsight.prices.state_tables`), each of which has a fixed number for each
-    state. Each call of `improve` continues the ascent from the best prices. `width` consecutive
-    epochs share one row of prices.
+    latency that the prices prove. The first prices are given, or come from a smaller ascent. In it
+    the price of a state is a weighted sum of a few fixed tables with a number for each state
+    (`hindsight.prices.state_tables`), and the ascent finds the weights of each round.
+    Each call of `improve` continues the ascent from the best prices. `width` consecutive epochs
+    share one row of prices.
 
     Parameters
     ----------
@@ -113,7 +114,8 @@ class StateAscent:
         Makespan of a known schedule, in rounds: epochs up to the later of it and the last arrival
         have prices.
     threads : int, default 1
-        Number of threads. Each evaluates other epochs, so their number does not change the prices.
+        Number of threads. Each thread computes its own part of the epochs, so the number of threads
+        does not change the prices.
     known : StatePrices or None, default None
         Initial prices. With None they come from an ascent on prices of state tables.
     last : int64 array or None, default None

@@ -104,9 +104,9 @@ def close_on_time(interval: Interval, search: Search) -> None:
 def with_late(interval: Interval) -> Schedule | FleetSchedule:
     """Return a schedule of all requests: the best schedule, with the late requests added.
 
-    Late requests are placed in ascending order of volume, each at the first start that fits. This
-    is done in the problem with idle gaps shortened (rounds between arrivals that no schedule
-    needs), and uses an array of the tokens held in each round of each replica. If this array would
+    Late requests are placed in ascending order of volume (tokens held, summed over rounds), each at
+    the first start that fits. Before, long idle gaps between arrivals are shortened. The
+    placement uses an array of the tokens held in each round of each replica. If this array would
     be too long, or if the result is infeasible, late requests are assigned to the replicas in turn.
     Each replica then runs its late requests one after another, after its requests on time.
     """

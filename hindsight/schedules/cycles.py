@@ -46,8 +46,8 @@ IN_A_REGION = 1000
 threads. Such regions fit into the processor cache, and smaller ones allow fewer moves."""
 
 LIVES_IN_A_REGION = 8
-"""Least mean length of a region (interval of rounds) if there are more regions than threads. Unit:
-the longest plus the mean output length."""
+"""Least mean length of a region (interval of rounds) if threads have several regions each. Unit:
+(longest output length + mean output length)."""
 
 SPARE_ROUNDS = 1.3
 """A cycle may use SPARE_ROUNDS * (rounds of the best schedule) + 2 * (longest output) rounds."""

@@ -189,7 +189,7 @@ VALUES: Rows = [
     (lambda: hindsight.Tail(1.5), "quantile"),
     (lambda: build_model(ONE, goal=OnTime(LEVEL), horizon=3), "horizon = 3 must be None"),
     (lambda: build_model(FAR, goal=OnTime(ServiceLevel(time_per_token=1))), "is too large here"),
-    (lambda: build_model(ONE, goal=hindsight.Tail(0.5)), "has no single program"),
+    (lambda: build_model(ONE, goal=hindsight.Tail(0.5)), "needs several programs"),
     *each(
         lambda share: hindsight.fewest_replicas(ONE, hindsight.OnTime(LEVEL), share),
         "share",
