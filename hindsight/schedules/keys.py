@@ -28,72 +28,65 @@ from instances.service_level import Limits
 from .machines import assignments, machine_of
 from .serving import Rule, Run, serve
 
-SKIPS = (0, 3, 10)
-"""Values of `Rule.skips` for first schedules if the goal is total latency: largest number of
-requests that are passed over, as they do not fit in memory, in the choice for one round."""
+PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
+"""Values of `Rule.prompt_cap` if the goal is total latency: largest number of prompt tokens in a
+round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
-PROMPT_CAPS = (math.inf, 6.0, 3.0, 2.0, 1.5, 1.0, 0.5)
-"""Values of `Rule.prompt_cap` for first schedules if the goal is total latency: largest number of
-prompt tokens in a round. Unit: the least number of tokens with which a round takes at least twice
-as long as with one token."""
+FITS = ((0, 0.0), (3, 0.0), (10, 0.0), (10, 0.4), (10, 0.2), (10, 0.1))
+"""Values of (`Rule.skips`, `Rule.fill`) for first schedules if the goal is total latency. If the
+rule reserves memory, only the first three."""
 
-WAITS = (0.0, 0.2)
-"""Values of `Rule.wait` for first schedules if the goal is total latency: longest time for which a
-round waits for the next arrival. Unit: the duration of a round of one token."""
+TOKENS = (1.0, 4.0)
+"""Values of `Rule.token` for first schedules if the goal is total latency."""
 
 EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
-"""Exponents of initial sort keys, for first schedules with preemption. The initial sort key of a
-request is (machine seconds that it needs) ** exponent."""
+"""Initial sort keys of first schedules with preemption: (needed machine seconds) ** exponent."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Pairs of exponents (p, q) for first schedules if requests have deadlines. A request of smaller
-rank is tried first, and its rank has the factor (machine seconds that it still needs) ** p /
-(seconds until its deadline) ** q."""
+"""Values of (`Rule.charge`, -`Rule.left`) for first schedules if requests have deadlines."""
 
-BEGUN, DUE_CAPS, PATIENCE = (1.0, 0.1), (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Values for first schedules if requests have deadlines. `BEGUN`: of `Rule.begun`, the factor on
-the rank of requests that have a token. `DUE_CAPS`: of `Rule.prompt_cap`, in the unit of
-`PROMPT_CAPS`. `PATIENCE`: of `Rule.patience`, which limits the duration of a round."""
+DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
+"""Values of `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`) and `Rule.patience` for first
+schedules if requests have deadlines."""
 
 SHORTLIST = 12
-"""Number of rules that are tried with every assignment of requests to machines. All rules are tried
-with the first assignment, and the best of them then with the other assignments."""
+"""Number of rules, the best with the first assignment of requests to machines, that others try."""
 
 NOBODY = -1
 """Number that stands for the machine of a rejected request, because no machine serves it."""
 
 FRUITLESS = 5
-"""Number of consecutive annealings without a better schedule that the search tolerates. After one
-more, it ends."""
+"""The search ends after more than this number of annealings on end without a better schedule."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
 """Number of moves of the first annealing of n requests: `FIRST_WORK` / n, but at least the first
 and at most the second number of `FIRST_CYCLE`. The k-th annealing has k times as many moves."""
 
 HOT, COOLING = 0.15, 0.05
-"""First temperature of the first annealing (unit: the mean latency times the square root of the
-number of machines), and last temperature of an annealing divided by its first temperature. The k-th
-annealing begins at 1 / k of `HOT`. With deadlines the temperature is always 0."""
+"""First temperature of the k-th annealing, times k (unit: mean latency times square root of the
+number of machines; 0 with deadlines), and last temperature divided by the first."""
 
 REACH = 0.6
-"""Standard deviation of the change in the logarithm of a sort key by one move. The change is normal
-with mean 0."""
+"""Standard deviation of the normal change in the logarithm of a number (sort key) by one move."""
 
-KEY_SHARE, SEND_SHARE = 0.4, 0.7
-"""If there are several machines: share of moves that change a sort key, and share of moves that
-change a sort key or the machine of one request. The other moves swap two requests."""
+MOVED = {"prompt_cap": PROMPT_CAPS, "wait": (0.0, 0.2), "fill": (0.0, 0.2), "token": TOKENS}
+"""Values of a rule that moves change if the goal is total latency. The new value is a random one of
+these, times a random factor. Units: those of `PROMPT_CAPS`, and the seconds of a short round."""
+
+RULE_SHARE, KEY_SHARE, SEND_SHARE = 0.05, 0.4, 0.7
+"""Share of moves that change a rule (if the goal is total latency) and, if there are several
+machines, shares with those that change a sort key, and a request's machine. Others swap two."""
 
 NEIGHBOURS = 3
-"""If a move swaps the machines of two requests, they are at most K * `NEIGHBOURS` places apart in
-order of arrival, where K is the number of machines."""
+"""If a move swaps the machines of two requests, they are at most this number times the number of
+machines apart in order of arrival."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """If requests have deadlines: share of moves that draw the request to change from the late ones,
 and probability that a move rejects its request if a machine serves it."""
 
 SLICE_WORK = 20_000
-"""Product of the number of requests and the number of moves between two calls of the stop callback
-of an annealing."""
+"""(Number of requests) * (number of moves) between two calls of the stop callback."""
 
 _Way = tuple[FloatArray, Rule]
 """Initial sort key of each request, and the rule that turns sort keys into a schedule."""
@@ -130,8 +123,7 @@ class _Plan(NamedTuple):
 
     def copy(self) -> _Plan:
         """Return a copy of this plan that a move of the annealing may change in place."""
-        machine, factor, ways, costs, late = self
-        return _Plan(machine.copy(), factor.copy(), ways, costs.copy(), late.copy())
+        return _Plan(*[one.copy() for one in self])
 
 
 class KeySearch:
@@ -174,7 +166,7 @@ class KeySearch:
         self._volume = one.output * (one.held + (one.output + 1) / 2)
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
         n = len(workload)
-        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
+        self._space = *np.empty((5, n), dtype=np.int64), *np.empty((3, n))
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan
@@ -194,18 +186,33 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Anneal again and again; yield the cost of each better schedule.
+        """Anneal again and again; yield the cost of better schedules.
 
-        Stop once ``should_stop`` returns True, or after more than `FRUITLESS` consecutive
-        annealings without a better schedule.
+        Each annealing begins with the best plan (machines, sort keys and rules) so far. Stop once
+        ``should_stop`` returns True, or after more than `FRUITLESS` consecutive annealings without
+        a better schedule. Check this, and for a better one, about every `SLICE_WORK` / n moves.
         """
-        known, gained = self.cost, self.cycle - 1
-        for _ in self._annealings():
-            if self.cost < known:
-                known, gained = self.cost, self.cycle
-                yield known
-            if self.cycle - gained > FRUITLESS or should_stop():
-                return
+        n, rng, known, gained = len(self._charge), self._rng, self.cost, self.cycle - 1
+        first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
+        while True:
+            plan, cost, moves = self._best, self._best.cost, first * (1 + self.cycle)
+            hot = HOT * (self._limits is None) * math.sqrt(self._machines) * cost / n
+            hot /= 1 + self.cycle
+            for move in range(moves):
+                if move % max(1, SLICE_WORK // n) == 0:
+                    if self.cost < known:
+                        known, gained = self.cost, self.cycle
+                        yield known
+                    if self.cycle - gained > FRUITLESS or should_stop():
+                        return
+                allowed = cost + hot * COOLING ** (move / moves) * rng.exponential()
+                trial, touched = self._proposal(plan)
+                trial_cost = self._serve_again(trial, touched, allowed) if touched else math.inf
+                if trial_cost <= allowed:
+                    plan, cost = trial, trial_cost
+                    if cost < self.cost:
+                        self._best, self.cost = plan, cost
+            self.cycle += 1
 
     def schedule(self) -> SecondsSchedule | FleetSchedule:
         """Return the best schedule of all requests so far, if there are no latency limits."""
@@ -234,30 +241,29 @@ class KeySearch:
     def _ways(self) -> Iterator[_Way]:
         """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
 
-        With deadlines they combine `BEGUN`, `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they
-        combine `WAITS`, `EXPONENTS`, `PROMPT_CAPS` and `SKIPS`.
+        With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they
+        combine `EXPONENTS`, `FITS` and `PROMPT_CAPS`.
         """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most = len(charge), len(seconds) - 1
         doubled = seconds >= 2 * seconds[1]
         unit = int(doubled.argmax()) if doubled.any() else most
+        self._units = {"prompt_cap": float(unit), "wait": float(seconds[1])}
         again = self._recomputes
         if self._limits is not None:
-            for begun, cap, power, patience, (share, left) in product(
-                BEGUN, DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
+            for cap, power, patience, (share, left) in product(
+                DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
             ):
-                rule = Rule(share, -left, begun, n, cap * unit, patience, 0.0, False, again)
+                rule = Rule(share, -left, n, cap * unit, patience, 0.0, False, again, 0.0, 1.0)
                 yield charge**power, rule
             return
-        caps = [cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS]
-        stops = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, False, again)
-        reserves = stops._replace(charge=0.0, reserves=True)
+        caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
-        kinds = [(charge**power, stops) for power in EXPONENTS]
-        kinds += [(key, reserves) for key in (charge, self._volume, lengths)]
-        for share, (key, rule), cap, skips in product(WAITS, kinds, dict.fromkeys(caps), SKIPS):
-            wait = share * float(seconds[1])
-            yield key, rule._replace(skips=skips, prompt_cap=cap, wait=wait)
+        kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
+        kinds += product((charge, self._volume, lengths), (0.0,), FITS[:3], TOKENS[:1])
+        for (key, share, (skips, fill), token), cap in product(kinds, caps):
+            stops = share > 0
+            yield key, Rule(share, 0.0, skips, cap, math.inf, 0.0, not stops, again, fill, token)
 
     def _open(self) -> Iterator[None]:
         """Try first schedules, and keep the best one; yield after each rule that is tried.
@@ -305,32 +311,6 @@ class KeySearch:
                 return
             self.cost = cost
 
-    def _annealings(self) -> Iterator[None]:
-        """Run annealings without end, each from the best plan (machines and sort keys) so far.
-
-        Yield about every `SLICE_WORK` / n moves, so that the caller can call its stop callback and
-        look for a better plan.
-        """
-        n, rng = len(self._charge), self._rng
-        first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
-        while True:
-            yield
-            plan, cost, moves = self._best, self._best.cost, first * (1 + self.cycle)
-            hot = HOT * math.sqrt(self._machines) * cost / n / (1 + self.cycle)
-            if self._limits is not None:
-                hot = 0.0
-            for move in range(moves):
-                allowed = cost + hot * COOLING ** (move / moves) * rng.exponential()
-                trial, touched = self._proposal(plan)
-                trial_cost = self._serve_again(trial, touched, allowed) if touched else math.inf
-                if trial_cost <= allowed:
-                    plan, cost = trial, trial_cost
-                    if cost < self.cost:
-                        self._best, self.cost = plan, cost
-                if move % max(1, SLICE_WORK // n) == 0:
-                    yield
-            self.cycle += 1
-
     def _proposal(self, plan: _Plan) -> tuple[_Plan, list[int]]:
         """Return a copy of a plan changed by one random move, and the machines that it changes.
 
@@ -346,6 +326,11 @@ class KeySearch:
             trial.factor[i] = fresh
         elif self._limits is not None and rng.random() < REJECTED:
             there = NOBODY
+        elif self._limits is None and kind < RULE_SHARE:
+            (key, rule), name = trial.ways[here], str(rng.choice([*MOVED]))
+            value = float(rng.choice(MOVED[name])) * fresh * self._units.get(name, 1.0)
+            trial.ways[here] = key, rule._replace(**{name: value})
+            return trial, [here]
         elif self._machines == 1 or kind < KEY_SHARE:
             trial.factor[i] *= fresh
             return trial, [here]

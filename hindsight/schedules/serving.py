@@ -6,6 +6,9 @@ key, times the machine time that it still needs and times the seconds until its 
 power. Prompts make a round longer for all its requests, so a cap on prompt tokens delays prompts
 and speeds up running requests.
 
+If requests hold large shares of the memory, those of least rank often leave much of it unused. So
+some of them may be exchanged for others that fill it better (`Rule.fill`).
+
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
 with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
 and its tokens are swapped out, or recomputed later. Requests that must be late are dropped.
@@ -40,6 +43,9 @@ LENIENT = 1 + 1e-12
 """Factor on deadlines in the simulation, above 1 because simulated times have rounding errors. The
 exact times of the final schedule are compared with the exact deadlines later."""
 
+LASTING = 4
+"""Number of rounds for which memory must hold a batch that is improved by exchanges."""
+
 RUNNING = -(2.0**52)
 """If `Rule.reserves` is True, the rank of a running request is this number plus its last round. So
 it is smaller than the rank of any waiting request."""
@@ -50,14 +56,12 @@ class Rule(NamedTuple):
 
     Before a round, requests are tried in ascending order of their rank. The rank of a request is
     (its sort key) * (machine seconds that it still needs) ** charge * (seconds until its deadline)
-    ** left. Requests that have produced a token have the additional factor ``begun``.
+    ** left.
 
     Attributes
     ----------
     charge, left : float
         The exponents in the rank. ``charge`` is >= 0.
-    begun : float
-        Factor on the rank of requests that have produced a token.
     skips : int
         Number of requests that do not fit in memory and may be passed over in the choice for a
         round, so that requests of higher rank are tried. After one more, the choice ends.
@@ -75,17 +79,25 @@ class Rule(NamedTuple):
     recomputes : bool
         Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
         resumes.
+    fill : float
+        If above 0, chosen requests are exchanged for others that make more of the memory: the value
+        of a request is then (tokens that it holds) / (its rank) ** ``fill``. The smaller ``fill``,
+        the less the rank matters. If ``reserves`` is True, there are no exchanges.
+    token : float
+        Factor on the seconds per processed token in the machine seconds that a request still needs.
+        The larger it is, the later are long prompts.
     """
 
     charge: float
     left: float
-    begun: float
     skips: int
     prompt_cap: float
     patience: float
     wait: float
     reserves: bool
     recomputes: bool
+    fill: float
+    token: float
 
 
 class Run(NamedTuple):
@@ -102,11 +114,15 @@ class Run(NamedTuple):
     order : int64 array, shape (n,)
         Workspace: requests that have arrived and are neither complete nor dropped because they must
         be late, in ascending order of rank.
+    chosen : int64 array, shape (n,)
+        Workspace: first the requests chosen for the next round. At the end, from the last entry
+        backward, those that did not fit in memory.
     done, last, row : int64 array, shape (n,)
         Workspace, for each request: number of output tokens that it has produced, last round in
         which it ran, and row of its latest stretch in ``table``.
-    due, rank : float64 array, shape (n,)
-        Workspace, for each request: deadline of its last token in seconds, and its rank.
+    due, rank, value : float64 array, shape (n,)
+        Workspace, for each request: deadline of its last token in seconds, its rank, and its value
+        in exchanges (`Rule.fill`).
     late : int64 array, shape (n,)
         Output: 1 for requests that the simulation served late or dropped, 0 for those on time.
     table : int64 array, shape (rows, 6)
@@ -122,32 +138,19 @@ class Run(NamedTuple):
     done: IntArray
     last: IntArray
     row: IntArray
+    chosen: IntArray
     due: FloatArray
     rank: FloatArray
+    value: FloatArray
     late: IntArray
     table: IntArray
 
 
-class _Round(NamedTuple):
-    """The requests chosen for the next round: sums over them, and how long they can go on.
-
-    Attributes
-    ----------
-    running, tokens, stored : int
-        Number of chosen requests, number of tokens that they process in the round, and number of
-        stored tokens on which the duration of the round depends.
-    span : int
-        Largest number of rounds for which the same requests can run before the next decision.
-    written : int
-        Number of stretches in the schedule so far. A stretch is a request and consecutive rounds in
-        which it runs.
-    """
-
-    running: int
-    tokens: int
-    stored: int
-    span: int
-    written: int
+_Round = tuple[int, int, int, int, int]
+"""Number of requests that run in the next round, number of tokens that they process, number of
+stored tokens on which the duration of the round depends, largest number of rounds for which the
+same requests can run before the next decision, and number of stretches in the schedule so far. A
+stretch is a request and consecutive rounds in which it runs."""
 
 
 @step
@@ -169,12 +172,13 @@ def _charge(i: int, r: int, run: Run) -> float:
     """Return (machine seconds that request i still needs after round r) ** `Rule.charge`.
 
     These seconds are the request's share of the duration of its remaining rounds: a time per token
-    that it processes, and a time per token that it holds in each round.
+    that it processes (times `Rule.token`), and a time per token that it holds in each round.
     """
     done, output = run.done[i], run.machine.output[i]
     processed = _tokens(i, r, run) + output - done - 1
     held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
-    charge: float = run.machine.charges[0] * processed + run.machine.charges[1] * held
+    token, hold = run.machine.charges
+    charge: float = run.rule.token * token * processed + hold * held
     return charge if run.rule.charge == 1 else charge**run.rule.charge
 
 
@@ -196,8 +200,6 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
     if rule.reserves and done > 0:
         return RUNNING + float(r + steps)
     rank: float = run.key[i]
-    if done > 0:
-        rank *= rule.begun
     if rule.charge > 0:
         rank *= _charge(i, r, run)
     if rule.left != 0:
@@ -248,12 +250,13 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 @step
 def _enter(x: int, running: int, r: int, run: Run) -> None:
-    """Let the request at place x of `Run.order` run in round r + 1.
+    """Choose the request at place x of `Run.order` for round r + 1, as number ``running``.
 
-    ``running`` other requests are already chosen for that round. If the rule reserves memory, a
-    request that starts moves to its place among these, which are sorted by their last rounds.
+    If the rule reserves memory, a request that starts moves to its place among the ``running``
+    requests chosen before, which are sorted by their last rounds.
     """
     i = run.order[x]
+    run.chosen[running] = i
     if run.rule.reserves and run.last[i] != r:
         # Move request i to its place among the running requests: these come first in ``order``,
         # sorted by their last rounds.
@@ -261,7 +264,34 @@ def _enter(x: int, running: int, r: int, run: Run) -> None:
         for y in range(x, running, -1):
             run.order[y] = run.order[y - 1]
         _insert(running, i, run)
-    run.last[i] = r + 1
+
+
+@step
+def _exchange(running: int, refused: int, memory: int, run: Run) -> None:
+    """Exchange chosen requests for refused ones, so that the batch uses the memory better.
+
+    The first ``running`` entries of `Run.chosen` are chosen, and hold ``memory`` tokens. The last
+    ``refused`` entries did not fit. The value of a request is the tokens that it holds / rank **
+    `Rule.fill`. In turn, each refused request replaces the chosen one of least value, if it is of
+    larger value and memory holds the batch for `LASTING` rounds.
+    """
+    machine, chosen, value = run.machine, run.chosen, run.value
+    last = chosen.size - 1
+    for z in range(running + refused):
+        i = chosen[z if z < running else last + running - z]
+        value[i] = (machine.held[i] + run.done[i] + 1) * run.rank[i] ** -run.rule.fill
+    room = machine.memory_limit - memory - (LASTING - 1) * running
+    for y in range(last, last - refused, -1):
+        i, place = chosen[y], -1
+        least, held = value[i], machine.held[i] + run.done[i]
+        for x in range(running):
+            j = chosen[x]
+            if value[j] < least and held - machine.held[j] - run.done[j] <= room:
+                least, place = value[j], x
+        if place >= 0:
+            j = chosen[place]
+            room -= held - machine.held[j] - run.done[j]
+            chosen[place], chosen[y] = i, j
 
 
 @step
@@ -306,6 +336,7 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         if wait > 0:
             span = min(span, wait)
             refused += 1
+            run.chosen[-refused] = i
             continue
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
@@ -319,17 +350,38 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             # seconds on average. ``longest`` is the largest duration of this round in seconds.
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
-        written = _write(i, r, own, written, run)
         _enter(x - 1, running, r, run)
-        span = min(span, machine.output[i] - done)
         running += 1
         memory += held
         stored = more
         tokens += own
         prompts += own if own > 1 else 0
-    if not rule.reserves:
+    if refused > 0 and rule.fill > 0 and not rule.reserves:
+        _exchange(running, refused, memory, run)
+    return _begin(r, running, span, written, run)
+
+
+@step
+def _begin(r: int, running: int, span: int, written: int, run: Run) -> _Round:
+    """Let the first ``running`` requests of `Run.chosen` run in round r + 1.
+
+    The same requests run for at most ``span`` rounds. ``written`` is the number of stretches (a
+    request in consecutive rounds) in the schedule so far.
+    """
+    machine = run.machine
+    tokens = memory = stored = 0
+    for x in range(running):
+        i = run.chosen[x]
+        own, done = _tokens(i, r, run), run.done[i]
+        tokens += own
+        memory += machine.held[i] + done + 1
+        stored += machine.stored[i] + done + 1
+        span = min(span, machine.output[i] - done)
+        written = _write(i, r, own, written, run)
+        run.last[i] = r + 1
+    if not run.rule.reserves:
         span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
-    return _Round(running, tokens, stored, span, written)
+    return running, tokens, stored, span, written
 
 
 @step
@@ -366,18 +418,20 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 
 
 @step
-def _last(chosen: _Round, t: float, following: float, machine: Machine) -> tuple[int, float]:
+def _last(
+    running: int, stored: int, span: int, t: float, following: float, machine: Machine
+) -> tuple[int, float]:
     """Return the number of rounds until the next decision, and the time at which they end.
 
-    The same requests, ``chosen``, run in all these rounds. The first round ends at time t, and the
-    last one is the first that ends at time ``following`` (of the next arrival) or later. But there
-    are at most ``chosen.span`` rounds.
+    The same ``running`` requests run in all these rounds. The first round ends at time t, and its
+    duration depends on ``stored`` tokens. The last round is the first that ends at time
+    ``following`` (of the next arrival) or later. But there are at most ``span`` rounds.
     """
-    rounds, stored = 1, chosen.stored
-    while rounds < chosen.span and t < following:
+    rounds = 1
+    while rounds < span and t < following:
         rounds += 1
-        stored += chosen.running
-        t += machine.seconds[chosen.running] + machine.d2 * stored
+        stored += running
+        t += machine.seconds[running] + machine.d2 * stored
     return rounds, t
 
 
@@ -390,7 +444,7 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
     number of late requests. The simulation ends early, with an infinite cost, once the cost is
     certain to exceed ``bound``.
     """
-    machine, rule, late = run.machine, run.rule, run.late
+    machine, wait, late = run.machine, run.rule.wait, run.late
     active = position = r = written = steps_left = on_time = 0
     t = total = 0.0
     for i in members:
@@ -408,33 +462,28 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         following = machine.arrival[members[position]] if position < members.size else math.inf
         if active == 0:
             continue
-        if following - t < rule.wait:
+        if following - t < wait:
             total += active * (following - t)
             t = following
             continue
-        chosen = _choose(r, t, active, written, run)
-        written = chosen.written
-        first = t + machine.seconds[chosen.tokens] + machine.d2 * chosen.stored
-        rounds, end = _last(chosen, first, following - rule.wait, machine)
+        running, tokens, stored, span, written = _choose(r, t, active, written, run)
+        first = t + machine.seconds[tokens] + machine.d2 * stored
+        rounds, end = _last(running, stored, span, first, following - wait, machine)
         total += active * (end - t)
-        steps_left -= chosen.running * rounds
+        steps_left -= running * rounds
         t = end
         kept = 0
         for x in range(active):
             # Sort the requests that are not complete by their new ranks. Insertion sort is fast,
             # because the order hardly changes.
             i = run.order[x]
-            is_other = machine.counts_late or run.last[i] >= r
             if run.last[i] == r + 1:
                 _advance(i, r, rounds, first, run)
             if run.done[i] == machine.output[i]:
                 late[i] = t > run.due[i]
                 on_time += 1 - late[i]
-            elif is_other:
-                kept = _arrive(i, r + rounds, t, kept, run)
             else:
-                _insert(kept, i, run)
-                kept += 1
+                kept = _arrive(i, r + rounds, t, kept, run)
         active = kept
         r += rounds
         least = total + machine.least * steps_left

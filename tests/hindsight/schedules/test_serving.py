@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from hindsight.schedules.machines import Machine, machine_of
-from hindsight.schedules.serving import Rule, Run, serve
+from hindsight.schedules.serving import LASTING, Rule, Run, serve
 from instances import SecondsSchedule, Workload
 from instances.batch_time import AffineTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 
 TIME = AffineTime(0.5, 0.0625, 0.015625)
-RULE = Rule(1.0, 0.0, 1.0, 0, math.inf, math.inf, 0.0, reserves=False, recomputes=False)
+FREE = {"reserves": False, "recomputes": False, "fill": 0.0, "token": 1.0}
+RULE = Rule(1.0, 0.0, 0, math.inf, math.inf, 0.0, **FREE)
 
 
 def drawn(seed: int) -> Workload:
@@ -33,7 +34,7 @@ def served(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the cost, who is late, and the stretches."""
     n = len(key)
-    space = *np.full((4, n), -7), *np.full((2, n), np.nan)
+    space = *np.full((5, n), -7), *np.full((3, n), np.nan)
     late = np.full(n, -7)
     table = np.empty((0, len(COLUMNS)), np.int64)
     run = Run(machine, rule, key, *space, late, table)
@@ -50,55 +51,93 @@ def fits(lives: list[tuple[int, int]], workload: Workload) -> bool:
     )
 
 
-def plain(workload: Workload, key: np.ndarray, rule: Rule) -> tuple[float, dict[int, list[int]]]:
-    """Return the total latency and the rounds of each request, by the definition of a rule."""
-    a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
-    token, held = machine_of(workload, None, recomputes=rule.recomputes).charges
-    rounds: dict[int, list[int]] = {i: [] for i in range(len(a))}
-    r, t, total = 0, 0.0, 0.0
+class Plain:
+    """A machine that decides every round anew, by the definition of a rule."""
 
-    def tokens(i: int) -> int:
-        done = len(rounds[i])
-        stays = done > 0 and rounds[i][-1] == r
-        return 1 if stays or (done > 0 and not rule.recomputes) else int(s[i]) + done
+    def __init__(self, workload: Workload, key: np.ndarray, rule: Rule) -> None:
+        self.workload, self.key, self.rule = workload, key, rule
+        self.rounds: dict[int, list[int]] = {i: [] for i in range(len(key))}
+        self.s, self.o = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
+        self.charges = machine_of(workload, None, recomputes=rule.recomputes).charges
+        self.r = 0
+        self.is_above = False
 
-    def rank(i: int) -> tuple[float, float]:
-        done = len(rounds[i])
-        if rule.reserves and done:
-            return 0, int(o[i]) - done
-        left = int(o[i]) - done
-        charge = token * (tokens(i) + left - 1)
-        charge += held * sum(int(s[i]) + k for k in range(done + 1, int(o[i]) + 1))
-        return 1, key[i] * charge**rule.charge
+    def left(self, i: int) -> int:
+        return self.o[i] - len(self.rounds[i])
 
-    while any(len(rounds[i]) < o[i] for i in rounds):
-        open_ = [i for i in rounds if a[i] <= t and len(rounds[i]) < o[i]]
-        if not open_:
-            t = min(float(a[i]) for i in rounds if a[i] > t)
-            continue
-        following = min((float(one) for one in a if one > t), default=math.inf)
-        if following - t < rule.wait:
-            t = following
-            continue
+    def held(self, i: int) -> int:
+        """Return what a request holds in the next round."""
+        return self.s[i] + len(self.rounds[i]) + 1
+
+    def tokens(self, i: int) -> int:
+        done = len(self.rounds[i])
+        stays = done > 0 and self.rounds[i][-1] == self.r
+        return 1 if stays or (done > 0 and not self.rule.recomputes) else self.s[i] + done
+
+    def rank(self, i: int) -> tuple[float, float]:
+        if self.rule.reserves and self.rounds[i]:
+            return 0, self.left(i)
+        charge = self.rule.token * self.charges[0] * (self.tokens(i) + self.left(i) - 1)
+        charge += self.charges[1] * sum(self.held(i) + k for k in range(self.left(i)))
+        return 1, self.key[i] * charge**self.rule.charge
+
+    def fits(self, batch: list[int]) -> bool:
+        lives = [(self.held(i) - 1, self.left(i) if self.rule.reserves else 1) for i in batch]
+        return fits(lives, self.workload)
+
+    def choice(self, present: list[int]) -> list[int]:
         chosen: list[int] = []
-        prompts = refused = 0
-        for i in sorted(open_, key=rank):
-            if refused > rule.skips:
+        refused: list[int] = []
+        prompts, self.is_above = 0, False
+        for i in sorted(present, key=self.rank):
+            if len(refused) > self.rule.skips:
                 break
-            own = tokens(i)
-            lives = [(int(s[j]) + len(rounds[j]), int(o[j]) - len(rounds[j])) for j in [*chosen, i]]
-            if not fits(lives if rule.reserves else [(b, 1) for b, _ in lives], workload):
-                refused += 1
-            elif own == 1 or prompts == 0 or prompts + own <= rule.prompt_cap:
+            own = self.tokens(i)
+            if not self.fits([*chosen, i]):
+                refused.append(i)
+            elif own == 1 or prompts == 0 or prompts + own <= self.rule.prompt_cap:
                 chosen.append(i)
                 prompts += own if own > 1 else 0
-        stored = sum(int(s[i]) + len(rounds[i]) + 1 for i in chosen)
-        t += 0.5 + 0.0625 * sum(map(tokens, chosen)) + 0.015625 * stored
-        r += 1
+            else:
+                self.is_above = True
+        if self.rule.fill > 0 and not self.rule.reserves:
+            self.exchange(chosen, refused)
+        return chosen
+
+    def exchange(self, chosen: list[int], refused: list[int]) -> None:
+        held, limit = self.held, self.workload.memory_limit - (LASTING - 1) * len(chosen)
+        value = {i: held(i) * self.rank(i)[1] ** -self.rule.fill for i in [*chosen, *refused]}
+        for i in refused:
+            free = limit - sum(map(held, chosen))
+            others = [j for j in chosen if value[j] < value[i] and held(i) - held(j) <= free]
+            if others:
+                chosen[chosen.index(min(others, key=value.__getitem__))] = i
+
+
+def plain(workload: Workload, key: np.ndarray, rule: Rule) -> tuple[float, dict[int, list[int]]]:
+    """Return the total latency and the rounds of each request, by the definition of a rule."""
+    a, machine, t, total = workload.arrival_times, Plain(workload, key, rule), 0.0, 0.0
+    chosen: list[int] = []
+    seen: list[int] = []
+    while any(machine.left(i) for i in machine.rounds):
+        present = [i for i in machine.rounds if a[i] <= t and machine.left(i)]
+        if not present:
+            t = min(float(a[i]) for i in machine.rounds if a[i] > t)
+            continue
+        if min((float(one) for one in a if one > t), default=math.inf) - t < rule.wait:
+            t = min(float(one) for one in a if one > t)
+            continue
+        # With exchanges, a batch stays as it is until something happens.
+        stays = rule.fill > 0 and present == seen and not machine.is_above and machine.fits(chosen)
+        if rule.reserves or not stays:
+            chosen, seen = machine.choice(present), present
+        t += 0.5 + 0.0625 * sum(map(machine.tokens, chosen))
+        t += 0.015625 * sum(map(machine.held, chosen))
+        machine.r += 1
         for i in chosen:
-            rounds[i].append(r)
-            total += t - float(a[i]) if len(rounds[i]) == o[i] else 0.0
-    return total, rounds
+            machine.rounds[i].append(machine.r)
+            total += 0.0 if machine.left(i) else t - float(a[i])
+    return total, machine.rounds
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -112,6 +151,8 @@ def test_a_run_is_that_of_a_machine_which_decides_every_round(seed: int) -> None
         wait=float(rng.choice([0, 0.5])),
         reserves=bool(rng.integers(2)),
         recomputes=bool(rng.integers(2)),
+        fill=float(rng.choice([0.0, 0.0, 0.1, 0.5])),
+        token=float(rng.choice([1.0, 4.0])),
     )
     key = np.exp(rng.normal(size=n))
     machine = machine_of(workload, None, recomputes=rule.recomputes)
@@ -142,7 +183,7 @@ def test_late_requests_are_those_of_the_schedule_and_of_those_left_out(seed: int
     n = len(workload)
     limits = Limits(*(np.where(rng.random(n) < 0.3, np.inf, rng.uniform(1, 30, n)) for _ in "abc"))
     rule = RULE._replace(
-        left=float(rng.choice([-1, 0])), begun=0.5, skips=n, patience=float(rng.choice([2, np.inf]))
+        left=float(rng.choice([-1, 0])), skips=n, patience=float(rng.choice([2, np.inf]))
     )
     machine = machine_of(workload, limits, recomputes=False)
     own = np.flatnonzero(rng.random(n) < 0.8)
