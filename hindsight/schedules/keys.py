@@ -3,9 +3,9 @@
 Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
 requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
 several rules and assignments. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
-changes the key of a request, moves it to another machine, or swaps it with a request on another
-machine that arrives at about the same time. Only the changed machines are simulated again. If the
-goal is requests on time, a request may also be rejected, which leaves machine time to others.
+changes the key of a request, moves it to another machine, or changes the rule of a machine. Only
+the changed machines are simulated again. If the goal is requests on time, rules stay as they are,
+but a request may be rejected, which leaves machine time to others.
 
 Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,21 +33,17 @@ PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
 round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
 FITS = ((0, 0.0), (3, 0.0), (10, 0.0), (10, 0.4), (10, 0.2), (10, 0.1))
-"""Values of (`Rule.skips`, `Rule.fill`) for first schedules if the goal is total latency. If the
-rule reserves memory, only the first three."""
+"""Values of (`Rule.skips`, `Rule.fill`) for first schedules; if memory is reserved, the first 3."""
 
-TOKENS = (1.0, 4.0)
-"""Values of `Rule.token` for first schedules if the goal is total latency."""
-
-EXPONENTS = (0.25, 0.0, 1.0, -0.3, 0.5)
-"""Initial sort keys of first schedules with preemption: (needed machine seconds) ** exponent."""
+EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
+"""First schedules with preemption: exponents of the initial sort keys (needed machine seconds) **
+exponent, and values of `Rule.token`."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """Values of (`Rule.charge`, -`Rule.left`) for first schedules if requests have deadlines."""
 
 DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Values of `Rule.prompt_cap` (in the unit of `PROMPT_CAPS`) and `Rule.patience` for first
-schedules if requests have deadlines."""
+"""Values of `Rule.prompt_cap` (unit: that of `PROMPT_CAPS`) and `Rule.patience` with deadlines."""
 
 SHORTLIST = 12
 """Number of rules, the best with the first assignment of requests to machines, that others try."""
@@ -59,12 +55,12 @@ FRUITLESS = 5
 """The search ends after more than this number of annealings on end without a better schedule."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
-"""Number of moves of the first annealing of n requests: `FIRST_WORK` / n, but at least the first
-and at most the second number of `FIRST_CYCLE`. The k-th annealing has k times as many moves."""
+"""Number of moves of the first annealing of n requests: `FIRST_WORK` / n, within the bounds
+`FIRST_CYCLE`. The k-th annealing has k times as many."""
 
 HOT, COOLING = 0.15, 0.05
-"""First temperature of the k-th annealing, times k (unit: mean latency times square root of the
-number of machines; 0 with deadlines), and last temperature divided by the first."""
+"""First temperature of the first annealing (unit: mean latency * sqrt(machines); 0 with deadlines;
+1 / k of it in the k-th), and last temperature divided by the first."""
 
 REACH = 0.6
 """Standard deviation of the normal change in the logarithm of a number (sort key) by one move."""
@@ -73,17 +69,12 @@ MOVED = {"prompt_cap": PROMPT_CAPS, "wait": (0.0, 0.2), "fill": (0.0, 0.2), "tok
 """Values of a rule that moves change if the goal is total latency. The new value is a random one of
 these, times a random factor. Units: those of `PROMPT_CAPS`, and the seconds of a short round."""
 
-RULE_SHARE, KEY_SHARE, SEND_SHARE = 0.05, 0.4, 0.7
-"""Share of moves that change a rule (if the goal is total latency) and, if there are several
-machines, shares with those that change a sort key, and a request's machine. Others swap two."""
-
-NEIGHBOURS = 3
-"""If a move swaps the machines of two requests, they are at most this number times the number of
-machines apart in order of arrival."""
+RULE_SHARE, KEY_SHARE = 0.05, 0.4
+"""Share of moves that change a rule (if the goal is total latency), and share that change a rule or
+a sort key (if there are several machines). The others move a request to another machine."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""If requests have deadlines: share of moves that draw the request to change from the late ones,
-and probability that a move rejects its request if a machine serves it."""
+"""With deadlines: share of moves that change a late request, and share that reject a served one."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of moves) between two calls of the stop callback."""
@@ -194,10 +185,10 @@ class KeySearch:
         """
         n, rng, known, gained = len(self._charge), self._rng, self.cost, self.cycle - 1
         first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
+        unit = HOT * math.sqrt(self._machines) / n if self._limits is None else 0.0
         while True:
             plan, cost, moves = self._best, self._best.cost, first * (1 + self.cycle)
-            hot = HOT * (self._limits is None) * math.sqrt(self._machines) * cost / n
-            hot /= 1 + self.cycle
+            hot = unit * cost / (1 + self.cycle)
             for move in range(moves):
                 if move % max(1, SLICE_WORK // n) == 0:
                     if self.cost < known:
@@ -226,7 +217,7 @@ class KeySearch:
         The requests are given by their positions in the workload. Return None if all are late.
         """
         machine = np.where(self._best.late > 0, NOBODY, self._best.machine)
-        parts: list[SecondsSchedule | None] = [None] * self._workload.replicas
+        parts: list[Any] = [None] * self._workload.replicas
         for k, own in enumerate(by_replica(machine, self._machines)):
             parts[k], served = self._part(k, own)
             machine[np.setdiff1d(own, served)] = NOBODY
@@ -234,26 +225,23 @@ class KeySearch:
         if not len(served):
             return None
         if self._workload.replicas == 1:
-            assert parts[0] is not None
             return parts[0], served
         return FleetSchedule(self._workload.of(served), machine[served], parts), served
 
     def _ways(self) -> Iterator[_Way]:
         """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
 
-        With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they
-        combine `EXPONENTS`, `FITS` and `PROMPT_CAPS`.
+        With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they combine
+        `EXPONENTS`, `TOKENS`, `FITS` and `PROMPT_CAPS`.
         """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
-        n, most = len(charge), len(seconds) - 1
+        n, most, again = len(charge), len(seconds) - 1, self._recomputes
         doubled = seconds >= 2 * seconds[1]
         unit = int(doubled.argmax()) if doubled.any() else most
         self._units = {"prompt_cap": float(unit), "wait": float(seconds[1])}
-        again = self._recomputes
         if self._limits is not None:
-            for cap, power, patience, (share, left) in product(
-                DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES
-            ):
+            shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
+            for cap, power, patience, (share, left) in shapes:
                 rule = Rule(share, -left, n, cap * unit, patience, 0.0, False, again, 0.0, 1.0)
                 yield charge**power, rule
             return
@@ -262,8 +250,7 @@ class KeySearch:
         kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
         kinds += product((charge, self._volume, lengths), (0.0,), FITS[:3], TOKENS[:1])
         for (key, share, (skips, fill), token), cap in product(kinds, caps):
-            stops = share > 0
-            yield key, Rule(share, 0.0, skips, cap, math.inf, 0.0, not stops, again, fill, token)
+            yield key, Rule(share, 0.0, skips, cap, math.inf, 0.0, not share, again, fill, token)
 
     def _open(self) -> Iterator[None]:
         """Try first schedules, and keep the best one; yield after each rule that is tried.
@@ -316,9 +303,9 @@ class KeySearch:
 
         The machines must be simulated again. The list is empty if the move changes nothing.
         """
-        n, rng = len(plan.machine), self._rng
-        trial = plan.copy()
-        i, kind, there = int(rng.integers(n)), rng.random(), int(rng.integers(self._machines))
+        rng, trial = self._rng, plan.copy()
+        i, kind = int(rng.integers(len(plan.machine))), rng.random()
+        there = int(rng.integers(self._machines))
         if self._limits is not None and plan.late.any() and rng.random() < LATE_SHARE:
             i = int(rng.choice(np.flatnonzero(plan.late)))
         here, fresh = int(plan.machine[i]), math.exp(rng.normal(0.0, REACH))
@@ -334,11 +321,6 @@ class KeySearch:
         elif self._machines == 1 or kind < KEY_SHARE:
             trial.factor[i] *= fresh
             return trial, [here]
-        elif kind >= SEND_SHARE:
-            far = NEIGHBOURS * self._machines
-            j = min(max(i + int(rng.integers(-far, far + 1)), 0), n - 1)
-            there = int(plan.machine[j])
-            trial.machine[j] = here
         trial.machine[i] = there
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 

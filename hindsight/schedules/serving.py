@@ -32,23 +32,17 @@ from instances.batch_time.seconds_schedule import ADVANCES
 
 from .machines import Machine
 
-REVIEW = 4
-"""Largest number of rounds for which the same requests run before the next decision, if requests
-have deadlines."""
-
-LONGEST = 1 << 40
-"""Number of rounds that stands for "no limit". No simulation reaches it."""
+REVIEW, LASTING, LONGEST = 4, 4, 1 << 40
+"""Largest number of rounds until the next decision if requests have deadlines, number of rounds for
+which memory must hold a batch after an exchange, and a number of rounds that stands for "no limit":
+no simulation reaches it."""
 
 LENIENT = 1 + 1e-12
-"""Factor on deadlines in the simulation, above 1 because simulated times have rounding errors. The
-exact times of the final schedule are compared with the exact deadlines later."""
-
-LASTING = 4
-"""Number of rounds for which memory must hold a batch that is improved by exchanges."""
+"""Factor on deadlines in the simulation, whose times have rounding errors. The times of the final
+schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""If `Rule.reserves` is True, the rank of a running request is this number plus its last round. So
-it is smaller than the rank of any waiting request."""
+"""If memory is reserved, the rank of a running request (the least) is this plus its last round."""
 
 
 class Rule(NamedTuple):
