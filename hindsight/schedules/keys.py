@@ -114,7 +114,7 @@ class _Plan(NamedTuple):
 
     def copy(self) -> _Plan:
         """Return a copy of this plan that a move of the annealing may change in place."""
-        return _Plan(*[one.copy() for one in self])
+        return _Plan._make([one.copy() for one in self])
 
 
 class KeySearch:
@@ -315,7 +315,7 @@ class KeySearch:
             there = NOBODY
         elif self._limits is None and kind < RULE_SHARE:
             (key, rule), name = trial.ways[here], str(rng.choice([*MOVED]))
-            value = float(rng.choice(MOVED[name])) * fresh * self._units.get(name, 1.0)
+            value: Any = float(rng.choice(MOVED[name])) * fresh * self._units.get(name, 1.0)
             trial.ways[here] = key, rule._replace(**{name: value})
             return trial, [here]
         elif self._machines == 1 or kind < KEY_SHARE:
