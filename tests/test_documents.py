@@ -132,6 +132,7 @@ def test_in_seconds_requests_pay_what_trying_their_rounds_allows(seed: int) -> N
     gammas = proof["gammas"][: len(prices)]
     proof |= {"step": 2.0**-6, "cell": 1.0, "prices": prices, "gammas": gammas}
     document["proof"] = {**proof, "allowances": [30] * len(rows)}
+    del document["proof"]["participation"]
     price, gamma = np.array(prices) / proof["scale"], np.array(gammas) / 1000
     cells: Any = SimpleNamespace(cell=1.0, price=price, gamma=gamma)
     alone = [workload_of({"instance": {**document["instance"], "requests": [row]}}) for row in rows]
@@ -172,7 +173,7 @@ def test_a_wrong_type_anywhere_is_malformed(name: str) -> None:
                 malformed(forged)
 
 
-OPTIONAL = {"memory_rule", "weights", "replicas", *asdict(MemoryRule())}
+OPTIONAL = {"memory_rule", "weights", "replicas", "participation", *asdict(MemoryRule())}
 DEFAULTS = [*asdict(MemoryRule()).values()]
 
 
@@ -189,6 +190,8 @@ def test_a_missing_or_unknown_key_is_malformed(name: str) -> None:
             del part_of(forged, path)[key]
             if key not in OPTIONAL:
                 malformed(forged, "missing|batch_time|kind None")
+            elif key == "participation":
+                proved(forged)  # another proof
             elif place[key] not in DEFAULTS:
                 with pytest.raises(CertificateError, match="digest|assignment|exceed"):
                     check_certificate(forged)
@@ -265,6 +268,8 @@ OUT_OF_RANGE = """
 7 | proof gammas 0 | 1001 | is not allowed
 7 | proof gammas | [1000] | entries, not
 7 | proof allowances | [4] | entries, not 3
+7 | proof participation attendances 0 | 1001 | is not allowed
+7 | proof participation shares 0 1 | 999 | is not allowed
 7 | proof kind | "memory-prices" | unknown in seconds
 7 | batch_time | [0.5, 0.1, 0.1, 0.1] | batch_time
 7 | batch_time | [0.0, 0.1, 0.1] | d0
@@ -549,6 +554,7 @@ HOURS: dict[str, tuple[Document, str]] = {
 def test_in_seconds_what_takes_hours_is_refused_before_it_begins(name: str) -> None:
     document = tight("round-length-prices, affine")
     document["proof"] |= {"cell": 1.0, "step": 0.125, "block": 4, "spread": 1.3}
+    del document["proof"]["participation"]
     changes, match = HOURS[name]
     for key, value in changes.items():
         (document if key in document else document["proof"])[key] = value

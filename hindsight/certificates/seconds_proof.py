@@ -45,9 +45,9 @@ MOST = 2**53
 """Largest lower bound on total latency, in seconds, that a certificate may claim. Floats represent
 all integers up to it."""
 
-GAMMA_UNITS = 1000
-"""Denominator of the integers ``gammas`` in a certificate. Each gives the share of a price that is
-charged for memory."""
+SHARE_UNITS = 1000
+"""Denominator of the integers ``gammas`` and ``attendances`` in a certificate. Each gives a share
+of a price: the part charged for memory, and the part of the rest charged for taking part."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
@@ -104,7 +104,8 @@ def proved_seconds(
         form.refuse_above(most_work, work, form.TOO_MUCH_WORK)
         return max(one.total for one in machine_bounds(workload, batch_time).values())
     grid = ("step", "block", "spread", "allowances")
-    form.keys_of(part, ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid), "proof")
+    named = ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid)
+    form.keys_of(part, named, "proof", optional=("participation",))
     index = form.whole(part["minorant"], "minorant")
     form.demand(index < len(minorants), f"minorant: index {index} is out of range")
     return _priced(workload, minorants[index], part, most_work)
@@ -124,7 +125,9 @@ def _priced(
     count = len(given)
     form.refuse_above(most_cells, count, f"prices: more than {most_cells} cells of time")
     price = np.array(given, dtype=np.float64) / form.whole(part["scale"], "scale", 1)
-    gamma = np.array(form.wholes(part["gammas"], "gammas", count), dtype=np.float64) / GAMMA_UNITS
+    gamma, participation = _thousandths(part, "gammas", count), None
+    if "participation" in part:
+        participation = _participation(part["participation"], count, len(workload))
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
@@ -136,7 +139,7 @@ def _priced(
     work = _work(workload, minorant, cell, (step, size, spread), allowance)
     form.refuse_above(most_work, work + count * SUM // AT_ONCE, form.TOO_MUCH_WORK)
     try:
-        prices = RoundLengthPrices(cell, price, gamma)
+        prices = RoundLengthPrices(cell, price, gamma, participation)
         priced = PricedValues(workload, minorant, prices, step, size, spread)
     except ValueError as error:
         raise form.MalformedCertificateError(f"proof: {error}") from error
@@ -144,6 +147,18 @@ def _priced(
     with ThreadPoolExecutor(1) as pool:
         priced.raise_values(values, allowance, np.arange(len(workload)), pool)
     return priced.bound(values, minorant).total
+
+
+def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
+    """Read a list of ``count`` shares."""
+    return np.array(form.wholes(part[key], key, count), dtype=np.float64) / SHARE_UNITS
+
+
+def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, FloatArray]:
+    """Read who pays for taking part in rounds: see `RoundLengthPrices`."""
+    form.keys_of(part, ("attendances", "shares"), "participation")
+    rows = [form.wholes(row, "shares", 3) for row in form.list_of(part["shares"], "shares", n)]
+    return _thousandths(part, "attendances", cells), np.array(rows, dtype=np.float64)
 
 
 def _work(

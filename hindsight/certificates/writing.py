@@ -45,6 +45,7 @@ from instances import (
     Schedule,
     Workload,
 )
+from instances.arrays import FloatArray
 from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
 from instances.files import write_atomically
@@ -286,19 +287,30 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
     prices = proof.prices
     # Round prices to multiples of 1 / scale. The largest price is then at most 2^BITS / scale.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
+    units, participation = seconds_proof.SHARE_UNITS, {}
+    if prices.participation is not None:
+        attendance, shares = prices.participation
+        listed = {"attendances": _wholes(attendance * units), "shares": _wholes(shares)}
+        participation["participation"] = listed
     for step, block, spread in grids(proof.minorant, prices):
         yield {
             "kind": seconds_proof.PRICES,
             "scale": scale,
             "minorant": minorant,
             "cell": prices.cell,
-            "prices": np.rint(prices.price * scale).astype(np.int64).tolist(),
-            "gammas": np.rint(prices.gamma * seconds_proof.GAMMA_UNITS).astype(np.int64).tolist(),
+            "prices": _wholes(prices.price * scale),
+            "gammas": _wholes(prices.gamma * units),
+            **participation,
             "step": step,
             "block": block,
             "spread": spread,
-            "allowances": np.ceil(proof.allowance / prices.cell).astype(np.int64).tolist(),
+            "allowances": _wholes(np.ceil(proof.allowance / prices.cell)),
         }
+
+
+def _wholes(numbers: FloatArray) -> Any:
+    """Return numbers rounded to integers, as lists."""
+    return np.rint(numbers).astype(np.int64).tolist()
 
 
 def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = False) -> int:

@@ -29,7 +29,7 @@ from .minorants import AffineMinorant, own_seconds
 from .round_length_kernels import Answer, Model, approximate_values
 from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
-from .round_lengths import RoundLengthPrices
+from .round_lengths import RoundLengthPrices, sums_of_weights
 
 SLICES = 8
 """Number of parts into which a subset of requests is split for the thread pool. It is fixed, so
@@ -57,6 +57,16 @@ machine time is charged for memory, and half for work. Below, about 5 % is charg
 STEPS = 8
 """Number of time-grid steps per cell (interval with one price) if requests have deadlines. The
 ascent moves a deadline by up to about one grid step."""
+
+FIRST_ATTENDANCE = 1.5
+"""Initial logit of u, the share of pi - alpha that those who take part in a round pay."""
+
+PAYING = 0.8
+"""Time in which a request has a share, in multiples of the time from its start to its completion in
+the schedule. Towards the end some of its mass in the relaxation has completed."""
+
+WEIGHT_UNITS = 1 << 10
+"""Units of the weight of a share: proofs have whole numbers."""
 
 RATE, FAST_RATE = 0.12, 0.25
 """Initial step of the logarithm of a price: without deadlines, and with deadlines. The second is
@@ -200,8 +210,13 @@ class RoundLengthAscent:
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         begins = np.asarray(cell * np.arange(cells), dtype=np.float64)
         price, full = _first_prices(schedule, workload, minorant, begins, deadlines)
-        self._begin(np.log(price), np.where(full, 0.0, -3.0))
-        self._best: tuple[FloatArray, FloatArray] = (price, np.ones(len(full)))
+        first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
+        first = np.maximum(first, a)
+        ends = first, first + PAYING * (schedule.completion_times - first)
+        self._ends = np.floor(np.divide(ends, cell))
+        self._ends[1] += 1
+        logits = np.where(full, 0.0, -3.0), np.full(len(full), FIRST_ATTENDANCE)
+        self._begin(np.log(price), np.array(logits), np.zeros(n))
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         latency = schedule.completion_times - a
@@ -211,7 +226,7 @@ class RoundLengthAscent:
         if deadlines is not None:
             o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
-        self._given = Requests(a, s, o)
+        self._given = a, s, o
         # Assign requests to subsets in turn, and those of a subset to its parts in turn. So each
         # part has requests of all arrival times.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
@@ -232,23 +247,34 @@ class RoundLengthAscent:
         cells = math.ceil(self.horizon / self.cell) + 1
         before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
         row_before = self._row[before[::ROW_CELLS]]
-        density, gamma = self._best
-        self._best = density[before], gamma[row_before]
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
-        self._begin(self._log_price[before], self._logit[row_before])
+        self._ends *= 2
+        log_price, logits, weights = (one.x for one in self._steps)
+        self._begin(log_price[before], logits[:, row_before], weights)
         self.estimate = -math.inf
 
     def prices(self) -> RoundLengthPrices:
         """Return the prices of machine time with the best estimated bound so far."""
-        density, gamma = self._best
-        return RoundLengthPrices(self.cell, density, gamma[self._row])
+        price, parts, shares = self._best
+        gamma, attendance = parts[:, self._row]
+        shares = np.maximum(np.rint(shares * (WEIGHT_UNITS, 1, 1)), (1, 0, 0))
+        return RoundLengthPrices(self.cell, price, gamma, (attendance, shares))
 
-    def _begin(self, log_price: FloatArray, logit: FloatArray) -> None:
-        """Restart Adam from the given logarithms of prices and logits of gamma."""
-        self._log_price, self._logit = log_price, logit
+    def _prices_now(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the price of each cell, gamma and attendance of each row, and all shares."""
+        log_price, logits, weights = (one.x for one in self._steps)
+        price, parts = np.exp(log_price), 1 / (1 + np.exp(-logits))
+        price[-1] = 0.0
+        if self._deadlines is not None:
+            parts[1] = 0.0
+        return price, parts, np.column_stack([np.exp(weights), *self._ends])
+
+    def _begin(self, log_price: FloatArray, logits: FloatArray, weights: FloatArray) -> None:
+        """Restart Adam from logarithms of prices, logits of parts and logarithms of weights."""
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
-        self._price_steps = Adam(log_price, settings)
-        self._logit_steps = Adam(logit, settings._replace(highest=7.0))
+        finite = settings._replace(highest=7.0)
+        self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(weights, finite)
+        self._best = self._prices_now()
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
         """Compute the values of one subset of the requests and take a step of the ascent.
@@ -256,24 +282,23 @@ class RoundLengthAscent:
         Return False if ``should_stop`` returned True before the step.
         """
         cell = self.cell
-        price = np.exp(self._log_price)
-        price[-1] = 0.0
-        gamma = 1 / (1 + np.exp(-self._logit))
-        n = len(self.values)
+        found = price, parts, shares = self._prices_now()
+        (gamma, attendance), n = parts, len(self.values)
         slices = [one for one in self._slices[self.turns % self.subsets] if len(one)]
         weight = sum(len(one) for subset in self._slices for one in subset) / sum(map(len, slices))
-        by_price, by_gamma = np.zeros_like(price), np.zeros_like(gamma)
+        sums = by_price, by_part, steps = [np.zeros_like(one) for one in (price, parts, price)]
+        levied, total = np.zeros(n), np.maximum(sums_of_weights(shares, len(price)), 1e-9)
+        levy = self._machine.d0 / total
         penalty, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
         stop = np.zeros(1, dtype=np.int64)
-        given = self._machine, cell, self._lengths, price, gamma, self._row
+        given = self._machine, cell, self._lengths, price, parts, self._row, levy
         part = gamma[self._row]
         until = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
         model = Model(*given, penalty, step, until[0], until[1], stop)
 
         def evaluate(chosen: IntArray) -> Answer:
-            own = Answer(np.empty(len(chosen)), np.zeros_like(price), np.zeros_like(gamma))
-            a, s, o = self._given
-            requests = Requests(a[chosen], s[chosen], o[chosen])
+            own = Answer(*np.zeros((2, len(chosen))), *map(np.zeros_like, sums))
+            requests = Requests._make(column[chosen] for column in (*self._given, shares))
             goals = Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
             approximate_values(requests, goals, model, own)
             return own
@@ -283,8 +308,9 @@ class RoundLengthAscent:
             return False
         for chosen, own in zip(slices, answers, strict=True):
             self.values[chosen] = own.values
-            by_price += weight * own.by_price
-            by_gamma += weight * own.by_gamma
+            levied[chosen] = weight * own.levied
+            for whole, one in zip(sums, own[2:], strict=True):
+                whole += weight * one
             if self._deadlines is None:
                 latest = self._latest[chosen]
                 self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
@@ -293,13 +319,20 @@ class RoundLengthAscent:
         # With several subsets, the values of the other subsets were computed at earlier prices, so
         # estimates cannot be compared. Then the latest prices are kept.
         if estimate > self.estimate or self.subsets > 1:
-            self.estimate, self._best = estimate, (price, gamma)
+            self.estimate, self._best = estimate, found
+        # A request pays by its own weight, and less by the weights of all who pay in a cell.
+        mean = price * ((1 - gamma) * attendance)[self._row] * levy * steps / total
+        ends = np.minimum(self._ends, len(mean)).astype(np.int64)
+        before, until = np.append(0.0, np.cumsum(mean))[ends]
+        beyond = levied - shares[:, 0] * (until - before)
+        gradients = (by_price - capacity) * price, by_part * (parts * (1 - parts)), beyond
         done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         self.turns += 1
         # With deadlines, take smaller steps in the logits. If gamma jumps between 0 and 1 from one
         # row to the next, the prices prove a weak bound.
         turning = 3 if self._deadlines is None else 1
-        self._price_steps.step((by_price - capacity) * price / n, rate)
-        self._logit_steps.step(by_gamma * gamma * (1 - gamma) / n, turning * rate)
+        rates = rate, turning * rate, rate
+        for adam, gradient, own_rate in zip(self._steps, gradients, rates, strict=True):
+            adam.step(gradient / n, own_rate)
         return True

@@ -42,10 +42,13 @@ class Model(NamedTuple):
         Round lengths in seconds, ascending. The rounds of one length are a class.
     price : float64 array, shape (cells,)
         Price per second in each cell.
-    gamma : float64 array, shape (rows,)
-        Share of the price that is charged for memory, in each row (several consecutive cells).
+    parts : float64 array, shape (2, rows)
+        Shares of the price, in each row (several consecutive cells): the part that is charged for
+        memory, and the part of the rest that those who take part in a round pay.
     row : int64 array, shape (cells,)
-        Index in ``gamma`` of the row of each cell.
+        Index in ``parts`` of the row of each cell.
+    levy : float64 array, shape (cells,)
+        d0 per sum of weights, in each cell: see `Requests`.
     penalty : float
         Cost of a late request: 1, or infinite if the goal is total latency.
     step : float
@@ -61,8 +64,9 @@ class Model(NamedTuple):
     cell: float
     lengths: FloatArray
     price: FloatArray
-    gamma: FloatArray
+    parts: FloatArray
     row: IntArray
+    levy: FloatArray
     penalty: float
     step: float
     by_memory: FloatArray
@@ -77,15 +81,21 @@ class Answer(NamedTuple):
     ----------
     values : float64 array, shape (requests,)
         Least latency plus payments of each request, in seconds, or in [0, 1] with deadlines.
+    levied : float64 array, shape (requests,)
+        What each request pays for taking part in rounds, in seconds.
     by_price : float64 array, shape (cells,)
         Derivatives by the price of each cell.
-    by_gamma : float64 array, shape (rows,)
-        Derivatives by gamma of each row of cells, the share of the price charged for memory.
+    by_part : float64 array, shape (2, rows)
+        Derivatives by ``parts`` of `Model`.
+    steps : float64 array, shape (cells,)
+        Steps of the requests in each cell, times their weights.
     """
 
     values: FloatArray
+    levied: FloatArray
     by_price: FloatArray
-    by_gamma: FloatArray
+    by_part: FloatArray
+    steps: FloatArray
 
 
 class _Block(NamedTuple):
@@ -115,7 +125,11 @@ class _Run(NamedTuple):
     ----------
     begin, width : int
         Values of the request are stored at the grid points ``begin`` to ``begin`` + ``width``.
-    classes : float64 array, shape (3, classes)
+    steps : float
+        Number of steps of the block, times the weight of the request.
+    share : float64 array, shape (3,)
+        Share of the request in the overhead of rounds, see `Requests`.
+    classes : float64 array, shape (4, classes)
         Duration and payments of the block for each round length, see `_fill_classes`.
     after : float64 array
         Least cost of the request if the block ends at each grid point. In the backward pass, the
@@ -124,6 +138,8 @@ class _Run(NamedTuple):
 
     begin: int
     width: int
+    steps: float
+    share: FloatArray
     classes: FloatArray
     after: FloatArray
 
@@ -164,6 +180,7 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
         classes[0, j] = length * block.size
         classes[1, j] = block.shared / length
         classes[2, j] = block.work / (length - model.machine.d0) if block.work > 0.0 else 0.0
+        classes[3, j] = block.work / length
         if model.lengths[j] <= shortest:
             first = j
     return first
@@ -192,6 +209,12 @@ def _between(until: FloatArray, begin: float, end: float) -> float:
 
 
 @step
+def _levied_steps(cell: int, run: _Run) -> float:
+    """Return ``run.steps`` if the request has a share in the cell, else 0."""
+    return run.steps if run.share[1] <= cell < run.share[2] else 0.0
+
+
+@step
 def _cheapest(
     run: _Run, m: int, rest: float, first: int, best: float, model: Model
 ) -> tuple[float, int]:
@@ -207,9 +230,12 @@ def _cheapest(
         lasts = classes[0, j]
         if model.penalty == math.inf:
             cell = _cell(now + 0.5 * lasts, model)
-            part = model.gamma[model.row[cell]]
-            paid = part * classes[1, j] + (1.0 - part) * classes[2, j]
-            cost = model.price[cell] * lasts * paid
+            row = model.row[cell]
+            part, levied = model.parts[0, row], model.parts[1, row]
+            paid = (1.0 - levied) * classes[2, j] + levied * classes[3, j]
+            cost = lasts * (part * classes[1, j] + (1.0 - part) * paid)
+            cost += (1.0 - part) * levied * _levied_steps(cell, run) * model.levy[cell]
+            cost *= model.price[cell]
         else:
             begins, ends = now / model.cell, (now + lasts) / model.cell
             cost = _between(model.by_memory, begins, ends) * classes[1, j]
@@ -233,15 +259,17 @@ def _cheapest(
 
 
 @step
-def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Answer) -> None:
+def _pay(
+    run: _Run, m: int, i: int, choice: int, share: float, model: Model, answer: Answer
+) -> None:
     """Add the derivatives of ``share`` times the cost of a block that begins at grid point ``m``.
 
-    The block has the round length ``choice``. Derivatives by prices and by gamma are added to
-    ``answer``, and those by the cost after the block to ``run.after``.
+    The block of request ``i`` has the round length ``choice``. Derivatives by prices and by parts
+    are added to ``answer``, and those by the cost after the block to ``run.after``.
     """
     now = (run.begin + m) * model.step
     classes = run.classes
-    lasts, by_memory, by_work = classes[0, choice], classes[1, choice], classes[2, choice]
+    lasts, by_memory = classes[0, choice], classes[1, choice]
     first = last = _cell(now + 0.5 * lasts, model)
     if model.penalty < math.inf:
         first, last = int(now / model.cell), _cell(now + lasts, model)
@@ -249,9 +277,16 @@ def _pay(run: _Run, m: int, choice: int, share: float, model: Model, answer: Ans
         seconds, row = lasts, model.row[c]
         if model.penalty < math.inf:
             seconds = min(now + lasts, (c + 1) * model.cell) - max(now, c * model.cell)
-        part = model.gamma[row]
-        answer.by_price[c] += share * seconds * (part * by_memory + (1.0 - part) * by_work)
-        answer.by_gamma[row] += share * seconds * model.price[c] * (by_memory - by_work)
+        part, levied, steps = model.parts[0, row], model.parts[1, row], _levied_steps(c, run)
+        by_round = seconds * classes[2, choice]
+        by_step = seconds * classes[3, choice] + steps * model.levy[c]
+        answer.steps[c] += share * steps
+        own = (1.0 - part) * levied * model.price[c] * steps * model.levy[c]
+        answer.levied[i] += share * own
+        by_work = (1.0 - levied) * by_round + levied * by_step
+        answer.by_price[c] += share * (part * seconds * by_memory + (1.0 - part) * by_work)
+        answer.by_part[0, row] += share * model.price[c] * (seconds * by_memory - by_work)
+        answer.by_part[1, row] += share * model.price[c] * (1.0 - part) * (by_step - by_round)
     place = min(m + lasts / model.step, float(run.width))
     k = int(place)
     if k < run.width:
@@ -283,9 +318,9 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
     least = np.empty((BLOCKS + 2, widest + 1))
     choice = np.empty((BLOCKS + 1, widest + 1), np.int64)
     flow = np.empty((BLOCKS + 2, widest + 1))
-    classes = np.empty((3, model.lengths.size))
+    classes = np.empty((4, model.lengths.size))
     for i in range(requests.arrival.size):
-        arrival = requests.arrival[i]
+        arrival, own = requests.arrival[i], requests.share[i]
         begin, width = int(arrival / h), int(goals.allowance[i] / h) + 2
         count = 1 + _blocks_after_first(requests.output[i])
         # Compute least costs, from the last block to the first. A start at a grid point costs no
@@ -295,7 +330,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         for g in range(count - 1, -1, -1):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
             first = _fill_classes(block, model, classes)
-            run = _Run(begin, width, classes, least[g + 1])
+            run = _Run(begin, width, block.size * own[0], own, classes, least[g + 1])
             if model.stop[0]:
                 return
             best = model.penalty if counts_late else 1e300
@@ -315,13 +350,13 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         for g in range(count):
             block = _block(g, requests.prompt[i], requests.output[i], model.machine)
             _fill_classes(block, model, classes)
-            run = _Run(begin, width, classes, flow[g + 1])
+            run = _Run(begin, width, block.size * own[0], own, classes, flow[g + 1])
             for m in range(width + 1):
                 share = flow[g, m]
                 if share < 1e-9:
                     continue
                 if choice[g, m] >= 0:
-                    _pay(run, m, choice[g, m], share, model, answer)
+                    _pay(run, m, i, choice[g, m], share, model, answer)
                 if choice[g, m] < 0 and m < width:
                     # A later start of the block is cheaper, so the request waits one grid step.
                     flow[g, m + 1] += share

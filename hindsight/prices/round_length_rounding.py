@@ -2,10 +2,13 @@
 
 (9) *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers
 >= 0 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that (`lowered`);
-that covers alpha + beta, which is the price within 2^-51. A tangent adds up lambda b, seconds, and
+that covers alpha + beta + eta, which is pi within 2^-50, and the mu_i, whose sum is d0 eta within
+2^-50 or less, as sums of whole weights are exact: prices larger by a share raise V_i by that share
+at most. It covers pi - beta in c, which is off by 2^-50 pi or less: with beta w the step pays pi w
+or more. A tangent adds up lambda b, seconds, and
 phi* times seconds, phi* being at most lambda / d0. Each of its operations, fewer than four for a
 grid point, is exact within 2^-52 of the largest of them: `ERROR` of that is taken off for every
-grid point (`tangent_error`). The rest of g_k and the payments of alpha' and beta' are at most the
+grid point (`tangent_error`). The rest of g_k and the payments of alpha' and pi' are at most the
 value, so that 10^-8 of it covers their roundings. An x that is off by 2^-50 / d0 misses the largest
 lambda x less a payment by no more than 2^-50 lambda / d0. Whether the compiler reorders sums does
 not matter for it. Where being late costs 1, G is at most 1 and takes the place of seconds in that

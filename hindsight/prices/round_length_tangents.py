@@ -1,29 +1,29 @@
 r"""Lower bounds on payments of a request's steps, by tangents (`hindsight.prices.round_lengths`).
 
-(1) *Tangents.* Let b steps on end begin at t or later and end at t + E, with share_j = d0 kv_j / M
-+ w_j. A round of length D makes 1 / D of a step per second. At x steps per second, step j pays
-alpha share_j x + beta w_j x / (1 - d0 x) per second. Let phi*(lambda) be the largest of lambda x
-less what step 1 pays per second at rate x, over x between 0 and 1 / (d0 + w_1). Let alpha', beta'
-be the least prices between t and t + E. For every lambda the steps pay at least
+(1) *Tangents.* Let b steps on end begin at t or later and end at t + E. A round of length D makes
+1 / D of a step per second. With share_j = d0 kv_j / M and c_j = alpha share_j + (alpha + eta) w_j +
+mu_i, step j at x steps per second pays c_j x + beta w_j x / (1 - d0 x) per second. Let phi*(lambda)
+be the largest of lambda x less what step 1 pays per second at rate x, over x between 0 and 1 / (d0
++ w_1). Let alpha', pi' be the least alpha and the least pi = alpha + beta + eta between t and t +
+E. For every lambda the steps pay at least
 
-    lambda b + alpha' sum_j (share_j - share_1) + beta' sum_j (w_j - w_1) - integral of phi*(lambda)
+    lambda b + alpha' sum_j (share_j - share_1) + pi' sum_j (w_j - w_1) - integral of phi*(lambda)
 
 from t to t + E. *Proof.* Step j at rate x pays at least lambda_j x less the largest of lambda_j y
-less its payment at rate y, per second. Take lambda_j = lambda + alpha' (share_j - share_1) + beta'
-(w_j - w_1). As x / (1 - d0 x) = x + d0 x^2 / (1 - d0 x), and w_j, share_j do not fall and prices
-are at least alpha', beta', that largest is at most phi*(lambda). Rates integrate to 1 per step.
+less its payment at rate y, per second. Take lambda_j = lambda + alpha' (share_j - share_1) + pi'
+(w_j - w_1). As x / (1 - d0 x) >= x, and w_j, share_j do not fall, step j pays at least (lambda_j -
+lambda) x more than step 1: that largest is at most phi*(lambda). Rates integrate to 1 per step.
 Where i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in which steps may take
 any rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
 
-(2) *Least price.* If c is the least of alpha share_1 / w_1 + beta between t and t + E, the steps
-pay at least c times the sum of the w_j, since share_j / w_j does not fall; with w = 0, the least
-alpha times the sum of the share_j.
+(2) *Least price.* If c is the least of c_1 + beta w_1 between t and t + E, the steps pay at least
+b c, since c_j and w_j do not fall and 1 - d0 x <= 1.
 
 (3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
 share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
-(s D) of it per second and pays alpha share x + beta w x D / (D - d0) or more, where D <= 1 / x, as
-q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer in all, so its
-own time is that of one round.
+(s D) of it per second and pays c x + beta w x D / (D - d0) or more, where mu_i / D >= mu_i x and
+D <= 1 / x, as q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer
+in all, so its own time is that of one round.
 """
 
 from __future__ import annotations
@@ -89,17 +89,21 @@ class Grid(NamedTuple):
         Step h of the grid, in seconds.
     width : int
         Number of grid steps per cell.
-    alpha, beta : float64 array, shape (cells + 1,)
-        Prices of a second of machine time in each cell: alpha of memory and work, beta of work
-        alone. They are 0 in the last cell, which has no end.
+    price, alpha, beta : float64 array, shape (cells + 1,)
+        Prices of a second of machine time in each cell: pi in all, alpha of memory and work, and
+        beta of work alone. They are 0 in the last cell, which has no end.
+    levy : float64 array, shape (cells + 1,)
+        mu_i per unit of weight in each cell, in seconds per round.
     dearest : float
         Largest price beta of work.
     """
 
     step: float
     width: int
+    price: FloatArray
     alpha: FloatArray
     beta: FloatArray
+    levy: FloatArray
     dearest: float
 
 
@@ -136,8 +140,7 @@ class Block(NamedTuple):
     steps : int
         Number of steps b.
     share, work : float
-        share_1 and w_1 of the first step, in seconds: what it pays at prices alpha = 1 and
-        beta = 1 of machine time, at the rate of one step per second.
+        share_1 = d0 kv_1 / M and w_1 of the first step, in seconds.
     more_share, more_work : float
         Sums over the steps j of share_j - share_1 and of w_j - w_1, in seconds.
     own : float
@@ -176,9 +179,9 @@ class Scratch(NamedTuple):
     left, right : float64 array
         Lower bounds on the cost from the block on, at the start and at the end of each grid step.
     fixed : float64 array
-        What a tangent adds to Phi at each grid point: lambda b and the terms in alpha' and beta'.
-    paid : float64 array, shape (cells + 1,)
-        Payment of a block if all its rounds lie in one price cell, for each cell: see (2).
+        What a tangent adds to Phi at each grid point: lambda b and the terms in alpha' and pi'.
+    linear : float64 array, shape (cells + 1,)
+        c of a block's first step at the prices of each cell, see (1).
     """
 
     phi: FloatArray
@@ -186,7 +189,7 @@ class Scratch(NamedTuple):
     left: FloatArray
     right: FloatArray
     fixed: FloatArray
-    paid: FloatArray
+    linear: FloatArray
 
 
 @step
@@ -199,7 +202,7 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     if done == 0 and prompt > 1:
         work = (d1 + d2) * prompt
         own = d0 + d1 * prompt + d2 * (prompt + 1.0)
-        return Block(1, d0 * prompt / M + work, work, 0.0, 0.0, own * SHRINK)
+        return Block(1, d0 * prompt / M, work, 0.0, 0.0, own * SHRINK)
     steps = 1
     if done > 0:
         steps = min(max(1, (prompt + done) // GROWTH), tables.size, output - done)
@@ -207,31 +210,33 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     work = d1 * (prompt if done == 0 else 1.0) + d2 * kv
     more = 0.5 * steps * (steps - 1)
     own = steps * (d0 + work) + d2 * more
-    return Block(steps, d0 * kv / M + work, work, (d0 / M + d2) * more, d2 * more, own * SHRINK)
+    return Block(steps, d0 * kv / M, work, d0 / M * more, d2 * more, own * SHRINK)
 
 
 @step
 def _conjugate(
-    block: Block, rate: float, alpha: float, beta: float, d0: float
+    work: float, rate: float, linear: float, beta: float, d0: float
 ) -> tuple[float, float]:
     """(1) Return phi* of the slope lambda = ``rate``, and the rate x that attains it.
 
-    phi* is the largest of lambda x less what the first step of the block pays per second at a rate
-    of x steps per second, at the prices ``alpha`` and ``beta``.
+    phi* is the largest of lambda x less what a step with ``work`` pays per second at a rate of x
+    steps per second, at c = ``linear`` and the price ``beta``.
     """
-    rest = rate - alpha * block.share
-    priced = beta * block.work
+    rest = rate - linear
+    priced = beta * work
     if rest <= priced:
         return 0.0, 0.0
     # At the best rate x, the derivative rest - priced / (1 - d0 x)^2 is 0, or x is the largest
     # rate allowed, 1 / (d0 + w).
-    slack = max(math.sqrt(priced / rest), block.work / (d0 + block.work))
+    slack = max(math.sqrt(priced / rest), work / (d0 + work))
     x = (1.0 - slack) / d0
     return x * (rest - priced / slack if slack > 0.0 else rest), x
 
 
 @inner
-def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) -> float:
+def _best_rate(
+    block: Block, begin: int, lasts: float, grid: Grid, linear: FloatArray, d0: float
+) -> float:
     """Return the slope lambda with the largest lower bound on what a block pays.
 
     The block begins at grid point ``begin`` and takes ``lasts`` seconds. At the best lambda, the
@@ -244,9 +249,9 @@ def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) ->
     slack = max(block.work / (d0 + block.work), SLACKEST)
     low, high = math.inf, 0.0
     for c in range(first, last + 1):
-        paid, worked = grid.alpha[c] * block.share, grid.beta[c] * block.work
-        low = min(low, paid + worked)
-        high = max(high, paid + worked / (slack * slack))
+        worked = grid.beta[c] * block.work
+        low = min(low, linear[c] + worked)
+        high = max(high, linear[c] + worked / (slack * slack))
     best, most = low, low * block.steps
     for _ in range(HALVINGS):
         rate = math.sqrt(low * high) if low > 0.0 else 0.5 * high
@@ -254,7 +259,7 @@ def _best_rate(block: Block, begin: int, lasts: float, grid: Grid, d0: float) ->
         for c in range(first, last + 1):
             until = ends if c == cells else min(ends, (c + 1.0) * width)
             seconds = grid.step * (until - max(begin, c * width))
-            phi, x = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+            phi, x = _conjugate(block.work, rate, linear[c], grid.beta[c], d0)
             made += seconds * x
             paid -= seconds * phi
         if paid > most:
@@ -280,18 +285,18 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
     while x < points:
         c = min((begin + x) // width, cells)
         end = points if c == cells else min(points, (c + 1) * width - begin)
-        density, _ = _conjugate(block, rate, grid.alpha[c], grid.beta[c], d0)
+        density, _ = _conjugate(block.work, rate, scratch.linear[c], grid.beta[c], d0)
         growth = grid.step * density
         for y in range(x, end):
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # Least prices alpha and beta from this cell on, until the latest end of a block that
+            # Least prices alpha and pi from this cell on, until the latest end of a block that
             # begins in this cell.
-            alpha, beta = grid.alpha[c], grid.beta[c]
+            alpha, price = grid.alpha[c], grid.price[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
-                alpha, beta = min(alpha, grid.alpha[z]), min(beta, grid.beta[z])
-            constant = rate * block.steps + alpha * block.more_share + beta * block.more_work
+                alpha, price = min(alpha, grid.alpha[z]), min(price, grid.price[z])
+            constant = rate * block.steps + alpha * block.more_share + price * block.more_work
             for y in range(x, min(end, part.points)):
                 scratch.fixed[y] = constant
         x = end
@@ -358,8 +363,8 @@ def lower_by_range(
     at, shift = following[0], begin - following[1]
     least = block.steps * d0
     touch = least + TOUCH * (grid.step * (late + 1) - least)
-    first = _best_rate(block, begin, touch, grid, d0)
-    last = _best_rate(block, begin + count, touch, grid, d0)
+    first = _best_rate(block, begin, touch, grid, scratch.linear, d0)
+    last = _best_rate(block, begin + count, touch, grid, scratch.linear, d0)
     is_alike = max(first, last) <= ALIKE * min(first, last)
     for x in range(count):
         scratch.left[x] = scratch.right[x] = NOTHING

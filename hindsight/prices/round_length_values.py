@@ -17,9 +17,9 @@ all ranges. A grid point has an end of the step before it and one of the step af
 the lower one. Then the chord is below, and so after a minimum over all later points.
 
 (6) *Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
-pays at least the least c of that time, and then G_k at t + X. A later moment is in [t', t' + X] for
-a later t', which the minimum over all later points takes. Prices are the least for all t within h
-of a grid point, and g_k(t + X) is linear between grid points.
+pays at least b times the least c of that time, and then G_k at t + X. A later moment is in [t', t'
++ X] for a later t', which the minimum over all later points takes. Prices are the least for all t
+within h of a grid point, and g_k(t + X) is linear between grid points.
 
 (7) *Window.* Beyond ``allowance`` after a_i only two facts are used: G_k(t) >= t + own remaining
 seconds, and G_k does not fall. Their maximum has a kink, and its chord there would be above it:
@@ -78,11 +78,15 @@ class Requests(NamedTuple):
         Arrival times, in seconds.
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
+    share : float64 array, shape (n, 3)
+        Weight, first cell and cell after the last of shares in the overhead of rounds: see *Shares*
+        in `hindsight.prices.round_lengths`.
     """
 
     arrival: FloatArray
     prompt: IntArray
     output: IntArray
+    share: FloatArray
 
 
 class Goals(NamedTuple):
@@ -194,17 +198,16 @@ def _lower_by_steps(
 
 
 @inner
-def _fill_paid(block: Block, span: _Span, grid: Grid, scratch: Scratch) -> None:
-    """(2) Write to ``scratch.paid`` what a block pays if all its rounds lie in one price cell."""
-    cells, width = grid.alpha.size - 1, grid.width
-    per_work = block.share / block.work if block.work > 0.0 else 0.0
-    work = block.steps * block.work + block.more_work
-    share = block.steps * block.share + block.more_share
-    first, last = (span.low - 1) // width, (span.high + 1 + span.longest) // width
-    for c in range(min(max(first, 0), cells), min(last, cells) + 1):
-        scratch.paid[c] = grid.alpha[c] * share
-        if block.work > 0.0:
-            scratch.paid[c] = (grid.alpha[c] * per_work + grid.beta[c]) * work
+def _fill_linear(
+    block: Block, span: _Span, grid: Grid, share: FloatArray, linear: FloatArray
+) -> None:
+    """(1) Write c of the block's first step at the prices of each cell in reach."""
+    cells, width = grid.price.size - 1, grid.width
+    last = (span.high + 2 * span.longest + 8) // width
+    for c in range(min(max(span.low - 1, 0) // width, cells), min(last, cells) + 1):
+        linear[c] = grid.alpha[c] * block.share + (grid.price[c] - grid.beta[c]) * block.work
+        if share[1] <= c < share[2]:
+            linear[c] += share[0] * grid.levy[c]
 
 
 @step
@@ -239,6 +242,7 @@ def _beyond_window(span: _Span, following: _Values, step: float) -> float:
 
 @inner
 def _take_later(
+    block: Block,
     span: _Span,
     following: _Values,
     tables: Tables,
@@ -252,7 +256,7 @@ def _take_later(
     with the values at all later grid points, at which the block may begin too.
     """
     grid, longest = tables.grid, span.longest
-    cells, width = grid.alpha.size - 1, grid.width
+    cells, width = grid.price.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
@@ -262,7 +266,8 @@ def _take_later(
         if (since != first or until != last) and not tables.stop[0]:
             first, last, paid = since, until, math.inf
             for c in range(first, last + 1):
-                paid = min(paid, scratch.paid[c])
+                one = scratch.linear[c] + grid.beta[c] * block.work
+                paid = min(paid, block.steps * one)
         best = min(best, paid + following.at[m + longest - following.low])
         best = min(best, values[m - span.low] - error)
         values[m - span.low] = best
@@ -303,6 +308,7 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
 def _step_back(
     block: Block,
     span: _Span,
+    share: FloatArray,
     following: _Values,
     tables: Tables,
     scratch: Scratch,
@@ -314,9 +320,9 @@ def _step_back(
     """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
-    _fill_paid(block, span, tables.grid, scratch)
+    _fill_linear(block, span, tables.grid, share, scratch.linear)
     error = _lower_by_steps(block, span, following, tables, scratch, values)
-    _take_later(span, following, tables, scratch, error, values)
+    _take_later(block, span, following, tables, scratch, error, values)
 
 
 @step
@@ -362,8 +368,8 @@ def request_values(
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
-    paid = np.empty(tables.grid.alpha.size)
-    scratch = Scratch(by_point[0], by_point[1], by_point[2], by_point[3], by_point[4], paid)
+    linear = np.empty(tables.grid.price.size)
+    scratch = Scratch(by_point[0], by_point[1], by_point[2], by_point[3], by_point[4], linear)
     at, spare = by_point[5], by_point[6]
     begins = np.empty(max(requests.output) + 1, np.int64)
     for i in range(values.size):
@@ -380,7 +386,7 @@ def request_values(
             block = next_block(begins[k], s, o, tables)
             low -= int(block.own / step)
             span = _window(block, low, cut, following, tables.grid, d0)
-            _step_back(block, span, following, tables, scratch, spare)
+            _step_back(block, span, requests.share[i], following, tables, scratch, spare)
             computed = span.high - span.low + 1
             if k == 1:
                 _first_token_late(low, computed, goals.first_token[i], step, spare)

@@ -1,30 +1,53 @@
 r"""Lower bounds on total latency in seconds, by prices of machine time that use round lengths.
 
-**Statement.** Let alpha(t), beta(t) >= 0 be prices of a second of machine time. A request that
-advances in a round of length D, tok tokens and kv = s + k held, pays for each second of it
+**Statement.** Let alpha(t), beta(t), eta(t) >= 0 be prices of a second of machine time, and let
+mu_i(t) >= 0 be a payment of request i for each round that it takes part in, with sum_i mu_i(t) <=
+d0 eta(t). A request that advances in a round of length D, with tok tokens processed and kv = s + k
+held, pays for each second of it
 
-    alpha (d0 kv / M + w) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
+    (alpha (d0 kv / M + w) + eta w + mu_i) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
 
 and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least of
 C_i - a_i and all that i pays, over sequences of rounds of i alone, disjoint, none before a_i, none
 shorter than it makes it. Then the total latency is at least sum_i V_i less the integral of
-alpha + beta.
+pi = alpha + beta + eta.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
 kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
-to D or less: at any moment the payments sum to alpha + beta at most. The round that ends a prompt
+to D or less. Each request takes part once, so eta w + mu_i sums to eta (D - d0) + d0 eta = eta D or
+less. At any moment the payments sum to alpha + beta + eta at most. The round that ends a prompt
 in chunks counts as a chunk, which pays less than a round that advances. Rounds are disjoint, so all
 payments are at most the integral; and i's latency and payments are at least V_i. []
 
-**Several replicas.** With K machines the total latency is at least sum_i V_i less K times the
-integral. *Proof.* The rounds of one machine are disjoint and pay at most the integral, so all pay
-at most K times that. V_i uses nothing but that i's own rounds are disjoint, and M is the memory of
-one machine. [] Prices that differ between machines gain nothing: the bound is concave in them, so
-that their average over all permutations of the machines is as good.
+**Preemption.** Only the last attempt of each step pays (see `machine_bounds`). Rounds in which a
+request is held, or processes tokens again, are longer for it, and it pays nothing. So the bound
+holds whether tokens are kept or recomputed.
 
-With beta = 0 this prices the charges of `machine_bounds`. With alpha = 0 a short round is dear: it
-has little work, which must pay for all its seconds. This ties the speed of a request to the length
-of the round that a full batch shares.
+**Several replicas.** With K machines the total latency is at least sum_i V_i less K times the
+integral. *Proof.* The rounds of one machine are disjoint and pay at most the integral, as the mu_i
+of its batch sum to d0 eta or less; so all pay at most K times that. V_i uses nothing but that i's
+own rounds are disjoint, and M is the memory of one machine. [] The mu_i of *all* requests sum to d0
+eta, not K d0 eta: all may meet on one machine. Prices that differ between machines gain nothing:
+the bound is concave in them, so that their average over all permutations of the machines is as
+good.
+
+The overhead d0 of a round is paid in three parts: alpha by memory, beta by work, eta by all who
+take part. With beta = eta = 0 this prices the charges of `machine_bounds`. With beta alone a short
+round is dear: it has little work, which must pay for all its seconds. This ties the speed of a
+request to the length of the round that a full batch shares. With eta alone a request pays for each
+round that it takes part in, however long that is: few rounds are left to it while prompts make them
+long. In the linear program of which these are dual prices, the mu_i belong to the row *a request
+takes at most one step in each round*.
+
+**Shares.** mu_i = d0 eta times the weight of i over the sum of the weights of all requests, each of
+which has a weight in some time only: any weights are valid.
+
+*Example* with d0 = d1 = 1, d2 = 0 and ample memory: three requests of one prompt token and two
+output tokens arrive at 0. The optimum is 22: two of them in two rounds of 3 s, then the third in
+two of 2 s. Let eta fall linearly from 3 to 0 over 8 s, and mu_i = eta / 3. A step that takes 2 s
+from t on pays the mean of 4/3 eta, 4 - (t + 1) / 2. Two steps at once take 4 s and pay 7/2 + 5/2,
+so V_i = 10: a wait of a second costs 1 and saves 1. The bound is 30 - 12 = 18, where own times give
+12.
 
 **Service levels.** Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that
 i pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
@@ -67,11 +90,15 @@ class RoundLengthPrices:
     cell : float
         Length of a cell in seconds, a power of two.
     price : float64 array
-        Price pi = alpha + beta >= 0 of a second of machine time in each cell, shape (cells,). The
-        part alpha is charged for memory and work, the part beta for work alone. After the last cell
-        the price is 0.
+        Price pi = alpha + beta + eta >= 0 of a second of machine time in each cell, shape (cells,).
+        alpha is charged for memory and work, beta for work alone, and eta for work and for taking
+        part in rounds. After the last cell the price is 0.
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
+    participation : tuple[float64 array, float64 array] or None, default None
+        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and the *Shares* of the
+        requests, shape (n, 3): a weight, which is a whole number, the first cell, and the cell
+        after the last. With None, eta is 0.
 
     Raises
     ------
@@ -83,24 +110,42 @@ class RoundLengthPrices:
     cell: float
     price: FloatArray
     gamma: FloatArray
+    participation: tuple[FloatArray, FloatArray] | None = None
 
     def __post_init__(self) -> None:
+        attendance, shares = self.participation or (self.gamma, np.zeros((0, 3)))
+        weight, first, after = shares.T
+        in_order = (weight >= 0) & (weight == np.rint(weight)) & (first >= 0) & (first <= after)
         for field, holds in {
             "cell": self.cell > 0 and math.frexp(self.cell)[0] == 0.5,
             "price": self.price.size > 0
             and bool(np.all((self.price >= 0) & np.isfinite(self.price))),
-            "gamma": self.gamma.shape == self.price.shape
-            and bool(np.all((self.gamma >= 0) & (self.gamma <= 1))),
+            "gamma": self._are_parts(self.gamma),
+            # Up to 2^53, sums of whole numbers are exact.
+            "participation": self._are_parts(attendance)
+            and bool(in_order.all())
+            and weight.sum() < 2.0**53,
         }.items():
             if not holds:
                 rule = "is not allowed: cell must be a power of two, price finite and >= 0, and "
-                rule += "gamma between 0 and 1 with the shape of price"
+                rule += "gamma and attendance between 0 and 1 with the shape of price"
                 raise InvalidValueError("prices", field, getattr(self, field), rule)
+
+    def _are_parts(self, part: FloatArray) -> bool:
+        return part.shape == self.price.shape and bool(np.all((part >= 0) & (part <= 1)))
 
     @property
     def integral(self) -> Fraction:
         """Return the integral of the price of one machine over all time, exactly."""
         return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
+
+
+def sums_of_weights(shares: FloatArray, cells: int) -> FloatArray:
+    """Return the sum of the weights of all requests with a share in each cell, shape (cells,)."""
+    sums, weight = np.zeros(cells + 1), shares[:, 0]
+    ends = np.minimum(shares[:, 1:].T, cells).astype(np.int64)
+    np.add.at(sums, ends, np.array([weight, -weight]))
+    return np.cumsum(sums)[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,14 +249,18 @@ class PricedValues:
             raise InvalidValueError("grid", "step", step, reason)
         refuse_late_arrivals(workload, step)
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
-        alpha, beta = np.zeros((2, prices.price.size + 1))
+        attendance, shares = prices.participation or (0.0, np.zeros((len(s), 3)))
+        price, alpha, beta, levy = np.zeros((4, prices.price.size + 1))
+        price[:-1] = prices.price
         alpha[:-1] = prices.gamma * prices.price
-        beta[:-1] = (1 - prices.gamma) * prices.price
-        self._deadlines = deadlines or Deadlines.none(o)
-        self._requests, self._counts_late = Requests(a, s, self._deadlines.output), bool(deadlines)
+        beta[:-1] = (1 - prices.gamma) * (1 - attendance) * prices.price
+        eta = (1 - prices.gamma) * attendance * prices.price
+        levy[:-1] = d0 * eta / np.maximum(sums_of_weights(shares, prices.price.size), 1)
+        self._deadlines, self._counts_late = deadlines or Deadlines.none(o), bool(deadlines)
+        self._requests = Requests(a, s, self._deadlines.output, shares)
         self._tables = Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
-            Grid(step, round(prices.cell / step), alpha, beta, float(beta.max())),
+            Grid(step, round(prices.cell / step), price, alpha, beta, levy, float(beta.max())),
             size,
             spread,
             np.zeros(1, dtype=np.int64),

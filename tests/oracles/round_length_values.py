@@ -14,13 +14,16 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
-Prices = Sequence[tuple[Fraction, Fraction]]
-"""alpha and beta of each cell; both are 0 after the last."""
+Cell = tuple[Fraction, Fraction, Fraction, Fraction]
+"""pi, alpha, beta and mu of the request in a cell."""
+
+Prices = Sequence[Cell]
+"""Prices of all cells; they are 0 after the last."""
 
 SHRINK = Fraction(1 - 1e-12)
 """Own times are whole steps of the grid after this factor, so that no float is above them."""
 
-FREE = (Fraction(0), Fraction(0))
+FREE = (Fraction(0),) * 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Case:
         """Steps of a cell."""
         return int(self.cell / self.step)
 
-    def prices_between(self, first: int, last: int) -> list[tuple[Fraction, Fraction]]:
+    def prices_between(self, first: int, last: int) -> list[Cell]:
         """Prices of the cells of grid points ``first`` to ``last``."""
         cells = range(max(first, 0) // self.width, last // self.width + 1)
         return [self.prices[c] if c < len(self.prices) else FREE for c in cells]
@@ -54,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Block:
-    """(1, 3) The work and the share of each step, and least seconds of all."""
+    """(1, 3) The work and the share d0 kv / M of each step, and least seconds of all."""
 
     works: list[Fraction]
     own: Fraction
@@ -74,18 +77,22 @@ def blocks_of(case: Case) -> list[Block]:
         works = [d1 * processed + d2 * kv for kv in held]
         if not done and case.prompt > 1:
             held, works = [case.prompt], [(d1 + d2) * case.prompt]
-        shares = [d0 * kv / case.memory + w for kv, w in zip(held, works, strict=True)]
+        shares = [d0 * kv / case.memory for kv in held]
         blocks.append(Block(works, own * SHRINK, shares))
         done += steps
     return blocks
 
 
-def conjugate(
-    case: Case, block: Block, rate: Fraction, prices: tuple[Fraction, Fraction]
-) -> tuple[Fraction, Fraction]:
+def linear(block: Block, prices: Cell) -> Fraction:
+    """(1) c of the first step."""
+    price, alpha, beta, levy = prices
+    return alpha * block.shares[0] + (price - beta) * block.works[0] + levy
+
+
+def conjugate(case: Case, block: Block, rate: Fraction, prices: Cell) -> tuple[Fraction, Fraction]:
     """(1) phi*(lambda), and the x that reaches it, with a root in floats."""
-    d0, (alpha, beta) = case.minorant[0], prices
-    rest, priced = rate - alpha * block.shares[0], beta * block.works[0]
+    d0, beta = case.minorant[0], prices[2]
+    rest, priced = rate - linear(block, prices), beta * block.works[0]
     if rest <= priced:
         return Fraction(0), Fraction(0)
     least = block.works[0] / (d0 + block.works[0])
@@ -96,7 +103,7 @@ def conjugate(
 
 def best_rate(case: Case, block: Block, begin: int, lasts: float) -> Fraction:
     """A good lambda; every other one would be as valid."""
-    d0, (work, share) = float(case.minorant[0]), (float(block.works[0]), float(block.shares[0]))
+    d0, work = float(case.minorant[0]), float(block.works[0])
     step, width, steps = float(case.step), case.width, len(block.works)
     ends = begin + lasts / step
     cells = range(
@@ -104,8 +111,8 @@ def best_rate(case: Case, block: Block, begin: int, lasts: float) -> Fraction:
     )
     prices = [case.prices[c] if c < len(case.prices) else FREE for c in cells]
     slack = max(work / (d0 + work), 0.02)
-    low = min(float(alpha) * share + float(beta) * work for alpha, beta in prices)
-    high = max(float(alpha) * share + float(beta) * work / slack**2 for alpha, beta in prices)
+    low = min(float(linear(block, one)) + float(one[2]) * work for one in prices)
+    high = max(float(linear(block, one)) + float(one[2]) * work / slack**2 for one in prices)
     best, most = low, low * steps
     for _ in range(7):
         rate = math.sqrt(low * high) if low > 0 else 0.5 * high
@@ -153,10 +160,10 @@ def ends_by_tangent(
         if m // case.width >= len(case.prices):
             further = last
         prices = case.prices_between(m, further + late + 1)
-        alpha, beta = (min(one[k] for one in prices) for k in range(2))
+        price, alpha = (min(one[k] for one in prices) for k in range(2))
         constant = rate * len(block.works)
         constant += alpha * sum(one - block.shares[0] for one in block.shares)
-        constant += beta * sum(one - block.works[0] for one in block.works)
+        constant += price * sum(one - block.works[0] for one in block.works)
         # All t + E of a step lie between these grid points.
         least = min(after(y) - phi[y] for y in range(m + early, m + late + 2))
         pairs.append((constant + phi[m] + least, constant + phi[m + 1] + least))
@@ -223,7 +230,7 @@ def value(case: Case) -> Fraction:
     """(4) The least completion less the arrival and all payments, or of 1 and these, from below."""
     d0, step = case.minorant[0], case.step
     cut = float(case.arrival) + case.allowance
-    dearest = max(float(beta) for _, beta in case.prices)
+    dearest = max(float(one[2]) for one in case.prices)
     blocks = blocks_of(case)
     low = begin = int(case.arrival / step)
     low += sum(int(block.own / step) for block in blocks)
@@ -263,11 +270,7 @@ def value(case: Case) -> Fraction:
         for m in range(high, low - 1, -1):
             # (2, 6) A long block, then all later starts.
             prices = case.prices_between(m - 1, m + 1 + longest)
-            work, share = sum(block.works), sum(block.shares)
-            paid = min(alpha * share + beta * work for alpha, beta in prices)
-            if block.works[0]:
-                rates = (a * block.shares[0] / block.works[0] + b for a, b in prices)
-                paid = min(rates) * work
+            paid = steps * min(linear(block, one) + one[2] * block.works[0] for one in prices)
             least = min(least, paid + after(m + longest), values[m])
             found[m] = least
         # (8) G_1 is where the first token is out.

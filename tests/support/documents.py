@@ -213,6 +213,12 @@ def drawn_seconds(name: str, seed: int) -> Document:
             "block": (1, 2, 16)[number(rng, 0, 2)],
             "spread": (1.05, 1.3, 2.0)[number(rng, 0, 2)],
             "allowances": numbers(rng, n, 0, int(12 / cell) + 2),
+            "participation": {
+                "attendances": numbers(rng, cells, 0, 1000),
+                "shares": [
+                    [number(rng, 0, 9), *sorted(numbers(rng, 2, 0, cells))] for _ in range(n)
+                ],
+            },
         }
     return document
 

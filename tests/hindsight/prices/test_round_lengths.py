@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,16 @@ def drawn(seed: int) -> tuple[Case, float]:
         minorant = minorant._replace(d2=Fraction(1, 256))
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
-    workload = Workload([arrival], [s], [o], memory_limit=s + o + int(rng.integers(0, 60)))
+    limit = s + o + int(rng.integers(0, 60))
+    workload = Workload([arrival, arrival], [s, s], [o, o], memory_limit=limit)
     cell, cells = 2.0 ** int(rng.integers(-1, 2)), int(rng.integers(2, 14))
     falling = np.linspace(1, 0, cells) * (1 + 0.3 * rng.random(cells))
     price = float(rng.choice([0.1, 1, 10, 50])) * (falling if seed % 2 else rng.random(cells))
-    prices = RoundLengthPrices(cell, price, rng.random(cells) * (seed % 5 != 0))
+    gamma, attendance = rng.random((2, cells)) * (seed % 5 != 0)
+    begins, ends = np.sort(rng.integers(0, cells + 3, (2, 2)), axis=0)
+    attendance *= seed % 4 != 0
+    shares = np.column_stack([rng.integers(1, 9, 2), begins, ends]).astype(float)
+    prices = RoundLengthPrices(cell, price, gamma, (attendance, shares))
     step, size = 2.0 ** -int(rng.integers(2, 4)), int(rng.integers(1, 9))
     spread = float(rng.choice([1.1, 1.3, 2.0]))
     allowance = max(0, cell * cells - arrival) + 15.0
@@ -42,11 +48,16 @@ def drawn(seed: int) -> tuple[Case, float]:
     if seed % 3 == 0:
         end, first = arrival + 10 * rng.random(), arrival + 5 * rng.random()
         due = Fraction(end), Fraction(first) if seed % 2 else None
-        columns = [[end], [first if seed % 2 else math.inf], [np.nan]]
-        deadlines = Deadlines(np.array([o]), *(np.array(one) for one in columns))
+        columns = [[end] * 2, [first if seed % 2 else math.inf] * 2, [np.nan] * 2]
+        deadlines = Deadlines(np.array([o, o]), *(np.array(one) for one in columns))
     priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
     value = float(priced.of(np.array([0]), np.array([allowance]))[0])
-    both = zip((prices.gamma * price).tolist(), ((1 - prices.gamma) * price).tolist(), strict=True)
+    alpha, rest = prices.gamma * price, (1 - prices.gamma) * price
+    eta = rest * attendance
+    here = (np.arange(cells) >= begins[:, None]) & (np.arange(cells) < ends[:, None])
+    weight = shares[:, :1] * here
+    levy = float(minorant.d0) * eta * weight[0] / np.maximum(weight.sum(axis=0), 1)
+    columns = (price, alpha, rest * (1 - attendance), levy)
     case = Case(
         Fraction(arrival),
         s,
@@ -54,7 +65,7 @@ def drawn(seed: int) -> tuple[Case, float]:
         workload.memory_limit,
         (minorant.d0, minorant.d1, minorant.d2),
         Fraction(cell),
-        [(Fraction(alpha), Fraction(beta)) for alpha, beta in both],
+        [tuple(map(Fraction, one)) for one in zip(*(k.tolist() for k in columns), strict=True)],
         Fraction(step),
         size,
         spread,
@@ -131,6 +142,32 @@ def test_a_full_round_pays_the_price_of_its_time() -> None:
     assert 6.4 < values[0] <= 7
 
 
+def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
+    # The example of the proof: own times give 12, the optimum is 22.
+    workload = Workload([0.0] * 3, [1] * 3, [2] * 3, memory_limit=100)
+    minorant = AffineMinorant(Fraction(1), Fraction(1), Fraction(0))
+    eta = [3 * (1 - Fraction(2 * k + 1, 256)) for k in range(128)]
+    taking_part = np.ones(128), np.array([[1.0, 0.0, 128.0]] * 3)
+    prices = RoundLengthPrices(2.0**-4, np.array(eta, dtype=float), np.zeros(128), taking_part)
+    bound, values = priced_values(workload, minorant, prices, 2.0**-6, spread=1.05)
+    # Two rounds of 2 seconds each, at once: w = 1 and mu_i = eta / 3.
+    possible = 4 + Fraction(4, 3) * sum(eta[:64]) / 16 / 2
+    assert (possible, prices.integral) == (10, 12)
+    assert max(values) <= possible
+    assert 17.7 < bound <= 3 * possible - 12
+
+    def optimum(left: list[int]) -> int:
+        """Total latency if so many tokens are left of each request: all wait in every round."""
+        totals = []
+        for batch in product((0, 1), repeat=len(left)):
+            later = [k - x for k, x in zip(left, batch, strict=True) if k > x]
+            if any(batch):
+                totals.append((1 + sum(batch)) * len(left) + optimum(later))
+        return min(totals, default=0)
+
+    assert optimum([2, 2, 2]) == 22
+
+
 @pytest.mark.parametrize(
     ("field", "change"),
     [
@@ -139,6 +176,9 @@ def test_a_full_round_pays_the_price_of_its_time() -> None:
         ("price", {"price": np.array([-1.0, 1.0])}),
         ("gamma", {"gamma": np.array([0.5])}),
         ("gamma", {"gamma": np.array([0.5, 1.5])}),
+        ("participation", {"participation": (np.array([0.5, 1.5]), np.array([[1.0, 0, 1]]))}),
+        ("participation", {"participation": (np.ones(2), np.array([[0.5, 0, 1]]))}),
+        ("participation", {"participation": (np.ones(2), np.array([[1.0, 1, 0]]))}),
     ],
 )
 def test_prices_that_would_break_the_proof_are_refused(field: str, change: dict[str, Any]) -> None:
