@@ -269,7 +269,8 @@ OUT_OF_RANGE = """
 7 | proof gammas | [1000] | entries, not
 7 | proof allowances | [4] | entries, not 3
 7 | proof participation attendances 0 | 1001 | is not allowed
-7 | proof participation shares 0 1 | 999 | is not allowed
+7 | proof participation firsts 0 | 999 | is not allowed
+7 | proof participation firsts | [0] | entries, not 3
 7 | proof kind | "memory-prices" | unknown in seconds
 7 | batch_time | [0.5, 0.1, 0.1, 0.1] | batch_time
 7 | batch_time | [0.0, 0.1, 0.1] | d0

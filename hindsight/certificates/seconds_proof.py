@@ -154,11 +154,16 @@ def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
     return np.array(form.wholes(part[key], key, count), dtype=np.float64) / SHARE_UNITS
 
 
-def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, FloatArray]:
+def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, Any]:
     """Read who pays for taking part in rounds: see `RoundLengthPrices`."""
-    form.keys_of(part, ("attendances", "shares"), "participation")
-    rows = [form.wholes(row, "shares", 3) for row in form.list_of(part["shares"], "shares", n)]
-    return _thousandths(part, "attendances", cells), np.array(rows, dtype=np.float64)
+    from hindsight.prices.round_lengths import Shares
+
+    form.keys_of(part, ("attendances", "firsts", "levels"), "participation")
+    rows = [form.wholes(row, "levels") for row in form.list_of(part["levels"], "levels", n)]
+    first = np.array(form.wholes(part["firsts"], "firsts", n), dtype=np.int64)
+    length = np.array([len(row) for row in rows], dtype=np.int64)
+    levels = np.array([level for row in rows for level in row], dtype=np.float64)
+    return _thousandths(part, "attendances", cells), Shares(first, first + length, levels)
 
 
 def _work(

@@ -289,9 +289,10 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
     units, participation = seconds_proof.SHARE_UNITS, {}
     if prices.participation is not None:
-        attendance, shares = prices.participation
-        listed = {"attendances": _wholes(attendance * units), "shares": _wholes(shares)}
-        participation["participation"] = listed
+        attendance, (first, after, levels) = prices.participation
+        rows = np.split(levels, np.cumsum(after - first)[:-1])
+        listed = {"firsts": first.tolist(), "levels": [*map(_wholes, rows)]}
+        participation["participation"] = {"attendances": _wholes(attendance * units), **listed}
     for step, block, spread in grids(proof.minorant, prices):
         yield {
             "kind": seconds_proof.PRICES,

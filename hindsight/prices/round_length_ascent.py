@@ -29,7 +29,7 @@ from .minorants import AffineMinorant, own_seconds
 from .round_length_kernels import Answer, Model, approximate_values
 from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
-from .round_lengths import RoundLengthPrices, sums_of_weights
+from .round_lengths import RoundLengthPrices, Shares
 
 SLICES = 8
 """Number of parts into which a subset of requests is split for the thread pool. It is fixed, so
@@ -43,30 +43,13 @@ FIRST_WINDOW = 4.0
 this many latencies after its arrival, and three times its least latency more."""
 
 ROW_CELLS = 8
-"""Number of consecutive cells (intervals with one price) that share one gamma. Gamma is the share
-of the price that is charged for memory."""
-
-BUSY_SHARE, PRESENT_SHARE = 0.6, 0.35
-"""Factors in the initial price of a second of machine time, the larger of two products: of
-BUSY_SHARE and `mean_busy_prices`, and of PRESENT_SHARE and the requests present per replica."""
-
-FULL = 0.8
-"""Memory utilisation in the first schedule above which half of the initial price of a second of
-machine time is charged for memory, and half for work. Below, about 5 % is charged for memory."""
+"""Number of consecutive cells (intervals with one price) that share one gamma and one attendance.
+Gamma is the share of the price that is charged for memory, the attendance that of the rest that is
+charged for taking part in rounds."""
 
 STEPS = 8
 """Number of time-grid steps per cell (interval with one price) if requests have deadlines. The
 ascent moves a deadline by up to about one grid step."""
-
-FIRST_ATTENDANCE = 1.5
-"""Initial logit of u, the share of pi - alpha that those who take part in a round pay."""
-
-PAYING = 0.8
-"""Time in which a request has a share, in multiples of the time from its start to its completion in
-the schedule. Towards the end some of its mass in the relaxation has completed."""
-
-WEIGHT_UNITS = 1 << 10
-"""Units of the weight of a share: proofs have whole numbers."""
 
 RATE, FAST_RATE = 0.12, 0.25
 """Initial step of the logarithm of a price: without deadlines, and with deadlines. The second is
@@ -101,24 +84,16 @@ def _load(
     return load
 
 
-def _held(schedule: SecondsSchedule, moments: npt.NDArray[Any]) -> IntArray:
-    """Return the tokens in memory during the last round that begins before each of ``moments``."""
-    running = np.searchsorted(schedule.round_starts, moments) - 1
-    return schedule.memory_profile()[np.maximum(running, 0)]
-
-
 def _first_prices(
     schedule: SecondsSchedule | FleetSchedule,
     workload: Workload,
     minorant: AffineMinorant,
     begins: FloatArray,
     deadlines: Deadlines | None,
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the initial price of each cell, and whether memory is nearly full in each row.
+) -> FloatArray:
+    """Return the initial price of each cell, a time interval with one price.
 
-    A cell is a time interval with one price. A row is `ROW_CELLS` consecutive cells. Memory is
-    nearly full if ``schedule`` uses more than the share `FULL` of it at the middle of the first
-    cell of the row. ``begins`` are the start times of the cells, in seconds.
+    ``begins`` are the start times of the cells, in seconds.
     """
     d0, d1, d2 = map(float, minorant)
     a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
@@ -128,26 +103,26 @@ def _first_prices(
         times, worth = mean_busy_prices(workload, minorant)
         ends = np.sort(schedule.completion_times)
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
-        busy = BUSY_SHARE * np.interp(middles, times, worth)
         # If one replica stops for a second, its share of the requests present becomes a second
-        # later. So this share is a price of its machine time.
-        price = np.maximum(busy, PRESENT_SHARE * present / replicas) + 0.1
-    else:
-        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
-        load = _load(a, deadlines.end, charges / replicas, middles)
-        price = load**3 / float(np.median(charges)) + 0.01
-    held = sum(_held(one, middles[::ROW_CELLS]) for one in schedule.machines)
-    return price, np.asarray(held > FULL * M * replicas)
+        # later. So this share is a price of its machine time. At a high load, those that arrive
+        # later become later too, so a part of the price of `mean_busy_prices` may be more.
+        busy = 0.6 * np.interp(middles, times, worth)
+        return np.asarray(np.maximum(busy, present / replicas) + 0.1)
+    charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
+    load = _load(a, deadlines.end, charges / replicas, middles)
+    return load**3 / float(np.median(charges)) + 0.01
 
 
 class RoundLengthAscent:
     """Ascent of the estimated lower bound in the prices of machine time, by Adam.
 
-    Its variables are the logarithm of the price pi of each cell, and the logit of the share gamma
-    of pi that is charged for memory, one for each row of `ROW_CELLS` cells. The rest of pi is
-    charged for work (`RoundLengthPrices`). Prices start from `mean_busy_prices` or from the number
-    of requests present in a schedule, because a delay of the machine delays all requests present.
-    With deadlines they start from the utilisation of the machine.
+    Its variables are the logarithm of the price pi of each cell, the logits of gamma and of the
+    attendance in each row of `ROW_CELLS` cells, and the logarithms of the levels of each request
+    (`RoundLengthPrices`). A request has a level in the cells from its start to its completion in
+    the schedule. Prices start from `mean_busy_prices` or from the number of requests present in the
+    schedule, because a delay of the machine delays all requests present.
+
+    With deadlines they start from the utilisation of the machine, and nobody has a level.
 
     Parameters
     ----------
@@ -174,7 +149,7 @@ class RoundLengthAscent:
         Number of subsets of the requests. Each step of the ascent computes the values of one
         subset, so this many steps make one pass over all requests.
     estimate : float
-        Estimated lower bound at the best prices, not proved: on the mean latency in seconds, or
+        Estimated lower bound at the latest prices, not proved: on the mean latency in seconds, or
         with deadlines on the share of late requests.
     horizon : float
         Time until which prices are positive, in seconds.
@@ -209,18 +184,19 @@ class RoundLengthAscent:
         cells = math.ceil(horizon / cell) + 1
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         begins = np.asarray(cell * np.arange(cells), dtype=np.float64)
-        price, full = _first_prices(schedule, workload, minorant, begins, deadlines)
+        price = _first_prices(schedule, workload, minorant, begins, deadlines)
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
-        first = np.maximum(first, a)
-        ends = first, first + PAYING * (schedule.completion_times - first)
-        self._ends = np.floor(np.divide(ends, cell))
-        self._ends[1] += 1
-        logits = np.where(full, 0.0, -3.0), np.full(len(full), FIRST_ATTENDANCE)
-        self._begin(np.log(price), np.array(logits), np.zeros(n))
+        times = np.array([np.maximum(first, a), schedule.completion_times + cell])
+        ends = np.minimum((times / cell).astype(np.int64), cells) * (deadlines is None)
+        # At first, memory pays about a quarter of a price, and participation most of the rest.
+        logits = np.outer([-1.0, 1.5], np.ones(self._row[-1] + 1))
+        levels = np.zeros((ends[1] - ends[0]).sum())
+        self._shares = Shares(ends[0], ends[1], levels.copy())
+        self._begin(np.log(price), logits, levels)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
-        latency = schedule.completion_times - a
-        self._window = np.minimum(self._latest, FIRST_WINDOW * latency + 3 * self._own)
+        wide = np.maximum(FIRST_WINDOW * (schedule.completion_times - a), self._own)
+        self._window = np.minimum(self._latest, wide + 3 * cell)
         _, self._end, self._first_token, known = deadlines or Deadlines.none(o)
         self.values = np.nan_to_num(known)
         if deadlines is not None:
@@ -235,6 +211,7 @@ class RoundLengthAscent:
             for subset in range(self.subsets)
         ]
         self.estimate, self.turns = -math.inf, 0
+        self._mean: tuple[Any, Any] = (0.0, 0.0)
 
     def climb(self, turns: int, should_stop: Callable[[], bool], pool: Executor) -> None:
         """Run ``turns`` steps of the ascent, or fewer if ``should_stop`` returns True."""
@@ -248,91 +225,134 @@ class RoundLengthAscent:
         before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
         row_before = self._row[before[::ROW_CELLS]]
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
-        self._ends *= 2
-        log_price, logits, weights = (one.x for one in self._steps)
-        self._begin(log_price[before], logits[:, row_before], weights)
-        self.estimate = -math.inf
+        first, after, rounds = self._shares
+        self._shares = Shares(2 * first, 2 * after, np.repeat(rounds / 2, 2))
+        log_price, logits, levels = (one.x for one in self._steps)
+        self._begin(log_price[before], logits[:, row_before], np.repeat(levels, 2))
+        self._mean = self._mean[0][:, before], np.repeat(self._mean[1], 2)
 
     def prices(self) -> RoundLengthPrices:
-        """Return the prices of machine time with the best estimated bound so far."""
-        price, parts, shares = self._best
-        gamma, attendance = parts[:, self._row]
-        shares = np.maximum(np.rint(shares * (WEIGHT_UNITS, 1, 1)), (1, 0, 0))
-        return RoundLengthPrices(self.cell, price, gamma, (attendance, shares))
+        """Return the prices of machine time, as means over the latest turns.
 
-    def _prices_now(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the price of each cell, gamma and attendance of each row, and all shares."""
-        log_price, logits, weights = (one.x for one in self._steps)
-        price, parts = np.exp(log_price), 1 / (1 + np.exp(-logits))
-        price[-1] = 0.0
-        if self._deadlines is not None:
-            parts[1] = 0.0
-        return price, parts, np.column_stack([np.exp(weights), *self._ends])
+        The bound is concave in alpha, beta, eta and the mu_i, so means prove more than most turns.
+        """
+        (alpha, beta, eta), levy = self._mean
+        rest, cell = beta + eta, self._shares.places()[1]
+        parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
+        # Levels are whole numbers in proofs. In each cell they sum to about 4096.
+        levels = np.rint(4096 * levy / np.maximum(eta[cell], 1e-300))
+        shares = self._shares._replace(levels=levels)
+        return RoundLengthPrices(self.cell, alpha + rest, parts[0], (parts[1], shares))
 
-    def _begin(self, log_price: FloatArray, logits: FloatArray, weights: FloatArray) -> None:
-        """Restart Adam from logarithms of prices, logits of parts and logarithms of weights."""
+    def _begin(self, log_price: FloatArray, logits: FloatArray, levels: FloatArray) -> None:
+        """Restart Adam from logarithms of prices, logits of parts and logarithms of levels."""
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
-        self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(weights, finite)
-        self._best = self._prices_now()
+        self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(levels, finite)
+        self._averaged = 0
+
+    def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return price, gamma and attendance of each cell, and the part of each level.
+
+        The part of a level is its part of the sum of the levels of all requests in its cell.
+        """
+        log_price, logits, levels = (one.x for one in self._steps)
+        price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
+        price[-1] = 0.0
+        parts[1] *= self._deadlines is None
+        cell = self._shares.places()[1]
+        return price, *parts[:, self._row], raw / np.bincount(cell, raw)[cell]
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
         """Compute the values of one subset of the requests and take a step of the ascent.
 
         Return False if ``should_stop`` returned True before the step.
         """
-        cell = self.cell
-        found = price, parts, shares = self._prices_now()
-        (gamma, attendance), n = parts, len(self.values)
+        price, gamma, attendance, part = self._now()
+        eta = price * (1 - gamma) * attendance
+        request, cell, _ = self._shares.places()
+        rates = np.array([price * gamma, price * (1 - gamma) - eta, eta])
+        found = rates, eta[cell] * part
+        fine = 1 if self._deadlines is None else STEPS
+        model, place = self._model(*found, fine)
         slices = [one for one in self._slices[self.turns % self.subsets] if len(one)]
         weight = sum(len(one) for subset in self._slices for one in subset) / sum(map(len, slices))
-        sums = by_price, by_part, steps = [np.zeros_like(one) for one in (price, parts, price)]
-        levied, total = np.zeros(n), np.maximum(sums_of_weights(shares, len(price)), 1e-9)
-        levy = self._machine.d0 / total
-        penalty, step = (math.inf, cell) if self._deadlines is None else (1.0, cell / STEPS)
-        stop = np.zeros(1, dtype=np.int64)
-        given = self._machine, cell, self._lengths, price, parts, self._row, levy
-        part = gamma[self._row]
-        until = [np.append(0.0, np.cumsum(one * price * cell)) for one in (part, 1 - part)]
-        model = Model(*given, penalty, step, until[0], until[1], stop)
+        given = *self._given, np.column_stack([*self._shares[:2], place])
 
         def evaluate(chosen: IntArray) -> Answer:
-            own = Answer(*np.zeros((2, len(chosen))), *map(np.zeros_like, sums))
-            requests = Requests._make(column[chosen] for column in (*self._given, shares))
+            empty = map(np.zeros_like, (model.until, model.levies))
+            own = Answer(np.zeros(len(chosen)), *empty)
+            requests = Requests._make(column[chosen] for column in given)
             goals = Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
             approximate_values(requests, goals, model, own)
             return own
 
-        answers = run_parts(pool, evaluate, slices, should_stop, stop)
+        answers = run_parts(pool, evaluate, slices, should_stop, model.stop)
         if answers is None:
             return False
         for chosen, own in zip(slices, answers, strict=True):
             self.values[chosen] = own.values
-            levied[chosen] = weight * own.levied
-            for whole, one in zip(sums, own[2:], strict=True):
-                whole += weight * one
             if self._deadlines is None:
-                latest = self._latest[chosen]
-                self._window[chosen] = np.minimum(latest, own.values * 1.2 + 3 * self._own[chosen])
-        capacity = cell * self._replicas
-        estimate = float(self.values.sum() - capacity * price.sum()) / n
-        # With several subsets, the values of the other subsets were computed at earlier prices, so
-        # estimates cannot be compared. Then the latest prices are kept.
-        if estimate > self.estimate or self.subsets > 1:
-            self.estimate, self._best = estimate, found
-        # A request pays by its own weight, and less by the weights of all who pay in a cell.
-        mean = price * ((1 - gamma) * attendance)[self._row] * levy * steps / total
-        ends = np.minimum(self._ends, len(mean)).astype(np.int64)
-        before, until = np.append(0.0, np.cumsum(mean))[ends]
-        beyond = levied - shares[:, 0] * (until - before)
-        gradients = (by_price - capacity) * price, by_part * (parts * (1 - parts)), beyond
+                wide = np.maximum(own.values * 1.05, self._own[chosen]) + 3 * self.cell
+                self._window[chosen] = np.minimum(self._latest[chosen], wide)
+        estimate = self.values.sum() - self.cell * self._replicas * price.sum()
+        self.estimate = float(estimate) / len(self.values)
+        # In the mean, payments of turn k have a weight of about k^5: the first ones are far off.
+        newest = 6 / (self._averaged + 6)
+        old, self._averaged = self._mean, self._averaged + 1
+        self._mean = tuple(old[k] + newest * (found[k] - old[k]) for k in range(2))
+        # An integral counts all cells before: sum derivatives by integrals from behind.
+        by_until = sum(own.by_until for own in answers)[::-1].cumsum(axis=0)[::-1]
+        charges = by_until[1 : len(price) * fine + 1].reshape(-1, fine, 3).sum(axis=1).T
+        by_levies = np.append(sum(own.by_levies for own in answers)[::-1].cumsum()[::-1], 0.0)
+        slot, last = place[request] + cell + 1, place + self._shares.after + 1
+        rounds = self.cell * (by_levies[slot] - by_levies[last[request]])
+        is_new = np.isin(request, np.concatenate(slices))
+        np.copyto(self._shares.levels, rounds, where=is_new)
+        self._step(weight * self.cell / fine * charges)
+        self.turns += 1
+        return True
+
+    def _model(self, rates: FloatArray, levy: FloatArray, fine: int) -> tuple[Model, IntArray]:
+        """Return the model of present payments on a grid of ``fine`` steps per cell.
+
+        Also return the places of `Requests` in its levies.
+        """
+        step, d0 = self.cell / fine, self._machine.d0
+        until = np.cumsum(np.repeat(rates, fine, axis=1) * step, axis=1)
+        beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
+        until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
+        # The integral of a request has one more entry than it has levels.
+        request, cell, place = self._shares.places()
+        place = place + np.arange(len(place))
+        levies = np.zeros(len(levy) + len(place))
+        levies[place[request] + cell + 1] = d0 * self.cell * levy
+        penalty = math.inf if self._deadlines is None else 1.0
+        given = self._machine, self._lengths, penalty, step, np.ascontiguousarray(until.T)
+        return Model(*given, np.cumsum(levies), np.zeros(1, dtype=np.int64)), place
+
+    def _step(self, charges: FloatArray) -> None:
+        """Take a step of the ascent from the present prices.
+
+        ``charges``, of shape (3, cells), are derivatives of the sum of values by alpha, beta and
+        eta at unchanged mu_i.
+        """
+        price, gamma, attendance, part = self._now()
+        cell, d0, rounds = self._shares.places()[1], self._machine.d0, self._shares.levels
+        mean = np.bincount(cell, part * rounds, len(price))
+        memory, work, both = charges[0], charges[1], charges[2] + d0 * mean
+        rest = work + attendance * (both - work)
+        by_price = gamma * memory + (1 - gamma) * rest - self.cell * self._replicas
+        by_gamma = price * (memory - rest) * gamma * (1 - gamma)
+        by_attendance = price * (1 - gamma) * (both - work) * attendance * (1 - attendance)
+        by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
+        by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
-        self.turns += 1
         # With deadlines, take smaller steps in the logits. If gamma jumps between 0 and 1 from one
         # row to the next, the prices prove a weak bound.
         turning = 3 if self._deadlines is None else 1
-        rates = rate, turning * rate, rate
-        for adam, gradient, own_rate in zip(self._steps, gradients, rates, strict=True):
-            adam.step(gradient / n, own_rate)
-        return True
+        gradients = by_price * price, np.array(by_logit), by_level
+        rates = rate, turning * rate, turning * rate
+        for adam, gradient, own in zip(self._steps, gradients, rates, strict=True):
+            adam.step(gradient / len(self.values), own)

@@ -3,7 +3,7 @@
 (9) *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers
 >= 0 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that (`lowered`);
 that covers alpha + beta + eta, which is pi within 2^-50, and the mu_i, whose sum is d0 eta within
-2^-50 or less, as sums of whole weights are exact: prices larger by a share raise V_i by that share
+2^-50 or less, as sums of whole levels are exact: prices larger by a share raise V_i by that share
 at most. It covers pi - beta in c, which is off by 2^-50 pi or less: with beta w the step pays pi w
 or more. A tangent adds up lambda b, seconds, and
 phi* times seconds, phi* being at most lambda / d0. Each of its operations, fewer than four for a

@@ -92,8 +92,8 @@ class Grid(NamedTuple):
     price, alpha, beta : float64 array, shape (cells + 1,)
         Prices of a second of machine time in each cell: pi in all, alpha of memory and work, and
         beta of work alone. They are 0 in the last cell, which has no end.
-    levy : float64 array, shape (cells + 1,)
-        mu_i per unit of weight in each cell, in seconds per round.
+    levy : float64 array
+        Payments mu_i of all requests per round, in seconds, at the places that `Requests` says.
     dearest : float
         Largest price beta of work.
     """

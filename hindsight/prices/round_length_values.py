@@ -78,15 +78,15 @@ class Requests(NamedTuple):
         Arrival times, in seconds.
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
-    share : float64 array, shape (n, 3)
-        Weight, first cell and cell after the last of shares in the overhead of rounds: see *Shares*
-        in `hindsight.prices.round_lengths`.
+    share : int64 array, shape (n, 3)
+        First cell in which a request pays for taking part in rounds, the cell after the last, and
+        the place of its payments: that for cell c is at place + c in an array.
     """
 
     arrival: FloatArray
     prompt: IntArray
     output: IntArray
-    share: FloatArray
+    share: IntArray
 
 
 class Goals(NamedTuple):
@@ -199,15 +199,15 @@ def _lower_by_steps(
 
 @inner
 def _fill_linear(
-    block: Block, span: _Span, grid: Grid, share: FloatArray, linear: FloatArray
+    block: Block, span: _Span, grid: Grid, share: IntArray, linear: FloatArray
 ) -> None:
     """(1) Write c of the block's first step at the prices of each cell in reach."""
     cells, width = grid.price.size - 1, grid.width
     last = (span.high + 2 * span.longest + 8) // width
     for c in range(min(max(span.low - 1, 0) // width, cells), min(last, cells) + 1):
         linear[c] = grid.alpha[c] * block.share + (grid.price[c] - grid.beta[c]) * block.work
-        if share[1] <= c < share[2]:
-            linear[c] += share[0] * grid.levy[c]
+        if share[0] <= c < share[1]:
+            linear[c] += grid.levy[share[2] + c]
 
 
 @step
@@ -308,7 +308,7 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
 def _step_back(
     block: Block,
     span: _Span,
-    share: FloatArray,
+    share: IntArray,
     following: _Values,
     tables: Tables,
     scratch: Scratch,

@@ -39,8 +39,8 @@ round that it takes part in, however long that is: few rounds are left to it whi
 long. In the linear program of which these are dual prices, the mu_i belong to the row *a request
 takes at most one step in each round*.
 
-**Shares.** mu_i = d0 eta times the weight of i over the sum of the weights of all requests, each of
-which has a weight in some time only: any weights are valid.
+**Shares.** mu_i = d0 eta times the level of i over the sum of the levels of all requests. Each has
+a level in each cell of some time, and outside it 0. Any levels are valid.
 
 *Example* with d0 = d1 = 1, d2 = 0 and ample memory: three requests of one prompt token and two
 output tokens arrive at 0. The optimum is 22: two of them in two rounds of 3 s, then the third in
@@ -65,6 +65,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,6 +82,36 @@ from .round_length_tangents import Grid, Machine, Tables
 from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, request_values
 
 
+class Shares(NamedTuple):
+    """Levels of requests, which say what part of d0 eta each pays for a round: see *Shares* above.
+
+    Attributes
+    ----------
+    first, after : int64 array, shape (n,)
+        First cell in which each request has a level, and the cell after the last.
+    levels : float64 array, shape (sum of after - first,)
+        Levels of the first request in its cells, then those of the second, and so on; whole
+        numbers.
+    """
+
+    first: IntArray
+    after: IntArray
+    levels: FloatArray
+
+    def places(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the request and the cell of each level, and places for `Requests`, shape (n,)."""
+        length = self.after - self.first
+        place = np.cumsum(length) - length - self.first
+        request = np.repeat(np.arange(len(length)), length)
+        return request, np.arange(len(request)) - place[request], place
+
+
+def nobody(n: int) -> Shares:
+    """Return shares of n requests without levels."""
+    empty = np.zeros(n, dtype=np.int64)
+    return Shares(empty, empty, np.zeros(0))
+
+
 @dataclass(frozen=True, eq=False)
 class RoundLengthPrices:
     """Prices of machine time, constant in *cells*: equal time intervals from time 0 on.
@@ -95,40 +126,38 @@ class RoundLengthPrices:
         part in rounds. After the last cell the price is 0.
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
-    participation : tuple[float64 array, float64 array] or None, default None
-        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and the *Shares* of the
-        requests, shape (n, 3): a weight, which is a whole number, the first cell, and the cell
-        after the last. With None, eta is 0.
+    participation : tuple[float64 array, Shares] or None, default None
+        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and who pays for taking
+        part in rounds. With None, eta is 0.
 
     Raises
     ------
     InvalidValueError
         The cell is not a power of two, a price is negative or not finite, a gamma is outside
-        [0, 1], or the shapes of ``price`` and ``gamma`` differ or are empty.
+        [0, 1], shapes differ or are empty, or a level is no whole number or in no cell.
     """
 
     cell: float
     price: FloatArray
     gamma: FloatArray
-    participation: tuple[FloatArray, FloatArray] | None = None
+    participation: tuple[FloatArray, Shares] | None = None
 
     def __post_init__(self) -> None:
-        attendance, shares = self.participation or (self.gamma, np.zeros((0, 3)))
-        weight, first, after = shares.T
-        in_order = (weight >= 0) & (weight == np.rint(weight)) & (first >= 0) & (first <= after)
+        attendance, (first, after, levels) = self.participation or (self.gamma, nobody(0))
+        in_order = (first >= 0) & (first <= after) & (after <= len(self.price))
         for field, holds in {
             "cell": self.cell > 0 and math.frexp(self.cell)[0] == 0.5,
             "price": self.price.size > 0
             and bool(np.all((self.price >= 0) & np.isfinite(self.price))),
             "gamma": self._are_parts(self.gamma),
-            # Up to 2^53, sums of whole numbers are exact.
             "participation": self._are_parts(attendance)
-            and bool(in_order.all())
-            and weight.sum() < 2.0**53,
+            and bool(in_order.all() and len(levels) == (after - first).sum())
+            # Up to 2^53, sums of whole numbers are exact.
+            and bool(np.all((levels >= 0) & (levels == np.rint(levels))))
+            and levels.sum() < 2.0**53,
         }.items():
             if not holds:
-                rule = "is not allowed: cell must be a power of two, price finite and >= 0, and "
-                rule += "gamma and attendance between 0 and 1 with the shape of price"
+                rule = "is not allowed: a number or a shape is wrong"
                 raise InvalidValueError("prices", field, getattr(self, field), rule)
 
     def _are_parts(self, part: FloatArray) -> bool:
@@ -138,14 +167,6 @@ class RoundLengthPrices:
     def integral(self) -> Fraction:
         """Return the integral of the price of one machine over all time, exactly."""
         return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
-
-
-def sums_of_weights(shares: FloatArray, cells: int) -> FloatArray:
-    """Return the sum of the weights of all requests with a share in each cell, shape (cells,)."""
-    sums, weight = np.zeros(cells + 1), shares[:, 0]
-    ends = np.minimum(shares[:, 1:].T, cells).astype(np.int64)
-    np.add.at(sums, ends, np.array([weight, -weight]))
-    return np.cumsum(sums)[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,15 +270,19 @@ class PricedValues:
             raise InvalidValueError("grid", "step", step, reason)
         refuse_late_arrivals(workload, step)
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
-        attendance, shares = prices.participation or (0.0, np.zeros((len(s), 3)))
-        price, alpha, beta, levy = np.zeros((4, prices.price.size + 1))
+        attendance, shares = prices.participation or (0.0, nobody(len(s)))
+        _, cell, place = shares.places()
+        price, alpha, beta = np.zeros((3, prices.price.size + 1))
         price[:-1] = prices.price
         alpha[:-1] = prices.gamma * prices.price
         beta[:-1] = (1 - prices.gamma) * (1 - attendance) * prices.price
         eta = (1 - prices.gamma) * attendance * prices.price
-        levy[:-1] = d0 * eta / np.maximum(sums_of_weights(shares, prices.price.size), 1)
+        total = np.bincount(cell, shares.levels, prices.price.size)
+        levy = (d0 * eta / np.maximum(total, 1))[cell] * shares.levels
         self._deadlines, self._counts_late = deadlines or Deadlines.none(o), bool(deadlines)
-        self._requests = Requests(a, s, self._deadlines.output, shares)
+        self._requests = Requests(
+            a, s, self._deadlines.output, np.column_stack([shares.first, shares.after, place])
+        )
         self._tables = Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
             Grid(step, round(prices.cell / step), price, alpha, beta, levy, float(beta.max())),

@@ -203,6 +203,7 @@ def drawn_seconds(name: str, seed: int) -> Document:
         step = 2.0 ** -number(rng, 3, 6)
         cell = step * 2 ** number(rng, 1, 4)
         cells = int((2 + 6 * rng.random()) / cell) + 1
+        firsts = numbers(rng, n, 0, cells)
         document["proof"] |= {
             "scale": 64,
             "minorant": number(rng, 0, 1) if clock == "tiled" else 0,
@@ -215,9 +216,8 @@ def drawn_seconds(name: str, seed: int) -> Document:
             "allowances": numbers(rng, n, 0, int(12 / cell) + 2),
             "participation": {
                 "attendances": numbers(rng, cells, 0, 1000),
-                "shares": [
-                    [number(rng, 0, 9), *sorted(numbers(rng, 2, 0, cells))] for _ in range(n)
-                ],
+                "firsts": firsts,
+                "levels": [numbers(rng, number(rng, 0, cells - k), 0, 9) for k in firsts],
             },
         }
     return document

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from round_length_values import Case
 
 from hindsight.prices.deadlines import Deadlines
 from hindsight.prices.minorants import AffineMinorant
-from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
+from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, Shares
 from instances import InvalidValueError, Workload
 
 
@@ -35,9 +34,12 @@ def drawn(seed: int) -> tuple[Case, float]:
     falling = np.linspace(1, 0, cells) * (1 + 0.3 * rng.random(cells))
     price = float(rng.choice([0.1, 1, 10, 50])) * (falling if seed % 2 else rng.random(cells))
     gamma, attendance = rng.random((2, cells)) * (seed % 5 != 0)
-    begins, ends = np.sort(rng.integers(0, cells + 3, (2, 2)), axis=0)
+    begins, ends = np.sort(rng.integers(0, cells + 1, (2, 2)), axis=0)
     attendance *= seed % 4 != 0
-    shares = np.column_stack([rng.integers(1, 9, 2), begins, ends]).astype(float)
+    level = rng.integers(0, 9, (2, cells)).astype(float)
+    level *= (np.arange(cells) >= begins[:, None]) & (np.arange(cells) < ends[:, None])
+    listed = [row[one:last] for row, one, last in zip(level, begins, ends, strict=True)]
+    shares = Shares(begins, ends, np.concatenate(listed))
     prices = RoundLengthPrices(cell, price, gamma, (attendance, shares))
     step, size = 2.0 ** -int(rng.integers(2, 4)), int(rng.integers(1, 9))
     spread = float(rng.choice([1.1, 1.3, 2.0]))
@@ -52,12 +54,9 @@ def drawn(seed: int) -> tuple[Case, float]:
         deadlines = Deadlines(np.array([o, o]), *(np.array(one) for one in columns))
     priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
     value = float(priced.of(np.array([0]), np.array([allowance]))[0])
-    alpha, rest = prices.gamma * price, (1 - prices.gamma) * price
-    eta = rest * attendance
-    here = (np.arange(cells) >= begins[:, None]) & (np.arange(cells) < ends[:, None])
-    weight = shares[:, :1] * here
-    levy = float(minorant.d0) * eta * weight[0] / np.maximum(weight.sum(axis=0), 1)
-    columns = (price, alpha, rest * (1 - attendance), levy)
+    rest = (1 - gamma) * price
+    levy = float(minorant.d0) * rest * attendance / np.maximum(level.sum(axis=0), 1) * level[0]
+    columns = (price, gamma * price, rest * (1 - attendance), levy)
     case = Case(
         Fraction(arrival),
         s,
@@ -143,12 +142,13 @@ def test_a_full_round_pays_the_price_of_its_time() -> None:
 
 
 def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
-    # The example of the proof: own times give 12, the optimum is 22.
+    # The example of the proof: own times give 12, and the optimum is 22: two requests in two rounds
+    # of 3 seconds, then the third in two of 2.
     workload = Workload([0.0] * 3, [1] * 3, [2] * 3, memory_limit=100)
     minorant = AffineMinorant(Fraction(1), Fraction(1), Fraction(0))
     eta = [3 * (1 - Fraction(2 * k + 1, 256)) for k in range(128)]
-    taking_part = np.ones(128), np.array([[1.0, 0.0, 128.0]] * 3)
-    prices = RoundLengthPrices(2.0**-4, np.array(eta, dtype=float), np.zeros(128), taking_part)
+    equal = np.ones(128), Shares(np.zeros(3, dtype=np.int64), np.full(3, 128), np.ones(3 * 128))
+    prices = RoundLengthPrices(2.0**-4, np.array(eta, dtype=float), np.zeros(128), equal)
     bound, values = priced_values(workload, minorant, prices, 2.0**-6, spread=1.05)
     # Two rounds of 2 seconds each, at once: w = 1 and mu_i = eta / 3.
     possible = 4 + Fraction(4, 3) * sum(eta[:64]) / 16 / 2
@@ -156,16 +156,9 @@ def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
     assert max(values) <= possible
     assert 17.7 < bound <= 3 * possible - 12
 
-    def optimum(left: list[int]) -> int:
-        """Total latency if so many tokens are left of each request: all wait in every round."""
-        totals = []
-        for batch in product((0, 1), repeat=len(left)):
-            later = [k - x for k, x in zip(left, batch, strict=True) if k > x]
-            if any(batch):
-                totals.append((1 + sum(batch)) * len(left) + optimum(later))
-        return min(totals, default=0)
 
-    assert optimum([2, 2, 2]) == 22
+def shares(first: int, after: int, *levels: float) -> Shares:
+    return Shares(np.array([first]), np.array([after]), np.array(levels, dtype=float))
 
 
 @pytest.mark.parametrize(
@@ -176,9 +169,12 @@ def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
         ("price", {"price": np.array([-1.0, 1.0])}),
         ("gamma", {"gamma": np.array([0.5])}),
         ("gamma", {"gamma": np.array([0.5, 1.5])}),
-        ("participation", {"participation": (np.array([0.5, 1.5]), np.array([[1.0, 0, 1]]))}),
-        ("participation", {"participation": (np.ones(2), np.array([[0.5, 0, 1]]))}),
-        ("participation", {"participation": (np.ones(2), np.array([[1.0, 1, 0]]))}),
+        ("participation", {"participation": (np.array([0.5, 1.5]), shares(0, 1, 1))}),
+        ("participation", {"participation": (np.ones(2), shares(0, 1, 0.5))}),
+        ("participation", {"participation": (np.ones(2), shares(0, 1, -1))}),
+        ("participation", {"participation": (np.ones(2), shares(0, 1, 1, 1))}),
+        ("participation", {"participation": (np.ones(2), shares(1, 0))}),
+        ("participation", {"participation": (np.ones(2), shares(2, 3, 1))}),
     ],
 )
 def test_prices_that_would_break_the_proof_are_refused(field: str, change: dict[str, Any]) -> None:
