@@ -4,7 +4,8 @@ These certificates have no schedule. There are two kinds of proofs:
 
 * ``"round-length-prices"``: prices of machine time, constant in cells of time. The statement and
   its proof are in `hindsight.prices.round_lengths`: any prices >= 0 prove a bound, on any time grid
-  and with any allowances. The checker recomputes the bound and the minorant of the batch time.
+  and with any allowances. The checker recomputes the bound and the minorant, an affine lower bound
+  on the batch time (the length of a round).
 * ``"machine-bounds"``: no further data. The checker computes `machine_bounds`, in fractions.
 
 No search is loaded. But unlike in rounds, the checker shares code with the solver:
@@ -46,16 +47,16 @@ MOST = 2**53
 all integers up to it."""
 
 SHARE_UNITS = 1000
-"""Denominator of the integers ``gammas`` and ``attendances`` in a certificate. Each gives a share
-of a price: the part charged for memory, and the part of the rest charged for taking part."""
+"""Denominator of the integers ``gammas`` and ``attendances`` in a certificate: the share of a price
+for memory and work, and the share of the rest for work and taking part in rounds."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
 time, as a number of array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Estimated work of compiled loops, in array entries visited: for each price cell that a tangent (a
-bound on payments) spans, each block of steps of a request, and each price of the certificate."""
+"""Estimated work of compiled loops, in array entries visited. `TANGENT`: per price cell that a
+tangent (bound on payments) spans. `BLOCK`: per block of steps of a request. `SUM`: per price."""
 
 AT_ONCE = 100
 """Number of array entries that compiled loops visit in the time in which numpy visits one entry."""
@@ -131,8 +132,8 @@ def _priced(
     cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
-    # ``size`` is the largest number of steps of a request that are evaluated together. More than
-    # the longest output would only waste memory.
+    # ``size`` is the largest number of consecutive steps of a request whose payments are bounded
+    # together. More than the longest output would only waste memory.
     size = min(form.whole(part["block"], "block", 1), int(workload.output_lengths.max()))
     cells = form.wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell
@@ -150,12 +151,15 @@ def _priced(
 
 
 def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
-    """Read a list of ``count`` shares."""
+    """Read the entry ``key`` of a proof: ``count`` shares in [0, 1], given in thousandths."""
     return np.array(form.wholes(part[key], key, count), dtype=np.float64) / SHARE_UNITS
 
 
 def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, Any]:
-    """Read who pays for taking part in rounds: see `RoundLengthPrices`."""
+    """Read the field ``participation`` of `RoundLengthPrices`: who pays for taking part in rounds.
+
+    ``part`` is the entry ``"participation"`` of a proof, ``cells`` the number of its prices.
+    """
     from hindsight.prices.round_lengths import Shares
 
     form.keys_of(part, ("attendances", "firsts", "levels"), "participation")
@@ -175,9 +179,10 @@ def _work(
 ) -> int:
     """Return an upper estimate of the work of `PricedValues` for all requests.
 
-    The unit is the time in which numpy visits one array entry. The estimate follows the loops over
-    blocks of steps of a request, groups of starts of a block, and ranges of durations of a block
-    that share a tangent.
+    The unit is the time in which numpy visits one array entry. The estimate follows three nested
+    loops: over the blocks of a request (consecutive steps), over groups of neighbouring grid points
+    at which a block may begin, and over ranges of durations of a block. All starts in one group and
+    all durations in one range share a tangent, a lower bound on what the block pays.
 
     Parameters
     ----------
@@ -190,7 +195,8 @@ def _work(
     grid : tuple[float, int, float]
         Parameters ``step``, ``size`` and ``spread`` of `PricedValues`.
     allowance : float64 array, shape (n,)
-        Time after arrival within which each request is evaluated, in seconds.
+        Seconds after arrival until which the least cost of each request from each moment on is
+        computed.
 
     Raises
     ------
@@ -223,9 +229,10 @@ def _work(
     lengths = longest * spread / (spread - 1)
 
     def numbers(group: float) -> FloatArray:
-        """Return the work per block of each request, with ``group`` grid points in a group.
+        """Return the work for one block of each request, shape (n,).
 
-        The grid points of a group are starts of a block that share tangents.
+        ``group`` is the number of grid points in a group: neighbouring points at which the block
+        may begin and that share tangents.
         """
         groups, count = points / group + 1, np.minimum(points, group)
         spans = (count / width + 1) * ((group + longest) / width + 2)
@@ -234,8 +241,7 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # Groups of starts that share tangents have at least the grid points of a price cell, except
-    # for the block of the prompt.
+    # A group has at least as many grid points as a price cell, except for the block of the prompt.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)

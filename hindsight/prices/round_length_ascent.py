@@ -3,8 +3,9 @@
 Prices prove nothing by themselves: only `PricedValues` computes their bound. So the ascent may
 approximate the values V_i (`hindsight.prices.round_length_kernels`).
 
-Time beyond the horizon T has no price, here as in the bound: a last cell without an end would
-charge late requests and add nothing to the integral.
+After the horizon T the price is 0, here as in the bound. With a price after T, requests that run
+then would pay more, while the integral, which ends at T, would not grow: the ascent would raise
+this price without end.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ SUBSET = 2_500
 """Approximate number of requests whose values are computed in one step of the price ascent."""
 
 FIRST_WINDOW = 4.0
-"""Factor of a request's latency in the given schedule. The first evaluation of the request covers
-this many latencies after its arrival, and three times its least latency more."""
+"""The least cost of a request from time t on is first computed for all t up to its arrival + this
+factor * (its latency in the given schedule) + three price cells."""
 
 ROW_CELLS = 8
 """Number of consecutive cells (intervals with one price) that share one gamma and one attendance.
-Gamma is the share of the price that is charged for memory, the attendance that of the rest that is
-charged for taking part in rounds."""
+A price has three parts: for memory and work (its share is gamma), for work and for taking part in
+rounds (its share of the rest is the attendance), and for work alone."""
 
 STEPS = 8
-"""Number of time-grid steps per cell (interval with one price) if requests have deadlines. The
-ascent moves a deadline by up to about one grid step."""
+"""Number of time-grid steps per cell (interval with one price) if requests have deadlines. In the
+values that the ascent computes, deadlines are up to about one grid step too late."""
 
 RATE, FAST_RATE = 0.12, 0.25
-"""Initial step of the logarithm of a price: without deadlines, and with deadlines. The second is
-larger, because with deadlines initial prices may be many times too high or too low."""
+"""First step sizes of the ascent in the logarithms of prices: without and with deadlines. With
+deadlines steps are larger, because initial prices may be many times too high or too low."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent considers, where d0 is a round's
@@ -65,7 +66,7 @@ def _load(
 ) -> FloatArray:
     """Return the utilisation of a machine at each moment, between 0 and 1.
 
-    Each request occupies the machine evenly from its arrival until its deadline.
+    This is as if each request occupied the machine evenly from its arrival until its deadline.
 
     Parameters
     ----------
@@ -103,9 +104,10 @@ def _first_prices(
         times, worth = mean_busy_prices(workload, minorant)
         ends = np.sort(schedule.completion_times)
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
-        # If one replica stops for a second, its share of the requests present becomes a second
-        # later. So this share is a price of its machine time. At a high load, those that arrive
-        # later become later too, so a part of the price of `mean_busy_prices` may be more.
+        # If one machine stops for a second, the requests present on it complete a second later.
+        # They are ``present / replicas`` on average, so this is a price of a second of its time. At
+        # a high load, requests that arrive later are delayed too: then 0.6 times the price of
+        # `mean_busy_prices` may be the larger one.
         busy = 0.6 * np.interp(middles, times, worth)
         return np.asarray(np.maximum(busy, present / replicas) + 0.1)
     charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
@@ -117,12 +119,14 @@ class RoundLengthAscent:
     """Ascent of the estimated lower bound in the prices of machine time, by Adam.
 
     Its variables are the logarithm of the price pi of each cell, the logits of gamma and of the
-    attendance in each row of `ROW_CELLS` cells, and the logarithms of the levels of each request
-    (`RoundLengthPrices`). A request has a level in the cells from its start to its completion in
-    the schedule. Prices start from `mean_busy_prices` or from the number of requests present in the
-    schedule, because a delay of the machine delays all requests present.
+    attendance in each row of `ROW_CELLS` cells, and the logarithms of the levels of each request.
+    Gamma and the attendance are the shares that divide pi into three parts (`RoundLengthPrices`).
+    The levels divide the payments for taking part in rounds among the requests. A request has a
+    level in the cells from its start to its completion in the schedule. Prices start from
+    `mean_busy_prices` or from the number of requests present in the schedule, because a delay of
+    the machine delays all requests present.
 
-    With deadlines they start from the utilisation of the machine, and nobody has a level.
+    With deadlines prices start from the utilisation of the machine, and no request has a level.
 
     Parameters
     ----------
@@ -155,8 +159,8 @@ class RoundLengthAscent:
         Time until which prices are positive, in seconds.
     values : float64 array
         Approximate value V_i of each request, its least cost including payments, shape (n,). It is
-        in seconds, or between 0 and 1 with deadlines. From it follows how long after its arrival
-        `PricedValues` evaluates a request.
+        in seconds, or between 0 and 1 with deadlines. It determines until which time after its
+        arrival `PricedValues` computes costs of a request.
     turns : int
         Number of steps of the ascent so far.
     """
@@ -188,7 +192,8 @@ class RoundLengthAscent:
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
         ends = np.minimum((times / cell).astype(np.int64), cells) * (deadlines is None)
-        # At first, memory pays about a quarter of a price, and participation most of the rest.
+        # Logits -1 and 1.5: at first, 0.27 of a price is for memory and work (gamma), and 0.82 of
+        # the rest is for work and taking part in rounds (attendance).
         logits = np.outer([-1.0, 1.5], np.ones(self._row[-1] + 1))
         levels = np.zeros((ends[1] - ends[0]).sum())
         self._shares = Shares(ends[0], ends[1], levels.copy())
@@ -203,8 +208,8 @@ class RoundLengthAscent:
             o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         self._given = a, s, o
-        # Assign requests to subsets in turn, and those of a subset to its parts in turn. So each
-        # part has requests of all arrival times.
+        # Deal requests whose least cost is not known in turn to the subsets, and those of a subset
+        # in turn to its parts. So each part has requests of all arrival times.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
             [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]
@@ -234,18 +239,23 @@ class RoundLengthAscent:
     def prices(self) -> RoundLengthPrices:
         """Return the prices of machine time, as means over the latest turns.
 
-        The bound is concave in alpha, beta, eta and the mu_i, so means prove more than most turns.
+        The bound is concave in the prices alpha, beta, eta and in the payments mu_i for taking
+        part. So their means over turns prove more than those of most single turns.
         """
         (alpha, beta, eta), levy = self._mean
         rest, cell = beta + eta, self._shares.places()[1]
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
-        # Levels are whole numbers in proofs. In each cell they sum to about 4096.
+        # Proofs need whole levels. Scale them so that those of all requests sum to 4096 in each
+        # cell, then round them.
         levels = np.rint(4096 * levy / np.maximum(eta[cell], 1e-300))
         shares = self._shares._replace(levels=levels)
         return RoundLengthPrices(self.cell, alpha + rest, parts[0], (parts[1], shares))
 
     def _begin(self, log_price: FloatArray, logits: FloatArray, levels: FloatArray) -> None:
-        """Restart Adam from logarithms of prices, logits of parts and logarithms of levels."""
+        """Restart Adam from logarithms of prices, logits of parts and logarithms of levels.
+
+        The parts are gamma and the attendance, in two rows.
+        """
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
         self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(levels, finite)
@@ -254,7 +264,9 @@ class RoundLengthAscent:
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return price, gamma and attendance of each cell, and the part of each level.
 
-        The part of a level is its part of the sum of the levels of all requests in its cell.
+        Gamma is the share of the price for memory and work. The attendance is the share of the rest
+        for work and taking part in rounds. The part of a level is the level divided by the sum of
+        the levels of all requests in its cell.
         """
         log_price, logits, levels = (one.x for one in self._steps)
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
@@ -297,11 +309,14 @@ class RoundLengthAscent:
                 self._window[chosen] = np.minimum(self._latest[chosen], wide)
         estimate = self.values.sum() - self.cell * self._replicas * price.sum()
         self.estimate = float(estimate) / len(self.values)
-        # In the mean, payments of turn k have a weight of about k^5: the first ones are far off.
+        # Prices of turn k have a weight of about k^5 in the mean over turns, because the first
+        # prices are far from the best ones.
         newest = 6 / (self._averaged + 6)
         old, self._averaged = self._mean, self._averaged + 1
         self._mean = tuple(old[k] + newest * (found[k] - old[k]) for k in range(2))
-        # An integral counts all cells before: sum derivatives by integrals from behind.
+        # The integral of a price up to a grid point is a sum over all cells before that point. So
+        # the derivative by the price of a cell is the sum of the derivatives by the integrals at
+        # all later points: a cumulative sum from the end.
         by_until = sum(own.by_until for own in answers)[::-1].cumsum(axis=0)[::-1]
         charges = by_until[1 : len(price) * fine + 1].reshape(-1, fine, 3).sum(axis=1).T
         by_levies = np.append(sum(own.by_levies for own in answers)[::-1].cumsum()[::-1], 0.0)
@@ -314,15 +329,18 @@ class RoundLengthAscent:
         return True
 
     def _model(self, rates: FloatArray, levy: FloatArray, fine: int) -> tuple[Model, IntArray]:
-        """Return the model of present payments on a grid of ``fine`` steps per cell.
+        """Return a `Model` of present prices, on a time grid of ``fine`` steps per cell.
 
-        Also return the places of `Requests` in its levies.
+        Also return the places of the requests in `Model.levies`, shape (n,). ``rates`` are alpha,
+        beta and eta of each cell, shape (3, cells). ``levy`` has for each level what its request
+        pays for taking part in a round, divided by d0.
         """
         step, d0 = self.cell / fine, self._machine.d0
         until = np.cumsum(np.repeat(rates, fine, axis=1) * step, axis=1)
         beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
-        # The integral of a request has one more entry than it has levels.
+        # The integral of what a request pays has an entry at both ends of each of its cells: one
+        # more than the request has levels.
         request, cell, place = self._shares.places()
         place = place + np.arange(len(place))
         levies = np.zeros(len(levy) + len(place))
@@ -334,8 +352,9 @@ class RoundLengthAscent:
     def _step(self, charges: FloatArray) -> None:
         """Take a step of the ascent from the present prices.
 
-        ``charges``, of shape (3, cells), are derivatives of the sum of values by alpha, beta and
-        eta at unchanged mu_i.
+        ``charges``, of shape (3, cells), are derivatives of the sum of values V_i by the prices
+        alpha, beta and eta of each cell, if the payments mu_i for taking part in rounds do not
+        change. These payments, which are proportional to eta, are taken into account here.
         """
         price, gamma, attendance, part = self._now()
         cell, d0, rounds = self._shares.places()[1], self._machine.d0, self._shares.levels
@@ -349,8 +368,8 @@ class RoundLengthAscent:
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         done = min(1.0, self.turns / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
-        # With deadlines, take smaller steps in the logits. If gamma jumps between 0 and 1 from one
-        # row to the next, the prices prove a weak bound.
+        # With deadlines, take smaller steps in the logits of gamma and attendance. If gamma jumps
+        # between 0 and 1 from one row of cells to the next, the prices prove a weak bound.
         turning = 3 if self._deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate

@@ -1,9 +1,12 @@
 """Approximate values of requests under prices of machine time, and their derivatives.
 
-A *block* is about fifteen steps of a request in rounds of equal length. Rounds have one of a few
-lengths (*classes*), and blocks begin at points of a coarse time grid. A block pays for each moment
-at its price. Payments are differences of integrals of prices, which are piecewise linear in time.
-The adjoint of the recursion gives a subgradient: the derivatives by these integrals.
+The value of a request is its least latency plus what it pays for machine time, over all choices of
+its rounds. A *block* is eight or more consecutive steps of a request (fewer if its output is short)
+in rounds of equal length. Rounds have one of a few lengths (*classes*), and blocks begin at points
+of a coarse time grid. A block pays for each moment at the price of that moment. Payments are
+differences of integrals of prices, which are piecewise linear in time. A recursion from the last
+block to the first computes the values. Its adjoint, from the first block to the last, computes a
+subgradient: the derivatives of the values by these integrals.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
 
 BLOCKS = 120
-"""Largest number of blocks per request after its first step."""
+"""Largest number of blocks into which the steps of a request after its first one are cut."""
 
 
 class Model(NamedTuple):
@@ -32,7 +35,8 @@ class Model(NamedTuple):
     machine : Machine
         Memory limit M and the minorant.
     lengths : float64 array, shape (classes,)
-        Round lengths in seconds, ascending. The rounds of one length are a class.
+        Round lengths that are considered, in seconds, ascending. A class is the rounds of one
+        length.
     penalty : float
         Cost of a late request: 1, or infinite if the goal is total latency.
     step : float
@@ -40,9 +44,10 @@ class Model(NamedTuple):
     until : float64 array, shape (points, 3)
         Integrals of the prices alpha, beta and eta of machine time from time 0 to each grid point.
     levies : float64 array
-        Integrals, from their first cell on, of what requests pay per round that they take part in:
-        request i has the integral to grid point x at place + x, with first, after and place of
-        `Requests` and x between first and after.
+        Integrals over time of what each request pays per round for taking part. That of request i
+        up to grid point x is ``levies[place + min(max(x, first), after)]``, where (first, after,
+        place) is the row of the request in `Requests.share`: it pays only in the cells from
+        ``first`` on and before ``after``.
     stop : int64 array, shape (1,)
         Not 0 once the answer is no longer needed.
     """
@@ -64,7 +69,8 @@ class Answer(NamedTuple):
     values : float64 array, shape (requests,)
         Least latency plus payments of each request, in seconds, or in [0, 1] with deadlines.
     by_until, by_levies : float64 array
-        Derivatives by ``until`` and ``levies`` of `Model`.
+        Derivatives of the sum of the values by each entry of `Model.until` and `Model.levies`, in
+        arrays of the same shapes.
     """
 
     values: FloatArray
@@ -80,8 +86,10 @@ class _Block(NamedTuple):
     size : float
         Number of steps.
     work, shared : float
-        What a step is charged at price 1, in seconds: w, multiplied by the price of work, and
-        d0 kv / M + w, multiplied by the price of memory. kv is the mean number of tokens held.
+        Charges of a step in seconds, which are multiplied by prices. ``work`` is w = d1 tok + d2
+        kv, for the price of work. ``shared`` is d0 kv / M + w, for the price of memory and work.
+        tok is the number of tokens that the step processes, kv the mean number of tokens that the
+        request holds in the block.
     rest : float
         Least duration of all steps of the request after the block, in seconds.
     """
@@ -93,21 +101,24 @@ class _Block(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Data of a block that begins at a grid point from ``begin`` to ``begin`` + ``width``.
+    """Data of a block, and of the costs after it at the grid points from ``begin`` on.
 
     Attributes
     ----------
     begin, width : int
-        Values after the block are stored at the grid points ``begin`` to ``begin`` + ``width``.
+        First grid point at which data are stored (that of the request's arrival), and number of
+        grid steps from it to the last one.
     rest : float
         Least duration of the request's steps after the block, in seconds.
     classes : float64 array, shape (3, classes)
-        Duration of the block for each round length, and factors of its payments, see
-        `_fill_classes`.
-    paid : float64 array
-        Integrals of the payments of `_fill_paid` up to each grid point, or derivatives by them.
-    after : float64 array
-        Cost after the block at each grid point, or derivative by that cost.
+        For each round length D: duration of the block in grid steps, 1 / D, and 1 / (D - d0), where
+        d0 is the overhead of a round. The last two are factors of its payments.
+    paid : float64 array, shape (grid points, 2)
+        Integrals over time of the two kinds of payments of `_fill_paid`, up to each grid point. In
+        the computation of derivatives: derivatives by these integrals.
+    after : float64 array, shape (grid points,)
+        Least cost after the block if it ends at each grid point. In the computation of derivatives:
+        derivatives by these costs.
     """
 
     begin: int
@@ -120,8 +131,8 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int, model: Model) -> int:
-    """Return the number of blocks of a request without its first block, which is its first step."""
-    # A block has eight steps or more, and lasts half a step of the time grid or more.
+    """Return the number of blocks of a request after its first block, which is its first step."""
+    # Aim at blocks of eight steps or more that last half a step of the time grid or more.
     size = max(8, int(model.step / (2.0 * model.machine.d0)))
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // size)))
 
@@ -144,10 +155,12 @@ def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
 
 @step
 def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
-    """Write what a block does in each class of rounds: a column of ``classes`` for each.
+    """Write a column of ``classes`` for each class: what the block does in rounds of length D.
 
-    These are its duration in grid steps, its rounds per second, and its rounds per second beyond
-    d0. Return the first class whose rounds are long enough for the block's work.
+    The three entries are the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0
+    is the overhead of a round. If D is too short for the block's work, the least length that is
+    enough takes its place. Return the last class for which this is so: it is the first to consider,
+    as shorter classes have the same entries.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -162,11 +175,12 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 
 @step
 def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) -> None:
-    """Write the payments of a block up to each grid point from ``low`` on.
+    """Write integrals of a block's payments up to each grid point from ``low`` on to ``run.paid``.
 
-    The first are at one round per second at the prices alpha and eta, and for taking part. The
-    second are at one round per second beyond d0 at the price beta. ``own`` is the row of the
-    request in ``share`` of `Requests`.
+    Column 0 has the payments at the prices alpha and eta and for taking part, if 1 / D = 1, where D
+    is the round length in seconds. Column 1 has the payments at the price beta, if 1 / (D - d0) =
+    1, where d0 is the overhead of a round. Other round lengths multiply the columns by these
+    factors. ``own`` is the row of the request in `Requests.share`.
     """
     for x in range(low, run.width + 1):
         at = run.begin + x
@@ -177,7 +191,11 @@ def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) 
 
 @step
 def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer) -> None:
-    """Add the derivatives by the payments of `_fill_paid` to ``answer``, and set them to 0."""
+    """Add derivatives by the integrals of prices to ``answer``, and set ``run.paid`` to 0.
+
+    Before the call, ``run.paid`` has the derivatives by the entries that `_fill_paid` writes. Each
+    of these is a sum of entries of ``until`` and ``levies`` of `Model`, times factors.
+    """
     for x in range(low, run.width + 1):
         at, paid = run.begin + x, run.paid[x, 0]
         answer.by_until[at, 0] += block.shared * paid
@@ -189,11 +207,11 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 
 @step
 def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple[float, int]:
-    """Return the least cost of a request from a block on that begins at grid point ``m``.
+    """Return the least cost of a request from a block on that begins at grid point ``m`` or later.
 
     Also return the class (round length of the block) that attains it. If no class costs less than
-    ``best``, the cost of a later start, return ``best`` and -1. ``first`` is the first class that
-    is long enough for the block.
+    ``best``, the least cost if the block begins later, return ``best`` and -1. ``first`` is the
+    first class to consider, see `_fill_classes`.
     """
     choice = -1
     for j in range(first, model.lengths.size):
@@ -203,13 +221,14 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
             k = int(place)
             f = place - k
             cost = run.after[k] + f * (run.after[k + 1] - run.after[k])
-        # After the last grid point, the cost is the completion time if the request runs alone from
-        # then on. With deadlines it is there the cost of a late request.
+        # If the block ends after the last grid point, the cost after it is the completion time if
+        # the request runs alone from then on. With deadlines, it is the cost of a late request.
         elif model.penalty < math.inf:
             cost = model.penalty
         else:
             cost = (run.begin + place) * model.step + run.rest
-        # Costs rise with time: longer rounds cannot be cheaper.
+        # ``cost`` is so far the cost after the block, without payments of the block. It does not
+        # fall if the block ends later. So neither this class nor one of longer rounds is cheaper.
         if cost >= best:
             break
         for kind in range(2):
@@ -222,9 +241,11 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
 
 @step
 def _follow(run: _Run, m: int, j: int, share: float) -> None:
-    """Add ``share`` times the derivatives of the cost of a block to ``run.paid`` and ``run.after``.
+    """Add ``share`` times the derivatives of the cost from a block on to ``run``.
 
-    The block begins at grid point ``m``, in class ``j``.
+    The block begins at grid point ``m`` and has the round length of class ``j``. ``run.paid``
+    receives derivatives by integrals of payments, ``run.after`` derivatives by the costs after the
+    block. ``share`` is the probability mass with which the block begins at ``m``.
     """
     place = min(m + run.classes[0, j], float(run.width))
     k = min(int(place), run.width - 1)
@@ -241,10 +262,12 @@ def _follow(run: _Run, m: int, j: int, share: float) -> None:
 
 @step
 def _fill_starts(prompt: int, output: int, allowance: float, model: Model, starts: IntArray) -> int:
-    """Write the grid points, from arrival on, at which each block may begin; return their number.
+    """Write the first and last grid point at which each block may begin; return how many blocks.
 
-    A block begins after the least duration of the blocks before it. It begins so early that the
-    request may complete within its window. The last entry is for completion.
+    Row g of ``starts`` is for block g, and grid points are counted from the arrival on. A block
+    begins at the earliest after the least duration of the blocks before it. It begins at the latest
+    when the request can still complete within ``allowance`` seconds of its arrival. The row after
+    that of the last block is for the completion.
     """
     count, earliest = 1 + _blocks_after_first(output, model), 0
     for g in range(count + 1):
@@ -260,7 +283,7 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
 
 @partial(njit, makes_arrays=True)
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
-    """Write the values of requests to ``answer``, and add the derivatives of their sum."""
+    """Write the values of requests to ``answer``, and add the derivatives of their sum to it."""
     h = model.step
     widest = int(goals.allowance.max() / h) + 4
     least = np.empty((BLOCKS + 2, widest + 1))
@@ -273,8 +296,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         arrival, prompt, output = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin, own = int(arrival / h), requests.share[i]
         count = _fill_starts(prompt, output, goals.allowance[i], model, starts)
-        # Compute least costs, from the last block to the first. A start at a grid point costs no
-        # more than a later start, because the request may wait.
+        # Compute least[g, m], the least cost from block g on if it begins at grid point m or later,
+        # from the last block to the first. Row ``count`` is the cost at completion.
         for m in range(starts[count, 0], starts[count, 1] + 1):
             late = min(model.penalty, 1e300) if (begin + m - 1) * h > goals.end[i] else 0.0
             least[count, m] = (begin + m) * h if model.penalty == math.inf else late
@@ -294,7 +317,9 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= arrival if model.penalty == math.inf else 0.0
-        # Derivatives: the request flows through its choices, from the first block to the last.
+        # Compute derivatives, from the first block to the last: flow[g, m] is the probability mass
+        # with which block g begins at grid point m, if the request makes its cheapest choices.
+        # Between two grid points, mass is divided by linear interpolation.
         flow[: count + 1, : starts[count, 1] + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
@@ -309,6 +334,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 if choice[g, m] >= 0:
                     _follow(run, m, choice[g, m], share)
                 elif m < starts[g, 1]:
-                    # A later start of the block is cheaper, so the request waits one grid step.
+                    # It is cheaper to begin block g at a later grid point: the request waits one
+                    # grid step, so the mass at grid point m moves to m + 1.
                     flow[g, m + 1] += share
             _add_paid(block, run, starts[g, 0], own, answer)

@@ -1,5 +1,9 @@
 """Margins for all rounding errors in the values of `hindsight.prices.round_length_values`.
 
+Symbols are those of the proof, whose parts (1) to (8) are in `round_length_tangents` and
+`round_length_values`: h is the step of the time grid, o an output length, lambda the slope of a
+tangent, and b the number of steps of a block.
+
 (9) *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers
 >= 0 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that (`lowered`);
 that covers alpha + beta + eta, which is pi within 2^-50, and the mu_i, whose sum is d0 eta within
@@ -23,8 +27,8 @@ from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-8
-"""Share by which computed values of requests are lowered, to cover rounding errors. It exceeds the
-relative error, which is at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
+"""Lower bounds on costs of requests are lowered by this share of themselves. It exceeds their
+relative rounding error, which is at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
 
 LONGEST_OUTPUT = 10**6
 """Output lengths must be below this number of tokens. `ROUNDING` covers the rounding errors of
@@ -32,34 +36,37 @@ shorter outputs only, and schedules in seconds list the round of every token."""
 
 LATEST = 2**26
 """Latest arrival time, in steps of the time grid. Rounding an earlier arrival time to a float moves
-it by at most 2^-27 of a grid step, and the request's value by less than `ROUNDING` covers."""
+it by at most 2^-27 of a grid step. `ROUNDING` covers the error that this causes in bounds."""
 
 SHRINK = 1 - 1e-12
-"""Factor applied to the least duration of a block before it is truncated to whole grid steps. So it
-is never too long, despite rounding errors."""
+"""Factor applied to the least duration of a block (consecutive steps of a request) before it is cut
+to whole grid steps. So their number is never too large, despite rounding errors."""
 
 ERROR = 2.0**-49
-"""Bound on the rounding error of a tangent (a lower bound on payments) for each grid point of its
-sums, relative to the largest number in them."""
+"""A tangent is a lower bound on payments, computed as a sum over grid points. For each grid point,
+its rounding error is at most ERROR times the largest number in the sum."""
 
 
 @step
 def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> float:
-    """Return a bound on the rounding error of a tangent's sums, in the unit of ``seconds``.
+    """Return a bound on the rounding error of a lower bound on the cost of a request.
 
-    A tangent is a lower bound on what the steps of a block pay, for one slope lambda.
+    A block is up to 64 consecutive rounds of a request, which pays the prices of machine time for
+    them. A tangent, with one slope lambda, is a lower bound on what the request pays in the block.
+    The tangent and the cost after the block are added up, as a sum over points of the time grid.
+    The result is in seconds, or where late requests are counted, in late requests.
 
     Parameters
     ----------
     points : int
-        Largest number of time-grid points over which a sum extends.
+        Largest number of time-grid points over which the sum extends.
     largest : float
         The largest slope lambda of a tangent.
     lasts : float
-        Number of steps of the block, plus the sum's duration in units of d0, the overhead of a
-        round. Lambda times this number bounds every payment in the sum.
+        (Number of rounds of the block) + (duration of the grid points in seconds) / d0, where d0 is
+        the overhead of a round in seconds. Lambda times ``lasts`` bounds every payment in the sum.
     seconds : float
-        Largest value that is added up: a completion time in seconds, or 1 where late requests are
+        Largest cost after the block: a completion time in seconds, or 1 where late requests are
         counted.
     """
     return ERROR * points * (largest * lasts + seconds)
@@ -68,8 +75,9 @@ def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> 
 def lowered(values: FloatArray, beyond: FloatArray | IntArray | float) -> FloatArray:
     """Return values - `ROUNDING` * (values + beyond), to cover rounding errors.
 
-    ``values`` are computed values of requests. ``beyond`` is their arrival times in seconds, or 1
-    where late requests are counted.
+    ``values`` are lower bounds on the costs of requests: latency plus payments in seconds, or
+    numbers from 0 to 1 where late requests are counted. ``beyond`` is the arrival times in seconds,
+    as latencies are differences of completion and arrival, or 1 where late requests are counted.
     """
     return values - ROUNDING * (values + beyond)
 

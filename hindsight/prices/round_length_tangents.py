@@ -1,11 +1,15 @@
 r"""Lower bounds on payments of a request's steps, by tangents (`hindsight.prices.round_lengths`).
 
-(1) *Tangents.* Let b steps on end begin at t or later and end at t + E. A round of length D makes
-1 / D of a step per second. With share_j = d0 kv_j / M and c_j = alpha share_j + (alpha + eta) w_j +
-mu_i, step j at x steps per second pays c_j x + beta w_j x / (1 - d0 x) per second. Let phi*(lambda)
-be the largest of lambda x less what step 1 pays per second at rate x, over x between 0 and 1 / (d0
-+ w_1). Let alpha', pi' be the least alpha and the least pi = alpha + beta + eta between t and t +
-E. For every lambda the steps pay at least
+Symbols are those of `hindsight.prices.round_lengths`: alpha, beta, eta are prices of a second of
+machine time, mu_i is what request i pays per round for taking part, and w_j = d1 tok + d2 kv_j is
+the work of step j.
+
+(1) *Tangents.* Let b consecutive steps of request i begin at t or later and end at t + E. A round
+of length D makes 1 / D of a step per second. With share_j = d0 kv_j / M and c_j = alpha share_j +
+(alpha + eta) w_j + mu_i, step j at x steps per second pays c_j x + beta w_j x / (1 - d0 x) per
+second. Let phi*(lambda) be the largest of lambda x less what step 1 pays per second at rate x, over
+x between 0 and 1 / (d0 + w_1). Let alpha', pi' be the least alpha and the least pi = alpha + beta +
+eta between t and t + E. For every lambda the steps pay at least
 
     lambda b + alpha' sum_j (share_j - share_1) + pi' sum_j (w_j - w_1) - integral of phi*(lambda)
 
@@ -38,15 +42,15 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Increase of `Tables.spread` for long blocks, per unit of (duration - d0 per step) / (least
-duration of the block)."""
+"""`Tables.spread`, the ratio of durations of a block that share a tangent, increases by WIDENING *
+(shortest of these durations - d0 * number of steps) / (least duration of the block)."""
 
 ALIKE = 1.05
-"""Largest ratio of the best slopes lambda for the first and the last start of a group of starts, up
-to which the whole group uses one tangent instead of three."""
+"""A group is neighbouring grid points at which a block may begin. If the best slopes lambda for its
+two ends differ by at most this factor, the group uses one tangent instead of three."""
 
 HALVINGS = 7
-"""Number of steps of the bisection for the best slope lambda of a tangent."""
+"""Number of bisection steps for the best slope lambda of a tangent (lower bound on payments)."""
 
 SLACKEST = 0.02
 """Smallest ratio (D - d0) / D of round lengths D that the bisection for the best slope lambda of a
@@ -57,8 +61,8 @@ TOUCH = 0.93
 d0 for each step is TOUCH times the largest of the range, and a weaker bound elsewhere."""
 
 GROWTH = 2
-"""Least number of tokens that a request holds before a block, divided by the block's steps. So the
-request's memory grows little within a block."""
+"""Least ratio of the number of tokens that a request holds before a block to the number of steps of
+the block. So the request's memory grows little within a block."""
 
 NOTHING = -1e300
 """Initial lower bound, below that of any tangent. It is finite because loops compiled with fastmath
@@ -93,7 +97,8 @@ class Grid(NamedTuple):
         Prices of a second of machine time in each cell: pi in all, alpha of memory and work, and
         beta of work alone. They are 0 in the last cell, which has no end.
     levy : float64 array
-        Payments mu_i of all requests per round, in seconds, at the places that `Requests` says.
+        Payments mu_i of each request per round for taking part, in seconds. That of request i in
+        cell c is at ``place + c``, where ``place`` is the last column of `Requests.share`.
     dearest : float
         Largest price beta of work.
     """
@@ -119,8 +124,8 @@ class Tables(NamedTuple):
     size : int
         Largest number of consecutive steps of a request that form a block.
     spread : float
-        Largest ratio of (round length - d0) between rounds that share a tangent, where d0 is the
-        overhead of a round.
+        Largest ratio of (round length - d0) between rounds whose payments are bounded by the same
+        tangent, where d0 is the overhead of a round.
     stop : int64 array, shape (1,)
         Not 0 once the values are no longer needed.
     """
@@ -133,14 +138,17 @@ class Tables(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Consecutive steps of a request that share tangents, as in part (1) of the proof above.
+    """Consecutive steps of a request, whose payments for machine time are bounded together.
+
+    The symbols are those of part (1) of the proof at the head of this module.
 
     Attributes
     ----------
     steps : int
         Number of steps b.
     share, work : float
-        share_1 = d0 kv_1 / M and w_1 of the first step, in seconds.
+        share_1 = d0 kv_1 / M and w_1 = d1 tok + d2 kv_1 of the first step, in seconds. kv_1 is the
+        number of tokens that the request holds in it.
     more_share, more_work : float
         Sums over the steps j of share_j - share_1 and of w_j - w_1, in seconds.
     own : float
@@ -158,8 +166,8 @@ class Block(NamedTuple):
 class Range(NamedTuple):
     """Range of starts and durations of a block that share tangents, in steps of the time grid.
 
-    The block begins at a grid point from ``begin`` to ``begin + points - 1`` and lasts from
-    ``early`` to ``late`` grid steps.
+    A tangent is a lower bound on what the block pays for machine time. The block begins at a grid
+    point from ``begin`` to ``begin + points - 1`` and lasts from ``early`` to ``late`` grid steps.
     """
 
     begin: int
@@ -171,6 +179,9 @@ class Range(NamedTuple):
 class Scratch(NamedTuple):
     """Workspace for a group of grid points at which a block may begin and that share tangents.
 
+    Tangents, lambda, phi*, alpha', pi' and c are those of part (1) of the proof at the head of this
+    module.
+
     Attributes
     ----------
     phi, least : float64 array
@@ -181,7 +192,8 @@ class Scratch(NamedTuple):
     fixed : float64 array
         What a tangent adds to Phi at each grid point: lambda b and the terms in alpha' and pi'.
     linear : float64 array, shape (cells + 1,)
-        c of a block's first step at the prices of each cell, see (1).
+        c_1 at the prices of each cell: at x steps per second, the first step of the block pays c_1
+        x per second, without the price beta of work.
     """
 
     phi: FloatArray
@@ -194,9 +206,10 @@ class Scratch(NamedTuple):
 
 @step
 def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
-    """(1, 3) Return the block of a request that begins when ``done`` steps have been done.
+    """Return the block of a request that begins when ``done`` steps have been done.
 
-    The step that processes a prompt of several tokens is a block by itself.
+    The step that processes a prompt of several tokens is a block by itself. See parts (1) and (3)
+    of the proof at the head of this module.
     """
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:
@@ -217,17 +230,18 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
 def _conjugate(
     work: float, rate: float, linear: float, beta: float, d0: float
 ) -> tuple[float, float]:
-    """(1) Return phi* of the slope lambda = ``rate``, and the rate x that attains it.
+    """Return phi* of the slope lambda = ``rate``, and the rate x that attains it.
 
-    phi* is the largest of lambda x less what a step with ``work`` pays per second at a rate of x
-    steps per second, at c = ``linear`` and the price ``beta``.
+    phi* is the largest value of lambda x - payment(x) over all rates x. A step with ``work`` = w,
+    of which x are made per second, pays payment(x) = c x + beta w x / (1 - d0 x) per second, where
+    c is ``linear``.
     """
     rest = rate - linear
     priced = beta * work
     if rest <= priced:
         return 0.0, 0.0
-    # At the best rate x, the derivative rest - priced / (1 - d0 x)^2 is 0, or x is the largest
-    # rate allowed, 1 / (d0 + w).
+    # The derivative of lambda x - payment(x) is rest - priced / (1 - d0 x)^2. At the best rate x it
+    # is 0, or x is the largest rate allowed, 1 / (d0 + w). ``slack`` is 1 - d0 x.
     slack = max(math.sqrt(priced / rest), work / (d0 + work))
     x = (1.0 - slack) / d0
     return x * (rest - priced / slack if slack > 0.0 else rest), x
@@ -239,7 +253,8 @@ def _best_rate(
 ) -> float:
     """Return the slope lambda with the largest lower bound on what a block pays.
 
-    The block begins at grid point ``begin`` and takes ``lasts`` seconds. At the best lambda, the
+    The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is that of
+    `Scratch`. phi* is that of `_conjugate`, at the prices of each cell. At the best lambda, the
     rates (steps per second) that attain phi* integrate to the number of steps of the block. Any
     lambda gives a valid lower bound, so a bisection of a few steps suffices.
     """
@@ -273,10 +288,12 @@ def _best_rate(
 
 @inner
 def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
-    """(1) Write the tangent of slope lambda = ``rate`` for all starts and durations of ``part``.
+    """Write the tangent of slope lambda = ``rate`` for all starts and durations of ``part``.
 
-    ``scratch.phi`` receives Phi, the integral of phi* over time from the first grid point on, and
-    ``scratch.fixed`` the part of the tangent that does not depend on the block's end.
+    The tangent is a lower bound on what the block pays: part (1) of the proof at the head of this
+    module. ``scratch.phi`` receives Phi, the integral of phi* (see `_conjugate`) over time from the
+    first grid point on. ``scratch.fixed`` receives the part of the tangent that does not depend on
+    the block's end.
     """
     grid, d0 = tables.grid, tables.machine.d0
     cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
@@ -317,9 +334,11 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """(5) Replace the lower bounds at both ends of each grid step by those of the latest tangent.
+    """Replace the lower bounds at both ends of each grid step by those of the latest tangent.
 
-    This is done for the grid steps in which the sum of the two bounds becomes larger.
+    They bound the cost of a request from a block on that begins in the grid step. They are replaced
+    in the first ``count`` grid steps, where the sum of the two bounds becomes larger. See part (5)
+    of the proof in `hindsight.prices.round_length_values`.
     """
     phi, least, left, right, fixed, _ = scratch
     for x in range(count):
@@ -334,7 +353,7 @@ def _take_better(scratch: Scratch, count: int) -> None:
 def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
     """Return the longest duration of a block that may share tangents with duration ``early``.
 
-    Both, and the largest duration ``longest``, are in steps of the time grid.
+    It is at most ``longest``. All three durations are in steps of the time grid.
     """
     step = tables.grid.step
     least = block.steps * tables.machine.d0
@@ -352,11 +371,13 @@ def lower_by_range(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Take the least of ``values`` and the bounds for the starts and durations of ``part``.
+    """Lower ``values`` to the bounds for the starts and durations of ``part``, where they are less.
 
     ``values`` are lower bounds on the cost from the block on, at the grid points from
     ``part.begin`` on. ``following`` holds g_k, the lower bounds on the cost after the block, and
-    the first grid point of g_k. Returns the largest slope lambda, for the rounding errors in (9).
+    the first grid point of g_k. Returns the largest slope lambda that is used, from which the
+    caller bounds rounding errors. See part (5) of the proof in
+    `hindsight.prices.round_length_values`.
     """
     grid, d0 = tables.grid, tables.machine.d0
     begin, count, early, late = part
@@ -375,8 +396,8 @@ def lower_by_range(
         _fill_tangent(block, rate, part, tables, scratch)
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
-        # If the block begins within one grid step and has any duration of ``part``, then its
-        # ends lie between late + 2 - early grid points. Take the minimum of all of them.
+        # If the block begins within one grid step and has any duration of ``part``, then it ends
+        # within a span of ``late + 2 - early`` grid points. Take the minimum over all of them.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

@@ -1,6 +1,8 @@
 r"""Lower bounds on the values V_i under prices of machine time (`hindsight.prices.round_lengths`).
 
-Parts (1) to (3) of the proof are in `hindsight.prices.round_length_tangents`.
+V_i is the least latency plus payments of request i. Its steps are cut into blocks, numbered from 1.
+Parts (1) to (3) of the proof are in `hindsight.prices.round_length_tangents`: tangents are lower
+bounds on what the steps of one block pay.
 
 (4) *Recursion.* Let G_k(t) be the least completion time plus payments of the blocks after the k-th
 where they begin at t or later; G(t) = t after the last. G_{k-1}(t) is the least, over t' >= t and
@@ -21,14 +23,14 @@ pays at least b times the least c of that time, and then G_k at t + X. A later m
 + X] for a later t', which the minimum over all later points takes. Prices are the least for all t
 within h of a grid point, and g_k(t + X) is linear between grid points.
 
-(7) *Window.* Beyond ``allowance`` after a_i only two facts are used: G_k(t) >= t + own remaining
-seconds, and G_k does not fall. Their maximum has a kink, and its chord there would be above it:
-grid points up to and including the kink's cell get the last computed value. A start after the last
-computed grid point m may be in the cell after m, so its own time counts from m, and its end is at m
-+ 1 or later if the block lasts h or more.
+(7) *Window.* Later than ``allowance`` seconds after the arrival a_i, only two facts are used:
+G_k(t) >= t + own remaining seconds, and G_k does not fall. Their maximum has a kink, and its chord
+there would be above it: grid points up to and including the kink's cell get the last computed
+value. A start after the last computed grid point m may be in the cell after m, so its own time
+counts from m, and its end is at m + 1 or later if the block lasts h or more.
 
 (8) *Service levels.* Where being late costs 1, the evaluation is the same with G(t) = 1 after the
-deadline (see `Deadlines`) and 0 up to it. Block 0 ends with the first token: after its deadline G_1
+deadline (see `Deadlines`) and 0 up to it. Block 1 ends with the first token: after its deadline G_1
 is 1 too. The first grid point at a deadline or after it keeps the lower value, so that no chord is
 above the jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or
 later than that, is late. Nothing else was used of G_k but that it does not fall.
@@ -60,13 +62,13 @@ from .round_length_tangents import (
 )
 
 SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
-"""Factors that set X, the longest duration of a block of steps that tangents cover: the larger of
-SLOWEST least durations and UNHURRIED best durations at the dearest price of work, but at most
-LONGEST least durations."""
+"""Factors in X, the longest duration of a block of steps for which tangents bound its payments:
+X = min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least). Here ``least`` is the least
+duration of the block, ``best`` its cheapest one at the largest price of work."""
 
 GROUP = 40.0
-"""Time span of a group of starts of a block that share their tangents, in units of d0 (the overhead
-of a round), for a `Tables.spread` of 2. It grows with `Tables.spread` - 1."""
+"""Neighbouring grid points at which a block may begin share tangents (bounds on its payments). They
+span at least GROUP * (`Tables.spread` - 1) * d0 seconds, where d0 is the overhead of a round."""
 
 
 class Requests(NamedTuple):
@@ -79,8 +81,9 @@ class Requests(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
     share : int64 array, shape (n, 3)
-        First cell in which a request pays for taking part in rounds, the cell after the last, and
-        the place of its payments: that for cell c is at place + c in an array.
+        First cell (time interval with one price) in which a request pays for taking part in rounds,
+        the cell after the last such one, and the place of its payments: that for cell c is entry
+        ``place + c`` of `Grid.levy`. `Model.levies` uses the columns likewise.
     """
 
     arrival: FloatArray
@@ -90,15 +93,18 @@ class Requests(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """Evaluated times and deadlines of requests, shape (k,): parts (7) and (8) of the proof above.
+    """Time for which costs of requests are computed, and deadlines of requests; shape (k,) each.
+
+    See parts (7) and (8) of the proof at the head of this module.
 
     Attributes
     ----------
     allowance : float64 array
-        Time after arrival within which values are computed on the time grid, in seconds.
+        Seconds after its arrival until which the least cost of a request from each moment on is
+        computed on the time grid.
     end, first_token : float64 array
-        Deadlines of the last priced token and of the first token, in seconds on the clock. They are
-        infinite if the goal is total latency.
+        Deadlines in seconds on the clock: of the last round for which the request pays, and of its
+        first token. They are infinite if the goal is total latency.
     """
 
     allowance: FloatArray
@@ -112,9 +118,11 @@ class _Span(NamedTuple):
     Attributes
     ----------
     low, high : int
-        First and last grid point at which G_{k-1} is computed, the least cost from block k on.
+        First and last grid point at which block k may begin. G_{k-1}, the least cost of the request
+        from block k on, is computed from one to the other.
     shortest, longest : int
-        Least duration of block k, and longest duration X that tangents cover, in grid steps.
+        Least duration of block k, and longest duration X for which tangents bound what it pays, in
+        grid steps.
     remaining : float
         Least duration of this block and all later ones, in seconds.
     """
@@ -138,11 +146,11 @@ class _Values(NamedTuple):
     low : int
         First grid point.
     computed : int
-        Number of values that are computed. Later entries come from `_tail`.
+        Number of entries of ``at`` that are computed. Entries after them are bounds by `_tail`.
     remaining : float
         Least duration of the blocks after k, in seconds.
     ceiling : float
-        The last computed value.
+        The last computed entry of ``at``.
     deadline : float
         Time in seconds after which a request is late and costs 1; infinite without deadlines.
     """
@@ -164,10 +172,12 @@ def _lower_by_steps(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """(5) Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
+    """Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
 
-    G_{k-1} is the least cost of a request from block k on. Grid points are treated in groups, and
-    the points of a group share their tangents. Returns a bound on rounding errors, see (9).
+    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Grid points
+    at which the block may begin are treated in groups, and the points of a group share their
+    tangents (lower bounds on what the block pays). Returns a bound on rounding errors, see
+    `tangent_error`. This is part (5) of the proof at the head of this module.
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -177,8 +187,9 @@ def _lower_by_steps(
     known = following.at, following.low
     begin, largest = span.low, 0.0
     while begin <= span.high and not tables.stop[0]:
-        # A prompt may be shorter than a price cell, and the best slope lambda of its tangent
-        # changes within the cell. So fewer starts of a prompt share tangents.
+        # A block of one step, such as a prompt, may last for less time than a price cell (a time
+        # interval with one price). Then the best slope lambda of its tangent depends on where in
+        # the cell it begins. So groups have fewer grid points for it than for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early = span.shortest
@@ -201,7 +212,11 @@ def _lower_by_steps(
 def _fill_linear(
     block: Block, span: _Span, grid: Grid, share: IntArray, linear: FloatArray
 ) -> None:
-    """(1) Write c of the block's first step at the prices of each cell in reach."""
+    """Write c of the block's first step at the prices of each cell that the block may reach.
+
+    At x steps per second, the first step pays c x per second, without the price beta of work: part
+    (1) of the proof in `hindsight.prices.round_length_tangents`.
+    """
     cells, width = grid.price.size - 1, grid.width
     last = (span.high + 2 * span.longest + 8) // width
     for c in range(min(max(span.low - 1, 0) // width, cells), min(last, cells) + 1):
@@ -212,10 +227,12 @@ def _fill_linear(
 
 @step
 def _tail(point: int, step: float, following: _Values) -> float:
-    """(7) Return a lower bound on G_k at a grid point after the last computed one.
+    """Return a lower bound on G_k at a grid point after the last computed one.
 
-    It is the larger of the last computed value and the completion time if the request runs alone.
-    With deadlines it is 1 if the request is late even alone.
+    G_k is the least cost of the request after block k. The bound is the larger of the last computed
+    value of G_k and the completion time if the request runs alone. With deadlines, it is 1 if the
+    request is late even alone, else the last computed value. See part (7) of the proof at the head
+    of this module.
     """
     remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
     if deadline < math.inf:
@@ -227,9 +244,10 @@ def _tail(point: int, step: float, following: _Values) -> float:
 
 @step
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
-    """Return a lower bound on G_{k-1} for starts after the last grid point of ``span``.
+    """Return a lower bound on G_{k-1} if block k begins after the last grid point of ``span``.
 
-    See (7) in the docstring of the module.
+    G_{k-1} is the least cost of a request from block k on, ``following`` that after block k. See
+    part (7) of the proof at the head of this module.
     """
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
@@ -250,18 +268,21 @@ def _take_later(
     error: float,
     values: FloatArray,
 ) -> None:
-    """(5, 6) Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
+    """Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
 
-    Subtract ``error`` for rounding. Then take the least with the bounds for longer durations, and
-    with the values at all later grid points, at which the block may begin too.
+    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Subtract
+    ``error`` for rounding. Then take the least of this, of the bounds for longer durations, and of
+    the bounds at all later grid points, because the block may also begin later. See parts (5) and
+    (6) of the proof at the head of this module.
     """
     grid, longest = tables.grid, span.longest
     cells, width = grid.price.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        # Price cells that the first X of a block longer than X may meet, if the block begins
-        # within one grid step of m.
+        # Let the block begin within one grid step of grid point m and last for more than
+        # ``longest`` grid steps. Its first ``longest`` grid steps lie in the price cells ``since``
+        # to ``until``, and it pays ``paid`` or more.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last, paid = since, until, math.inf
@@ -275,11 +296,12 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """(6, 7) Choose the starts of block k that are evaluated, and durations that tangents cover.
+    """Choose the grid points at which block k may begin, and durations that tangents cover.
 
-    Starts are grid points from ``low`` on. Completion times above ``cut``, in seconds, need not be
-    computed. ``cut`` is the arrival time plus the request's allowance. ``following`` is G_k, the
-    least cost of the request after block k.
+    The least cost from block k on is computed at these grid points, the first of which is ``low``.
+    Completion times above ``cut``, in seconds, need not be computed: it is the arrival time plus
+    the request's allowance. ``following`` is G_k, the least cost of the request after block k. See
+    parts (6) and (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own
@@ -292,8 +314,8 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Drop the last grid points while their values exceed the allowance or mean "late": how far
-    # they exceed it does not matter.
+    # Drop the last grid point while the cost after the block exceeds ``cut`` there, or is 1 because
+    # the request is late. Costs above ``cut`` need not be computed exactly.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -314,9 +336,10 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """(4) Write G_{k-1}, the least cost from block k on, to ``values`` at each grid point.
+    """Write G_{k-1}, the least cost from block k on, to ``values`` at each grid point.
 
-    Before, extend G_k (``following``) to the last grid point at which the block may end.
+    Before, extend G_k (``following``), the least cost after block k, to the last grid point at
+    which the block may end. See part (4) of the proof at the head of this module.
     """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
@@ -331,7 +354,8 @@ def _divide(
 ) -> tuple[int, int]:
     """Cut a request's steps into blocks, and write to ``begins`` the steps done before each block.
 
-    Returns the number of blocks, and the earliest grid point at which the last block may end.
+    ``begin`` is the grid point of the request's arrival. Returns the number of blocks, and the
+    earliest grid point at which the last block may end.
     """
     count = done = 0
     low = begin
@@ -346,9 +370,10 @@ def _divide(
 
 @step
 def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
-    """(8) Set values after the first token's deadline ``due`` to 1, the cost of a late request.
+    """Set values after the first token's deadline ``due`` to 1, the cost of a late request.
 
-    ``values`` are G_1, the least cost of the blocks after the first token.
+    values[x] is G_1 at grid point ``low + x``: the least cost of the blocks after the first token
+    if that comes then. See part (8) of the proof at the head of this module.
     """
     if due < math.inf:
         for x in range(computed):
@@ -360,11 +385,12 @@ def _first_token_late(low: int, computed: int, due: float, step: float, values: 
 def request_values(
     requests: Requests, goals: Goals, tables: Tables, size: int, values: FloatArray
 ) -> None:
-    """(4) Write to values[i] a lower bound on the latency plus payments of request i.
+    """Write to values[i] a lower bound on the latency plus payments of request i.
 
-    Rounding errors are not yet subtracted. With deadlines, being late costs 1 and latency costs
-    nothing. If ``tables.stop`` is set, the remaining values are 0. ``size`` is the largest number
-    of time-grid points at which a request is evaluated.
+    The rounding errors that `lowered` covers are not yet subtracted. With deadlines, being late
+    costs 1 and latency costs nothing. If ``tables.stop`` is set, the remaining values are 0.
+    ``size`` is the length of the work arrays: the largest number of time-grid points at which costs
+    of one request are computed (`PricedValues.points`).
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
@@ -376,8 +402,8 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # After the last block, the cost is the time of completion, or 1 if that is late. `_tail`
-        # returns it, as no value is computed and no step remains.
+        # After the last block, the cost is the time of completion. With deadlines, it is 1 if that
+        # is late, else 0. `_tail` returns this cost, as no value is computed and no step remains.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -1,16 +1,19 @@
 r"""Lower bounds on total latency in seconds, by prices of machine time that use round lengths.
 
-**Statement.** Let alpha(t), beta(t), eta(t) >= 0 be prices of a second of machine time, and let
-mu_i(t) >= 0 be a payment of request i for each round that it takes part in, with sum_i mu_i(t) <=
-d0 eta(t). A request that advances in a round of length D, with tok tokens processed and kv = s + k
-held, pays for each second of it
+**Statement.** A round that processes tok tokens and holds kv tokens in memory lasts at least d0 +
+d1 tok + d2 kv seconds (an affine lower bound on its length, the *minorant*). M is the memory limit
+in tokens, a_i the arrival and C_i the completion of request i. Let alpha(t), beta(t), eta(t) >= 0
+be prices of a second of machine time, and let mu_i(t) >= 0 be a payment of request i for each round
+that it takes part in, with sum_i mu_i(t) <= d0 eta(t). A request that advances in a round of length
+D, with tok tokens processed and kv = s + k held (s of its prompt and k of its output), pays for
+each second of it
 
     (alpha (d0 kv / M + w) + eta w + mu_i) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
 
-and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least of
-C_i - a_i and all that i pays, over sequences of rounds of i alone, disjoint, none before a_i, none
-shorter than it makes it. Then the total latency is at least sum_i V_i less the integral of
-pi = alpha + beta + eta.
+and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least sum
+of C_i - a_i and all that i pays, over sequences of disjoint rounds in which i runs alone, none of
+them before a_i or shorter than the minorant for i alone. Then the total latency is at least sum_i
+V_i less the integral of pi = alpha + beta + eta.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
 kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
@@ -49,10 +52,10 @@ from t on pays the mean of 4/3 eta, 4 - (t + 1) / 2. Two steps at once take 4 s 
 so V_i = 10: a wait of a second costs 1 and saves 1. The bound is 30 - 12 = 18, where own times give
 12.
 
-**Service levels.** Let being late cost 1 and time nothing. Then V_i is the least of 1 and all that
-i pays over such sequences that keep its limits. The number of late requests is at least sum_i V_i
-less the integral, K times that with K machines: a request on time pays V_i at least, a late request
-counts 1, and payments are bounded as above.
+**Service levels.** Let being late cost 1 and time nothing. Then V_i is 1, or if that is less, the
+least sum of all that i pays over such sequences that keep its latency limits. The number of late
+requests is at least sum_i V_i less the integral, K times that with K machines: a request on time
+pays V_i at least, a late request counts 1, and payments are bounded as above.
 
 The values V_i are computed from below by `hindsight.prices.round_length_values`, in floats that are
 rounded outward (`hindsight.prices.round_length_rounding`).
@@ -83,12 +86,16 @@ from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, r
 
 
 class Shares(NamedTuple):
-    """Levels of requests, which say what part of d0 eta each pays for a round: see *Shares* above.
+    """Levels of requests, which say how much each pays for taking part in a round.
+
+    It pays d0 * eta * (its level) / (sum of the levels of all requests) in seconds, where d0 is the
+    overhead of a round and eta a price of a second of machine time. Levels are constant in cells,
+    the time intervals with one price.
 
     Attributes
     ----------
     first, after : int64 array, shape (n,)
-        First cell in which each request has a level, and the cell after the last.
+        First cell in which each request has a level, and the cell after the last such one.
     levels : float64 array, shape (sum of after - first,)
         Levels of the first request in its cells, then those of the second, and so on; whole
         numbers.
@@ -99,7 +106,11 @@ class Shares(NamedTuple):
     levels: FloatArray
 
     def places(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the request and the cell of each level, and places for `Requests`, shape (n,)."""
+        """Return the request and the cell of each level, and the place of each request's levels.
+
+        The level of request i in cell c is ``levels[place[i] + c]``. The first two arrays have the
+        shape of ``levels``, ``place`` has shape (n,).
+        """
         length = self.after - self.first
         place = np.cumsum(length) - length - self.first
         request = np.repeat(np.arange(len(length)), length)
@@ -107,7 +118,7 @@ class Shares(NamedTuple):
 
 
 def nobody(n: int) -> Shares:
-    """Return shares of n requests without levels."""
+    """Return `Shares` in which none of n requests has a level, so none pays for taking part."""
     empty = np.zeros(n, dtype=np.int64)
     return Shares(empty, empty, np.zeros(0))
 
@@ -127,14 +138,15 @@ class RoundLengthPrices:
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
     participation : tuple[float64 array, Shares] or None, default None
-        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and who pays for taking
-        part in rounds. With None, eta is 0.
+        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and the levels that say
+        how much each request pays for taking part in rounds. With None, eta is 0.
 
     Raises
     ------
     InvalidValueError
         The cell is not a power of two, a price is negative or not finite, a gamma is outside
-        [0, 1], shapes differ or are empty, or a level is no whole number or in no cell.
+        [0, 1], shapes differ or are empty, a level is not a whole number >= 0, or the cell of a
+        level does not exist.
     """
 
     cell: float
@@ -152,7 +164,7 @@ class RoundLengthPrices:
             "gamma": self._are_parts(self.gamma),
             "participation": self._are_parts(attendance)
             and bool(in_order.all() and len(levels) == (after - first).sum())
-            # Up to 2^53, sums of whole numbers are exact.
+            # Floats represent sums of whole numbers exactly up to 2^53.
             and bool(np.all((levels >= 0) & (levels == np.rint(levels))))
             and levels.sum() < 2.0**53,
         }.items():
@@ -165,7 +177,7 @@ class RoundLengthPrices:
 
     @property
     def integral(self) -> Fraction:
-        """Return the integral of the price of one machine over all time, exactly."""
+        """Return the integral of the price pi over all time, for one machine, as a fraction."""
         return Fraction(self.cell) * sum(map(Fraction, self.price.tolist()), Fraction(0))
 
 
@@ -180,8 +192,9 @@ class SecondsProof:
     minorant : AffineMinorant
         Affine lower bound on the length of a round for which the prices were found.
     allowance : float64 array
-        Time after its arrival within which a request is evaluated on the time grid, in seconds,
-        shape (n,). For later times, only the request's own remaining time is used.
+        Seconds after its arrival until which the least cost of a request (latency plus payments)
+        from each moment on is computed on the time grid, shape (n,). For later moments, the time
+        that the rest of the request takes if it runs alone bounds this cost.
     """
 
     prices: RoundLengthPrices
@@ -192,11 +205,12 @@ class SecondsProof:
 def longest_block(
     workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
 ) -> float:
-    """Return the largest X, in seconds, over all blocks of all requests.
+    """Return the longest duration of a block for which tangents bound its payments, in seconds.
 
-    A block is a prompt, or up to ``size`` consecutive steps of a request. X is the duration up to
-    which the payments of a block are bounded by tangents. Longer durations use part (6) of the
-    proof in `hindsight.prices.round_length_values`.
+    A block is a prompt, or up to ``size`` consecutive steps of a request. Tangents bound what it
+    pays for machine time if it lasts up to X seconds. The payments of longer durations are bounded
+    by part (6) of the proof in `hindsight.prices.round_length_values`. X differs between blocks:
+    the largest X is returned.
 
     Parameters
     ----------
@@ -240,10 +254,12 @@ class PricedValues:
     size : int, default 32
         Largest number of consecutive steps of a request that are evaluated together, as a block.
     spread : float, default 1.2
-        Largest ratio of (round length - d0) among rounds that share a tangent, > 1. Smaller ratios
-        give better bounds and take longer.
+        Largest ratio of (round length - d0) among rounds whose payments are bounded by the same
+        tangent (a linear lower bound), > 1. d0 is the overhead of a round. Smaller ratios give
+        better bounds and take longer.
     deadlines : Deadlines or None, default None
-        With deadlines, V_i is that of *Service levels* in the module docstring, in [0, 1].
+        With deadlines, V_i is the least that request i pays if it meets its deadlines, but at most
+        1, the cost of a late request. The sum then bounds the number of late requests.
 
     Raises
     ------
@@ -303,8 +319,9 @@ class PricedValues:
         chosen : int64 array
             Indices of requests, shape (k,).
         allowance : float64 array
-            Time after arrival within which a request's values are computed, in seconds, >= 0,
-            shape (k,). Any time gives a valid bound. A time longer than V_i loses nothing.
+            Seconds after its arrival, >= 0, until which the least cost of a request from each
+            moment on is computed, shape (k,). Any number gives a valid bound. A number above V_i
+            loses nothing.
         """
         values = np.empty(len(chosen))
         requests = Requests._make(column[chosen] for column in self._requests)
@@ -319,9 +336,10 @@ class PricedValues:
         return np.maximum(found, 0.0)
 
     def points(self, allowance: FloatArray) -> int:
-        """Return the largest number of time-grid points at which a request is evaluated.
+        """Return the largest number of time-grid points that the values of one request need.
 
-        ``allowance`` is as in `of`.
+        At these points the least cost of the request from then on is computed. ``allowance`` is the
+        number of seconds after each arrival until which this is done, shape (k,).
         """
         return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
 
@@ -333,10 +351,11 @@ class PricedValues:
         pool: Executor,
         must_stop: Callable[[], bool] = never,
     ) -> bool:
-        """Raise ``values`` to the bounds of `of`, request by request in the given order.
+        """Raise ``values`` to the lower bounds on V_i of `of`, request by request in ``order``.
 
-        Return False if ``must_stop`` returned True before the end. A request that has not been
-        evaluated by then keeps its value, which is also a lower bound on V_i.
+        ``values`` are lower bounds on the V_i of all requests, ``order`` the indices of requests.
+        ``allowance`` is that of `of` for all requests. Return False if ``must_stop`` returned True
+        before the end. A request whose bound is not computed by then keeps its value.
         """
 
         def evaluate(part: IntArray) -> None:

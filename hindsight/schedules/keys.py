@@ -33,11 +33,11 @@ PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
 round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
 FITS = ((0, 0.0), (3, 0.0), (10, 0.0), (10, 0.4), (10, 0.2), (10, 0.1))
-"""Values of (`Rule.skips`, `Rule.fill`) for first schedules; if memory is reserved, the first 3."""
+"""Pairs (`Rule.skips`, `Rule.fill`) of first schedules. Rules that reserve memory use only 3."""
 
 EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
-"""First schedules with preemption: exponents of the initial sort keys (needed machine seconds) **
-exponent, and values of `Rule.token`."""
+"""`EXPONENTS`: in first schedules with preemption, initial sort keys are (machine seconds that a
+request needs) ** exponent. `TOKENS`: values of `Rule.token` in these schedules."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """Values of (`Rule.charge`, -`Rule.left`) for first schedules if requests have deadlines."""
@@ -46,10 +46,10 @@ DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
 """Values of `Rule.prompt_cap` (unit: that of `PROMPT_CAPS`) and `Rule.patience` with deadlines."""
 
 SHORTLIST = 12
-"""Number of rules, the best with the first assignment of requests to machines, that others try."""
+"""Number of rules tried with later assignments of requests to machines: the best with the first."""
 
 NOBODY = -1
-"""Number that stands for the machine of a rejected request, because no machine serves it."""
+"""Machine number of a rejected request, which no machine serves."""
 
 FRUITLESS = 5
 """The search ends after more than this number of annealings on end without a better schedule."""
@@ -59,19 +59,19 @@ FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
 `FIRST_CYCLE`. The k-th annealing has k times as many."""
 
 HOT, COOLING = 0.15, 0.05
-"""First temperature of the first annealing (unit: mean latency * sqrt(machines); 0 with deadlines;
-1 / k of it in the k-th), and last temperature divided by the first."""
+"""The k-th annealing begins at temperature `HOT` / k * (mean latency) * sqrt(number of machines),
+with deadlines at 0. `COOLING`: its last temperature divided by its first."""
 
 REACH = 0.6
-"""Standard deviation of the normal change in the logarithm of a number (sort key) by one move."""
+"""A move multiplies a sort key or a number of a rule by exp(x): standard deviation of normal x."""
 
 MOVED = {"prompt_cap": PROMPT_CAPS, "wait": (0.0, 0.2), "fill": (0.0, 0.2), "token": TOKENS}
-"""Values of a rule that moves change if the goal is total latency. The new value is a random one of
-these, times a random factor. Units: those of `PROMPT_CAPS`, and the seconds of a short round."""
+"""Fields of `Rule` that moves change if the goal is total latency, to a random one of these values
+times a random factor. Units: for caps that of `PROMPT_CAPS`, for waits a round of one token."""
 
 RULE_SHARE, KEY_SHARE = 0.05, 0.4
-"""Share of moves that change a rule (if the goal is total latency), and share that change a rule or
-a sort key (if there are several machines). The others move a request to another machine."""
+"""Shares of moves. `RULE_SHARE`: change a rule, if the goal is total latency. `KEY_SHARE`: change a
+rule or a sort key, if there are several machines. Other moves change a request's machine."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """With deadlines: share of moves that change a late request, and share that reject a served one."""
@@ -181,7 +181,8 @@ class KeySearch:
 
         Each annealing begins with the best plan (machines, sort keys and rules) so far. Stop once
         ``should_stop`` returns True, or after more than `FRUITLESS` consecutive annealings without
-        a better schedule. Check this, and for a better one, about every `SLICE_WORK` / n moves.
+        a better schedule. Check for both, and for a better schedule to report, about every
+        `SLICE_WORK` / n moves, where n is the number of requests.
         """
         n, rng, known, gained = len(self._charge), self._rng, self.cost, self.cycle - 1
         first = sorted((*FIRST_CYCLE, FIRST_WORK // n))[1]
@@ -343,8 +344,9 @@ class KeySearch:
     def _run(self, way: _Way, factor: FloatArray, late: IntArray) -> Run:
         """Return the input of a simulation (`serve`) that computes the cost of a schedule.
 
-        It has no room for the schedule itself. ``way`` has the initial sort keys and the rule,
-        ``factor`` the factors on these keys. The simulation marks the late requests in ``late``.
+        Its ``table`` is empty, so the simulation does not write the schedule itself. ``way`` has
+        the initial sort keys and the rule, ``factor`` the factors on these keys. The simulation
+        marks the late requests in ``late``.
         """
         (key, rule), table = way, np.empty((0, len(COLUMNS)), np.int64)
         return Run._make([self._machine, rule, key * factor, *self._space, late, table])

@@ -42,7 +42,7 @@ LENIENT = 1 + 1e-12
 schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""If memory is reserved, the rank of a running request (the least) is this plus its last round."""
+"""Rank of a running request if memory is reserved: this plus its last round, below other ranks."""
 
 
 class Rule(NamedTuple):
@@ -57,8 +57,8 @@ class Rule(NamedTuple):
     charge, left : float
         The exponents in the rank. ``charge`` is >= 0.
     skips : int
-        Number of requests that do not fit in memory and may be passed over in the choice for a
-        round, so that requests of higher rank are tried. After one more, the choice ends.
+        Number of requests that may be passed over in the choice for a round because they do not
+        fit in memory: requests of higher rank are then tried. After one more, the choice ends.
     prompt_cap : float
         Largest number of prompt tokens in a round. One prompt of any length is always allowed.
     patience : float
@@ -234,8 +234,9 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
             # later this round is, the more tokens the others hold.
             return rounds - steps + 1 if excess > 0 else 0
         if excess > 0:
-            # The round in which request j completes is ``excess`` tokens above the limit. Each
-            # round that request i waits takes one token off it: ``excess`` rounds are enough.
+            # In the round in which request j completes, memory use is ``excess`` tokens above the
+            # limit. For each round that request i waits, it holds one token less in that round: a
+            # wait of ``excess`` rounds is enough.
             return min(excess, rounds)
         total -= machine.held[j] + run.done[j] + 1
         count -= 1

@@ -98,7 +98,7 @@ consecutive rounds of a request whose payments are bounded together, and largest
 length - d0) between rounds whose payments one tangent bounds (`PricedValues`)."""
 
 LARGEST_WINDOW = 1 << 22
-"""Largest number of time-grid points for one request, from its arrival on, on the finest grid."""
+"""Time grids on which one request needs more grid points than this are not used."""
 
 
 def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
@@ -147,7 +147,7 @@ def grids(
 class _Priced(NamedTuple):
     """A price ascent, the minorant (affine lower bound) of the batch time, and request deadlines.
 
-    The deadlines are None if the goal is total latency.
+    The deadlines are None if the goal is total latency. Prices are those of machine time.
     """
 
     ascent: RoundLengthAscent
@@ -206,7 +206,7 @@ class _Search:
     def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
         """Search for schedules, and call ``found`` with each better one.
 
-        This may run in a second thread.
+        This runs in a second thread if the goal is total latency.
         """
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         keys.open(must_stop)
@@ -318,9 +318,10 @@ class _Search:
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
         # Price cells (intervals of constant price) are at least 2 d0 long, where d0 is the seconds
-        # of a round without tokens. If gamma (the share alpha / pi of a price, `RoundLengthPrices`)
-        # changes within a round, the lower bound counts only the least payment that its values in
-        # the round allow. So shorter cells would give weaker bounds.
+        # of a round without tokens. In each cell, a share gamma of the price is charged for memory
+        # and work, the rest for work or for taking part in rounds. If a round extends over cells of
+        # different gamma, the lower bound counts only the least payment that these gammas allow for
+        # the round. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
@@ -342,12 +343,12 @@ class _Search:
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
             interval.proof = SecondsProof(prices, minorant, allowance)
         else:
-            # ``allowance``: seconds from its arrival, until after its deadline, for which the
-            # payments of a request are computed.
+            # ``allowance``: seconds after its arrival until which the least cost of a request from
+            # each moment on is computed. They end after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # Compute the least cost V_i of each request i, with its payments, in order of output
-        # length. On a finer grid, V_i rises in proportion to V_i, but the time to compute V_i also
-        # grows with the output length.
+        # Compute a lower bound on the least cost V_i of each request i, with its payments, in order
+        # of output length. A finer grid raises each bound by about the same share. But for long
+        # outputs it takes longer to compute, so short outputs come first.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
