@@ -37,7 +37,7 @@ SLICES = 8
 that floating-point sums over requests do not depend on the number of threads."""
 
 SUBSET = 2_500
-"""Approximate number of requests whose values are computed in one step of the price ascent."""
+"""Approximate number of requests whose least costs are computed in one step of price ascent."""
 
 FIRST_WINDOW = 4.0
 """The least cost of a request from time t on is first computed for all t up to its arrival + this

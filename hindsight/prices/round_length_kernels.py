@@ -296,8 +296,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         arrival, prompt, output = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin, own = int(arrival / h), requests.share[i]
         count = _fill_starts(prompt, output, goals.allowance[i], model, starts)
-        # Compute least[g, m], the least cost from block g on if it begins at grid point m or later,
-        # from the last block to the first. Row ``count`` is the cost at completion.
+        # From the last block to the first, compute least[g, m], the least cost from block g on if
+        # this block begins at grid point m or later. Row ``count`` is the cost at completion.
         for m in range(starts[count, 0], starts[count, 1] + 1):
             late = min(model.penalty, 1e300) if (begin + m - 1) * h > goals.end[i] else 0.0
             least[count, m] = (begin + m) * h if model.penalty == math.inf else late
@@ -319,7 +319,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         answer.values[i] -= arrival if model.penalty == math.inf else 0.0
         # Compute derivatives, from the first block to the last: flow[g, m] is the probability mass
         # with which block g begins at grid point m, if the request makes its cheapest choices.
-        # Between two grid points, mass is divided by linear interpolation.
+        # If it begins between two grid points, its mass is divided by linear interpolation.
         flow[: count + 1, : starts[count, 1] + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f

@@ -4,20 +4,26 @@ Symbols are those of the proof, whose parts (1) to (8) are in `round_length_tang
 `round_length_values`: h is the step of the time grid, o an output length, lambda the slope of a
 tangent, and b the number of steps of a block.
 
-(9) *Rounding.* h and the length of cells are powers of two, so the grid is exact. Sums of numbers
->= 0 are within 10^-8 of exact for o < 10^6, relatively, and values are lowered by that (`lowered`);
-that covers alpha + beta + eta, which is pi within 2^-50, and the mu_i, whose sum is d0 eta within
-2^-50 or less, as sums of whole levels are exact: prices larger by a share raise V_i by that share
-at most. It covers pi - beta in c, which is off by 2^-50 pi or less: with beta w the step pays pi w
-or more. A tangent adds up lambda b, seconds, and
-phi* times seconds, phi* being at most lambda / d0. Each of its operations, fewer than four for a
-grid point, is exact within 2^-52 of the largest of them: `ERROR` of that is taken off for every
-grid point (`tangent_error`). The rest of g_k and the payments of alpha' and pi' are at most the
-value, so that 10^-8 of it covers their roundings. An x that is off by 2^-50 / d0 misses the largest
+(9) *Rounding.* h and the length of cells are powers of two, so the grid is exact.
+
+*Sums.* For o < 10^6, the relative error of sums of numbers >= 0 is below 10^-8, and values are
+lowered by that share (`lowered`). It also covers the errors of prices, as prices larger by a share
+raise V_i by that share at most: alpha + beta + eta is pi within a share of 2^-50, and the sum of
+the mu_i is d0 eta within a share of 2^-50 or less, as sums of whole levels are exact. It covers
+pi - beta in c, which is off by 2^-50 pi or less: with beta w the step pays pi w or more.
+
+*Tangents.* A tangent adds up lambda b, completion times in seconds, and phi* times seconds, phi*
+being at most lambda / d0. Each of its operations, fewer than four for a grid point, is exact within
+2^-52 of the largest number in them: `ERROR` times that number is taken off for every grid point
+(`tangent_error`). The rest of g_k and the payments of alpha' and pi' are at most the value, so that
+10^-8 of the value covers their roundings. A rate x that is off by 2^-50 / d0 misses the largest
 lambda x less a payment by no more than 2^-50 lambda / d0. Whether the compiler reorders sums does
-not matter for it. Where being late costs 1, G is at most 1 and takes the place of seconds in that
-sum. An arrival's place moves by 2^-27 of a step (`refuse_late_arrivals`), and such a value by that
-or less, which with the roundings of its own sums is below 10^-8: (1 + value) 10^-8 is taken off.
+not matter for these bounds.
+
+*Service levels.* Where being late costs 1, the cost G is at most 1 and takes the place of the
+completion times in the tangent. An arrival's place on the grid moves by 2^-27 of a step or less
+(`refuse_late_arrivals`), and so the value, which is a cost between 0 and 1, by that or less. With
+the roundings of the value's own sums this is below 10^-8: (1 + value) 10^-8 is taken off.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-8
-"""Lower bounds on costs of requests are lowered by this share of themselves. It exceeds their
+"""Computed lower bounds on costs of requests are reduced by this share or more. It exceeds their
 relative rounding error, which is at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
 
 LONGEST_OUTPUT = 10**6

@@ -42,8 +42,8 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""`Tables.spread`, the ratio of durations of a block that share a tangent, increases by WIDENING *
-(shortest of these durations - d0 * number of steps) / (least duration of the block)."""
+"""Durations of a block share a tangent up to a ratio `Tables.spread` of (duration - d0 * steps). It
+increases by WIDENING * (least of these differences) / (least duration of the block)."""
 
 ALIKE = 1.05
 """A group is neighbouring grid points at which a block may begin. If the best slopes lambda for its
@@ -336,9 +336,9 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 def _take_better(scratch: Scratch, count: int) -> None:
     """Replace the lower bounds at both ends of each grid step by those of the latest tangent.
 
-    They bound the cost of a request from a block on that begins in the grid step. They are replaced
-    in the first ``count`` grid steps, where the sum of the two bounds becomes larger. See part (5)
-    of the proof in `hindsight.prices.round_length_values`.
+    They bound the cost of a request from a block on that begins in the grid step. Of the first
+    ``count`` grid steps, those are changed in which the sum of the two bounds becomes larger. See
+    part (5) of the proof in `hindsight.prices.round_length_values`.
     """
     phi, least, left, right, fixed, _ = scratch
     for x in range(count):

@@ -135,9 +135,10 @@ class _Span(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """G_k at grid points: the least cost of a request if its blocks after k begin then or later.
+    """G_k at grid points: least costs of a request whose blocks after block k begin then or later.
 
-    The cost is the completion time plus payments in seconds, or between 0 and 1 with deadlines.
+    The cost is the completion time plus the payments of these blocks, in seconds. With deadlines it
+    is between 0 and 1.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ each second of it
     (alpha (d0 kv / M + w) + eta w + mu_i) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
 
 and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least sum
-of C_i - a_i and all that i pays, over sequences of disjoint rounds in which i runs alone, none of
-them before a_i or shorter than the minorant for i alone. Then the total latency is at least sum_i
-V_i less the integral of pi = alpha + beta + eta.
+of C_i - a_i and all that i pays, over sequences of disjoint rounds in which i runs alone until it
+completes, none of them before a_i or shorter than the minorant for i alone. Then the total latency
+is at least sum_i V_i less the integral of pi = alpha + beta + eta.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
 kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums

@@ -33,7 +33,7 @@ PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
 round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
 FITS = ((0, 0.0), (3, 0.0), (10, 0.0), (10, 0.4), (10, 0.2), (10, 0.1))
-"""Pairs (`Rule.skips`, `Rule.fill`) of first schedules. Rules that reserve memory use only 3."""
+"""Pairs (`Rule.skips`, `Rule.fill`) for first schedules: only the first 3 if memory is reserved."""
 
 EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
 """`EXPONENTS`: in first schedules with preemption, initial sort keys are (machine seconds that a
@@ -46,13 +46,13 @@ DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
 """Values of `Rule.prompt_cap` (unit: that of `PROMPT_CAPS`) and `Rule.patience` with deadlines."""
 
 SHORTLIST = 12
-"""Number of rules tried with later assignments of requests to machines: the best with the first."""
+"""With assignments of requests to machines after the first, only this many best rules are tried."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
 
 FRUITLESS = 5
-"""The search ends after more than this number of annealings on end without a better schedule."""
+"""The search ends after more than this many consecutive annealings without a better schedule."""
 
 FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
 """Number of moves of the first annealing of n requests: `FIRST_WORK` / n, within the bounds
@@ -74,10 +74,10 @@ RULE_SHARE, KEY_SHARE = 0.05, 0.4
 rule or a sort key, if there are several machines. Other moves change a request's machine."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: share of moves that change a late request, and share that reject a served one."""
+"""With deadlines: probability that a move is of a late request, and that it rejects a request."""
 
 SLICE_WORK = 20_000
-"""(Number of requests) * (number of moves) between two calls of the stop callback."""
+"""(Number of requests) * (number of annealing moves) between two calls of the stop callback."""
 
 _Way = tuple[FloatArray, Rule]
 """Initial sort key of each request, and the rule that turns sort keys into a schedule."""
