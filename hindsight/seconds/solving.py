@@ -91,6 +91,7 @@ GRIDS = (
     (3.2, 32, 1.2),
     (6.4, 32, 1.1),
     (12.8, 32, 1.07),
+    (25.6, 8, 1.07),
 )
 """Parameters of the time grids on which the lower bound by prices is computed, the coarsest first.
 Each row: least number of grid steps in d0 (seconds of a round without tokens), largest number of

@@ -131,7 +131,7 @@ def test_beams_take_over_where_the_program_has_no_chance(
     assert result.stop_reason == ("stalled" if limit is None else "time-limit")
     assert result.nodes > 0
     # Whoever asks for the program gets the program.
-    asked = hindsight.solve(instance, limit, threads=1, method="mip")
+    asked = hindsight.solve(instance, limit and 60.0, threads=1, method="mip")
     assert (asked.stop_reason, asked.nodes) == ("size", 0)
 
 
