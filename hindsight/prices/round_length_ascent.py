@@ -243,7 +243,7 @@ class RoundLengthAscent:
         part. So their means over turns prove more than those of most single turns.
         """
         (alpha, beta, eta), levy = self._mean
-        rest, cell = beta + eta, self._shares.places()[1]
+        rest, cell = beta + eta, self._places[1]
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
         # Proofs need whole levels. Scale them so that those of all requests sum to 4096 in each
         # cell, then round them.
@@ -259,6 +259,7 @@ class RoundLengthAscent:
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
         self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(levels, finite)
+        self._places = self._shares.places()
         self._averaged = 0
 
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -272,7 +273,7 @@ class RoundLengthAscent:
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
         price[-1] = 0.0
         parts[1] *= self._deadlines is None
-        cell = self._shares.places()[1]
+        cell = self._places[1]
         return price, *parts[:, self._row], raw / np.bincount(cell, raw)[cell]
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
@@ -280,9 +281,9 @@ class RoundLengthAscent:
 
         Return False if ``should_stop`` returned True before the step.
         """
-        price, gamma, attendance, part = self._now()
+        now = price, gamma, attendance, part = self._now()
         eta = price * (1 - gamma) * attendance
-        request, cell, _ = self._shares.places()
+        request, cell, _ = self._places
         rates = np.array([price * gamma, price * (1 - gamma) - eta, eta])
         found = rates, eta[cell] * part
         fine = 1 if self._deadlines is None else STEPS
@@ -324,7 +325,7 @@ class RoundLengthAscent:
         rounds = self.cell * (by_levies[slot] - by_levies[last[request]])
         is_new = np.isin(request, np.concatenate(slices))
         np.copyto(self._shares.levels, rounds, where=is_new)
-        self._step(weight * self.cell / fine * charges)
+        self._step(now, weight * self.cell / fine * charges)
         self.turns += 1
         return True
 
@@ -341,7 +342,7 @@ class RoundLengthAscent:
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
         # The integral of what a request pays has an entry at both ends of each of its cells: one
         # more than the request has levels.
-        request, cell, place = self._shares.places()
+        request, cell, place = self._places
         place = place + np.arange(len(place))
         levies = np.zeros(len(levy) + len(place))
         levies[place[request] + cell + 1] = d0 * self.cell * levy
@@ -349,15 +350,16 @@ class RoundLengthAscent:
         given = self._machine, self._lengths, penalty, step, np.ascontiguousarray(until.T)
         return Model(*given, np.cumsum(levies), np.zeros(1, dtype=np.int64)), place
 
-    def _step(self, charges: FloatArray) -> None:
+    def _step(self, now: tuple[FloatArray, ...], charges: FloatArray) -> None:
         """Take a step of the ascent from the present prices.
 
-        ``charges``, of shape (3, cells), are derivatives of the sum of values V_i by the prices
-        alpha, beta and eta of each cell, if the payments mu_i for taking part in rounds do not
-        change. These payments, which are proportional to eta, are taken into account here.
+        ``now`` is the result of `_now`. ``charges``, of shape (3, cells), are derivatives of the
+        sum of values V_i by the prices alpha, beta and eta of each cell, if the payments mu_i for
+        taking part in rounds do not change. These payments, which are proportional to eta, are
+        taken into account here.
         """
-        price, gamma, attendance, part = self._now()
-        cell, d0, rounds = self._shares.places()[1], self._machine.d0, self._shares.levels
+        price, gamma, attendance, part = now
+        cell, d0, rounds = self._places[1], self._machine.d0, self._shares.levels
         mean = np.bincount(cell, part * rounds, len(price))
         memory, work, both = charges[0], charges[1], charges[2] + d0 * mean
         rest = work + attendance * (both - work)
