@@ -157,19 +157,20 @@ class RoundLengthPrices:
     def __post_init__(self) -> None:
         attendance, (first, after, levels) = self.participation or (self.gamma, nobody(0))
         in_order = (first >= 0) & (first <= after) & (after <= len(self.price))
-        for field, holds in {
-            "cell": self.cell > 0 and math.frexp(self.cell)[0] == 0.5,
-            "price": self.price.size > 0
-            and bool(np.all((self.price >= 0) & np.isfinite(self.price))),
-            "gamma": self._are_parts(self.gamma),
-            "participation": self._are_parts(attendance)
-            and bool(in_order.all() and len(levels) == (after - first).sum())
-            # Floats represent sums of whole numbers exactly up to 2^53.
-            and bool(np.all((levels >= 0) & (levels == np.rint(levels))))
-            and levels.sum() < 2.0**53,
-        }.items():
+        is_power = self.cell > 0 and math.frexp(self.cell)[0] == 0.5
+        are_prices = self.price.size > 0 and np.all((self.price >= 0) & np.isfinite(self.price))
+        # Floats represent sums of whole numbers exactly up to 2^53.
+        are_whole = np.all((levels >= 0) & (levels == np.rint(levels))) and levels.sum() < 2.0**53
+        are_placed = in_order.all() and len(levels) == (after - first).sum()
+        are_shares = self._are_parts(attendance) and are_placed and are_whole
+        for field, holds, rule in (
+            ("cell", is_power, "it must be a power of two"),
+            ("price", are_prices, "every price must be finite and >= 0"),
+            ("gamma", self._are_parts(self.gamma), "each cell has one from 0 to 1"),
+            ("participation", are_shares, "shares in [0, 1], whole levels in cells"),
+        ):
             if not holds:
-                rule = "is not allowed: a number or a shape is wrong"
+                rule = f"is not allowed: {rule}"
                 raise InvalidValueError("prices", field, getattr(self, field), rule)
 
     def _are_parts(self, part: FloatArray) -> bool:
