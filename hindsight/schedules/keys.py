@@ -243,15 +243,16 @@ class KeySearch:
         if self._limits is not None:
             shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
             for cap, power, patience, (share, left) in shapes:
-                rule = Rule(share, -left, n, cap * unit, patience, 0.0, False, again, 0.0, 1.0)
-                yield charge**power, rule
+                rule = Rule(share, -left, skips=n, prompt_cap=cap * unit, patience=patience)
+                yield charge**power, rule._replace(recomputes=again)
             return
         caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
         kinds += product((charge, self._volume, lengths), (0.0,), FITS[:3], TOKENS[:1])
         for (key, share, (skips, fill), token), cap in product(kinds, caps):
-            yield key, Rule(share, 0.0, skips, cap, math.inf, 0.0, not share, again, fill, token)
+            rule = Rule(share, skips=skips, prompt_cap=cap, fill=fill, token=token)
+            yield key, rule._replace(reserves=not share, recomputes=again)
 
     def _open(self) -> Iterator[None]:
         """Try first schedules, and keep the best one; yield after each rule that is tried.

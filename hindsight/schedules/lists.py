@@ -77,7 +77,7 @@ def best_list_schedule(
 ) -> Schedule | FleetSchedule:
     """Return the best of several list schedules, one for each of `list_orders`.
 
-    In this order, each request gets the first start at which it fits beside those placed before it,
+    In this order, each request gets the first start at which it fits with those placed before it,
     on any replica. The schedule is checked. Of several best ones, the first is returned.
 
     Parameters

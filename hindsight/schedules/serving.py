@@ -82,16 +82,16 @@ class Rule(NamedTuple):
         The larger it is, the later are long prompts.
     """
 
-    charge: float
-    left: float
-    skips: int
-    prompt_cap: float
-    patience: float
-    wait: float
-    reserves: bool
-    recomputes: bool
-    fill: float
-    token: float
+    charge: float = 1.0
+    left: float = 0.0
+    skips: int = 0
+    prompt_cap: float = math.inf
+    patience: float = math.inf
+    wait: float = 0.0
+    reserves: bool = False
+    recomputes: bool = False
+    fill: float = 0.0
+    token: float = 1.0
 
 
 class Run(NamedTuple):
