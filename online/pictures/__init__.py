@@ -11,6 +11,7 @@ from .curves import Curve, latency_curves
 from .gantt import gantt
 from .histograms import ratio_distribution, ratio_histogram
 from .memory import batch_size_over_time, memory_over_time, policy_and_optimum, stacked_memory
+from .page import page
 from .style import new_axes, save
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "latency_curves",
     "memory_over_time",
     "new_axes",
+    "page",
     "policy_and_optimum",
     "ratio_distribution",
     "ratio_histogram",

@@ -126,7 +126,7 @@ def latency_curves(
         ax.plot(np.array(curve.x)[alone], mean[alone], **hollow, **marks)
     ax.set_ylim(bottom=0)
     style.dress(ax, title, x_label, y_label)
-    ax.grid(axis="y", color="#e6e6e6", linewidth=0.6)
+    ax.grid(axis="y", color=style.GRID, linewidth=0.6)
     ax.set_axisbelow(True)
     style.legend(ax, handlelength=2.6)
     return ax

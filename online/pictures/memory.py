@@ -230,7 +230,7 @@ def _write_ids(ax: Axes, bands: Sequence[Band], names: Sequence[str], shades: An
             ha="center",
             va="center",
             fontsize=size,
-            color="black" if luminance > 0.5 else "white",
+            color=style.ON_PALE if luminance > 0.5 else style.ON_DARK,
             clip_on=True,
         )
 

@@ -1,0 +1,150 @@
+"""Write a self-contained page: an answer, then sentences, tables and pictures.
+
+A page is one HTML file without scripts. It follows the reader's light or dark style and stays
+readable at a width of 400 pixels. Pictures are matplotlib's, as SVG in the page.
+
+>>> import pandas
+>>> table = pandas.DataFrame({"policy": ["mc-sf", "vllm"], "mean ratio": [1.02, 1.31]})
+>>> text = page(
+...     "demo instances",
+...     "MC-SF is within 2 % of the hindsight optimum",
+...     ["Ratios are means over 20 instances.", table],
+...     {"Every trial": [table], "Notes": [["one seed per instance", "no predictions"]]},
+... )
+>>> "<h1>MC-SF is within" in text
+True
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from instances.version import package_version
+
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    Content: TypeAlias = "str | Sequence[str] | DataFrame | Axes | Figure"
+
+FIGURE_WIDTH = 4.2
+"""Inches of a picture whose letters keep their size on a telephone: `style.new_axes(4.2, 2.6)`."""
+
+COLOURS = {
+    style.INK: "currentColor",
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    style.LOST: "var(--lost)",
+    style.GRID: "var(--rule)",
+    style.LIMIT: "var(--red)",
+}
+"""Colours of a picture that differ between the light and the dark style of a page."""
+
+
+def page(
+    title: str,
+    answer: str,
+    content: Sequence[Content],
+    sections: Mapping[str, Sequence[Content]] | None = None,
+) -> str:
+    """Write a page as HTML.
+
+    A string is a paragraph, a sequence of strings a list, a DataFrame a table (with its index if
+    the index has a name) and Axes or a Figure a picture. Text is escaped.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page, above the answer in small type: for example the name of the input.
+    answer : str
+        The answer in one sentence, the heading of the page.
+    content : Sequence[str | Sequence[str] | DataFrame | Axes | Figure]
+        The first screen, below the answer.
+    sections : Mapping[str, Sequence], optional
+        Content by heading; a section is folded until the reader opens it.
+    """
+    folded = (
+        f"<details><summary><h2>{escape(heading)}</h2></summary>\n{_contents(items)}</details>\n"
+        for heading, items in (sections or {}).items()
+    )
+    frame = Template((resources.files(__package__ or "") / "page.html").read_text("utf-8"))
+    # substitute() replaces in one pass, so "$" in a name stays as it is.
+    return frame.substitute(
+        title=escape(title),
+        answer=escape(answer),
+        content=_contents(content),
+        sections="".join(folded),
+        written=f"{datetime.now(UTC):%Y-%m-%d}, llm-hindsight {package_version()}",
+    )
+
+
+def _contents(items: Sequence[Content]) -> str:
+    return "".join(f"{_content(item)}\n" for item in items)
+
+
+def _content(item: Any) -> str:
+    if isinstance(item, str):
+        return f"<p>{escape(item)}</p>"
+    if hasattr(item, "columns"):
+        return _table(item)
+    if hasattr(item, "get_window_extent"):
+        return f'<div class="picture">{svg(item)}</div>'
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in item)}</ul>"
+
+
+def _table(frame: DataFrame) -> str:
+    """Write a frame; text is aligned to the left, figures to the right."""
+    if any(frame.index.names):
+        frame = frame.reset_index()
+    columns = [list(frame[name]) for name in frame.columns]
+    kinds = [
+        ' class="text"' if any(isinstance(cell, str) for cell in cells) else "" for cells in columns
+    ]
+    head = "".join(
+        f"<th{kind}>{escape(str(name))}</th>"
+        for name, kind in zip(frame.columns, kinds, strict=True)
+    )
+    rows = "\n".join(
+        "<tr>" + "".join(f"<td{kind}>{_cell(one)}</td>" for one, kind in cells) + "</tr>"
+        for cells in (list(zip(row, kinds, strict=True)) for row in zip(*columns, strict=True))
+    )
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
+
+
+def _cell(value: Any) -> str:
+    """Write a figure with at most four decimals and commas between thousands."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        text = f"{value:,.4f}"
+        return text.rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+
+
+def svg(drawn: Axes | Figure) -> str:
+    """Write a figure as SVG for a page, with the colours of the page's style."""
+    import matplotlib
+
+    figure: Any = drawn.figure if hasattr(drawn, "transAxes") else drawn
+    stream = io.StringIO()
+    # Letters stay letters; equal figures give equal text.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "llm-hindsight"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    text = stream.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
+    least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
+    text = text.replace("<svg ", least, 1)
+    return re.sub("|".join(COLOURS), lambda found: COLOURS[found[0]], text)
