@@ -22,7 +22,6 @@ GROUPS = {
         "experiment": "many such trials, stored as they go, resumed where they stopped",
         "table": "the ratios of stored trials, with confidence intervals",
         "report": "stored trials as one self-contained page",
-        "worst-case": "search for small instances that hurt a policy most",
         "policies": "the registered policies, their parameters and where they are from",
         "check": "what every policy or bound must hold, tried on yours",
         "example": "ratios --demo",
@@ -32,7 +31,7 @@ GROUPS = {
         "example": "headroom log.csv --batch-time llama-2-70b-2xa100 --out a.html",
     },
     "An optimum or a bound": {
-        "generate": "instances of the papers' families, or windows of a trace, as files",
+        "generate": "instances of families, traces, or found worst cases, as files",
         "solve": "the hindsight optimum of an instance, or an interval around it",
         "relax": "a certified lower bound at any size",
         "verify": "check a certificate, with no solver in sight",
@@ -146,6 +145,11 @@ def _tell(text: str) -> NoReturn:
 def _refuse(name: str) -> NoReturn:
     from difflib import get_close_matches
 
+    from online.commands.application import RENAMED
+
+    if name in RENAMED:
+        print(f"error: {name!r} is now {RENAMED[name]}", file=sys.stderr)
+        raise SystemExit(ERROR_STATUS)
     near = get_close_matches(name, SUBCOMMANDS, 1, 0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SUBCOMMANDS)}"
     print(f"error: unknown subcommand {name!r}; {hint}", file=sys.stderr)

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from _checkout import ROOT
 
 from instances import (
     Instance,
@@ -208,22 +207,8 @@ def sqrt_n(memory_limit: int) -> Instance:
 
 
 def worst() -> Iterator[Entry]:
-    """The worst instance of each search for what hurts a policy, once."""
-    found: dict[str, tuple[Instance, list[str]]] = {}
-    for path in sorted((ROOT / "docs" / "worst_cases").glob("*.json")):
-        archive = json.loads(path.read_text("utf-8"))
-        for search in archive["searches"]:
-            case = search["cases"][0]
-            arrivals, prompts, outputs = zip(*case["requests"], strict=True)
-            limit = case["memory_limit"]
-            instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
-            hurt = found.setdefault(instance.digest, (instance, []))[1]
-            if archive["policy"] not in hurt:
-                hurt.append(archive["policy"])
-    numbers: dict[int, int] = {}
-    for instance, hurt in sorted(found.values(), key=lambda one: len(one[0])):
-        number = numbers[len(instance)] = numbers.get(len(instance), -1) + 1
-        yield entry("worst", instance.with_metadata(worst_for=hurt), number=number)
+    """Found by searches for worst cases: the file is the only source."""
+    yield from json.loads((FOLDER / "sets" / "worst.json").read_text("utf-8"))["entries"]
 
 
 def reduction() -> Iterator[Entry]:
@@ -402,7 +387,7 @@ def make(
     made["c25"] = ("Outputs known by an interval, all at round 0", C25, OWN, c25())
     papers = "[J25] Theorem 4.1, [W25] Theorems 1 and EC.1, [C25] Theorems 3.4 and 8.6, [A25]"
     made["adversary"] = ("Traps, cascades and adversaries of the papers", papers, OWN, adversary())
-    search = "llm-hindsight worst-case, docs/worst-case.md"
+    search = "llm-hindsight generate worst:POLICY, docs/worst-case.md"
     made["worst"] = ("The worst found for each policy", search, OWN, worst())
     reductions = "[W25] Theorems 2 and EC.2"
     made["reduction"] = ("Partition as scheduling", reductions, OWN, reduction())

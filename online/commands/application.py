@@ -11,6 +11,11 @@ from typer.core import TyperGroup
 
 from .console import guarded, run, run_typer
 
+RENAMED = {
+    "worst-case": "generate 'worst:POLICY(n=12)'",
+}
+"""What takes the place of subcommands of earlier versions."""
+
 NESTED = ("library leaderboard",)
 """Subcommands of two words, which have options of their own besides those of the first word."""
 

@@ -5,6 +5,7 @@ A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
 - ``small.json`` or ``file:small.json`` is an instance in a file,
 - ``worst-n7-00`` or ``library:j25-*`` one or more instances of the library,
 - ``generator:uniform(n=10, seed=3, count=5)`` draws of a generator, seeds ascending,
+- ``worst:mc-sf(n=12, arrivals=0)`` the worst instance that a search finds for a policy,
 - ``trace:log.csv(memory_limit=4000, arrival=received)`` windows of a trace or log, with the options
   of `instances.trace_windows` and what its columns hold.
 
@@ -42,11 +43,11 @@ from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts, parse_value, quoted
 from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
-from instances.validation import as_integer
+from instances.validation import as_integer, as_number
 
 from .console import progress_bar
 
-KINDS = ("file", "library", "generator", "trace")
+KINDS = ("file", "library", "generator", "worst", "trace")
 MEMORY_SETTINGS = ("memory_rule", "block_size", "emitted_token", "prompt_allocation")
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
@@ -58,6 +59,16 @@ TRACE_SETTINGS = (
     "token_scale",
     "windows",
     *ROLES,
+)
+WORST_SETTINGS = (
+    "n",
+    "memory_limit",
+    "arrivals",
+    "equal_prompts",
+    "seed",
+    "rounds",
+    "minutes",
+    "evaluations",
 )
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
 """Settings of a log that `headroom` reads."""
@@ -75,7 +86,8 @@ LOGS = (".csv", ".jsonl", ".gz")
 
 SOURCE_HELP = (
     "INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0, "
-    "count=1)' or 'trace:FILE(memory_limit=M)'; docs/reference/commands.md has their settings."
+    "count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/reference/commands.md "
+    "has their settings."
 )
 OneSource = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
 SourceTexts = Annotated[list[str] | None, typer.Argument(metavar="SOURCE...", help=SOURCE_HELP)]
@@ -260,6 +272,9 @@ def read_sources(
             source.refuse_settings_except([*TRACE_SETTINGS, *common])
             found, notes = _windows(source, rule, batch_time is not None, memory_limit)
             read.notes += notes
+        elif source.kind == "worst":
+            found, note = _worst(source)
+            read.notes.append(note)
         else:
             source.refuse_settings_except(common)
             found = _loaded(source)
@@ -340,6 +355,27 @@ def _drawn(source: Source, common: Collection[str]) -> _Named:
         (instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
         for one in range(seed, seed + count)
     ]
+
+
+def _worst(source: Source) -> tuple[_Named, str]:
+    """The worst instance that is found for a policy, and a line about it."""
+    from online.worst_cases import Space, search
+
+    source.refuse_settings_except(WORST_SETTINGS)
+    given = source.values(without=())
+    limits = given.pop("n", 12), given.pop("memory_limit", 64), given.pop("arrivals", 0)
+    space = Space(*limits, given.pop("equal_prompts", False))
+    if "minutes" in given:
+        given["seconds"] = 60 * as_number(given.pop("minutes"), "source", "minutes", above=0)
+    with progress_bar(1, lines=True) as update:
+        update(0, f"searching {source}")
+        found = search(source.name, space, progress=lambda news: update(0, str(news)), **given)
+    if not found.cases:
+        raise InvalidValueError(None, "source", str(source), "gives none: no optimum was proved")
+    draft = found.cases[0].draft
+    policy = re.sub(r"[^A-Za-z0-9.]+", "-", found.spec.label).strip("-")
+    name = f"worst-{policy}-n{len(draft.rows)}-{draft.instance().digest[:8]}"
+    return [(found.cases[0].instance(name), name)], str(found)
 
 
 def _windows(

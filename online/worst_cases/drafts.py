@@ -1,18 +1,17 @@
 """Small instances as drafts that can be drawn, changed and crossed.
 
-For searches over instances: every operator returns a draft inside the given space, whatever it was
-handed, so that chains of changes need no bookkeeping. Nothing here knows a policy or an optimum.
+Every operator returns a draft inside the given space, whatever its argument was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
-from instances.errors import InvalidValueError
 from instances.problem.instance import Instance
 from instances.validation import as_flag, as_integer, set_fields
 
@@ -21,7 +20,7 @@ Row = tuple[int, int, int]
 
 
 class Draft(NamedTuple):
-    """An instance without ceremony.
+    """An instance as plain numbers, which can be compared and hashed.
 
     Attributes
     ----------
@@ -41,16 +40,16 @@ class Draft(NamedTuple):
             prompts, outputs, arrivals, memory_limit=self.memory_limit, name=name
         )
 
-    def reversed(self) -> Draft:
-        """List the same requests, those of equal arrival in the opposite order."""
-        backwards = self.rows[::-1]
-        return Draft(self.memory_limit, tuple(sorted(backwards, key=lambda row: row[0])))
+    def __str__(self) -> str:
+        """Return a line such as ``M=7: 2 x (1, 3) @4``: two requests (1, 3) that arrive at 4.
 
-    @classmethod
-    def of(cls, instance: Instance) -> Draft:
-        """Make the draft of an instance."""
-        rows = ((q.arrival_time, q.prompt_length, q.output_length) for q in instance)
-        return cls(instance.memory_limit, tuple(sorted(rows, key=lambda row: row[0])))
+        Equal neighbours are counted; ``@0`` is left out.
+        """
+        parts = []
+        for (a, s, o), alike in groupby(self.rows):
+            count = len(list(alike))
+            parts.append(f"{f'{count} x ' if count > 1 else ''}({s}, {o}){f' @{a}' if a else ''}")
+        return f"M={self.memory_limit}: " + ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,17 @@ class Space:
             equal_prompts=as_flag(self.equal_prompts, "space", "equal_prompts"),
         )
 
-    def holds(self, draft: Draft) -> bool:
-        """Tell whether a draft is one of the space's."""
-        return bool(draft.rows) and self.repaired(draft.memory_limit, draft.rows) == draft
+    def __str__(self) -> str:
+        """Return the limits in a line."""
+        times = f"arrivals <= {self.latest_arrival}" if self.latest_arrival else "all at once"
+        limits = f"{times}, n <= {self.max_requests}, M <= {self.max_memory}"
+        return f"{'equal prompts, ' if self.equal_prompts else ''}{limits}"
 
     def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
         """Move rows into the space: clipped, shifted to a first arrival at 0, sorted.
 
-        Where s + o exceeds M, the prompt is shortened first. Equal prompts take the shortest.
-
-        Raises
-        ------
-        InvalidValueError
-            No rows.
+        If s + o exceeds M, the prompt is shortened first. Equal prompts take the shortest.
         """
-        if not rows:
-            raise InvalidValueError("draft", "rows", [], "is empty")
         limit = min(max(memory_limit, 2), self.max_memory)
         kept = list(rows)[: self.max_requests]
         first = min(a for a, _, _ in kept)
@@ -133,7 +127,7 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw large requests that run alone beside small ones that fit together, at a random scale.
+    """Draw large requests that run alone and small ones that fit together, at a random scale.
 
     The common shape of the published traps: [W25] Theorems 1 and EC.1 (all at once; one of the two
     kinds goes first) and [J25] Theorem 4.1 (the small ones arrive while a large one runs).
@@ -178,7 +172,7 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
     """List the drafts one step away.
 
-    A request less, a field of one request or of all its twins one up or down, M one up or down
+    A request less, a field of one request or of all equal ones changed by one, M changed by one
     (with the prompts of those that need all of M, or without).
     """
     limit, rows = draft
@@ -201,7 +195,7 @@ def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def _group(rows: list[Row], rng: np.random.Generator) -> list[int]:
-    """Choose one request, all its twins, or a run of neighbours."""
+    """Choose one request, all equal to it, or a run of neighbours."""
     at = int(rng.integers(len(rows)))
     kind = rng.random()
     if kind < 0.4:
@@ -227,7 +221,7 @@ def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
 
 
 def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Draw the prompt, output, arrival or size of one group of identical requests anew."""
+    """Draw the prompt, output, arrival or size of one group of identical requests again."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)
@@ -259,7 +253,7 @@ def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Add a twin, somewhere."""
+    """Add a copy of a request, somewhere."""
     row = rows[int(rng.integers(len(rows)))]
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     if len(rows) > space.max_requests:
@@ -281,13 +275,13 @@ def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Make a request the twin of another, in its own place."""
+    """Replace a request by a copy of another."""
     rows[int(rng.integers(len(rows)))] = rows[int(rng.integers(len(rows)))]
     return limit, rows
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
-    """Change M; those that need all of it go on to, by prompt or by output."""
+    """Change M; requests that need all of it still do, by a changed prompt or output."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]

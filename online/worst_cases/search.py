@@ -1,47 +1,47 @@
 """Search for small instances that maximise a policy's proved competitive ratio.
 
-An evolution strategy in rounds. A round consists of `ISLANDS` populations that evolve apart: every
-other one begins with the best cases known, the rest from nothing, so that one early success does
-not decide everything. What is compared within a population is a ratio that the policy has *at
-least* (`Scorer`); the best that land are then solved to optimality and certified (`prove`), and
-only they enter the archive.
+An evolution strategy in rounds. Each round has `ISLANDS` populations that evolve apart: every other
+population begins with the best cases known, the others from nothing, so that an early success does
+not decide everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`). The
+best drafts of a round are solved to optimality (`prove`), and only proved cases are returned.
 
-Deterministic: an island's course depends on the target, the seed, the round, its own index and the
-cases known when the round began; not on the number of processes nor on the clock. A time limit only
-decides after which round to stop (the limit of a single proof aside, `PROOF_SECONDS`).
+Deterministic: a population depends on the policy, the space, the seed, the round, its own index and
+the cases known when the round began. A time limit only decides after which round the search ends
+(except the time limit of a single proof, `PROOF_SECONDS`).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from hindsight.runtime.clock import Clock
+from instances import InvalidValueError
 from instances.validation import as_integer, as_time_limit
-from online.runtime.processes import WorkerPool
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
-from .drafts import Draft, crossed, mutated, neighbours, random_draft, shaped_draft
-from .scoring import Case, Scorer, Target, prove, size_of
+from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, shaped_draft
+from .scoring import Case, Scorer, prove, size_of
 
 ISLANDS = 4
-"""Populations in a round."""
+"""Populations per round."""
 
 POPULATION = 16
 """Drafts that survive a generation."""
 
 OFFSPRING = 32
-"""Drafts tried in a generation."""
+"""Drafts tried per generation."""
 
 FIRST_DRAFTS = 64
 """Drafts drawn for a new population."""
 
 EVALUATIONS = 1_200
-"""Policy costs computed by an island before it is polished."""
+"""Policy costs computed per population before it is polished."""
 
 POLISH = 0.5
 """Share of as many evaluations again that polishing may take."""
@@ -50,18 +50,24 @@ SAME_RATIO = 3
 """Members of a population that may have the same ratio."""
 
 KEPT = 2
-"""Cases an archive keeps for a target."""
+"""Cases kept."""
+
+STALLED = 200
+"""Generations without a new draft after which a population ends."""
 
 Scored = tuple[Fraction, Draft]
 
 
-@dataclass(frozen=True)
-class IslandResult:
-    """Result of an island.
+class Island(NamedTuple):
+    """A population to evolve: the search so far, its own index, and policy costs to compute."""
 
-    Its best drafts with their scores, the policy costs computed, and the smallest draft on which
-    the policy never serves some request.
-    """
+    found: WorstCases
+    number: int
+    evaluations: int
+
+
+class Landed(NamedTuple):
+    """Result of an island: best drafts with scores, policy costs computed, an endless draft."""
 
     best: tuple[Scored, ...]
     evaluations: int
@@ -69,178 +75,160 @@ class IslandResult:
 
 
 @dataclass(frozen=True)
-class SearchState:
-    """State of the search for a target after some rounds.
+class WorstCases:
+    """Worst cases of a policy found by `search`.
 
     Attributes
     ----------
-    target, seed, shapes : Target, int, bool
-        Of the search.
+    spec, space, seed : PolicySpec, Space, int
+        The arguments of the search.
     rounds : int
-        Finished.
+        Finished rounds.
     evaluations : int
-        Policy costs computed in them.
+        Policy costs computed in these rounds.
     unproved : int
         Promising drafts whose optimum was not proved in time, or whose runs did not end.
     cases : tuple[Case, ...]
-        Proved, best first, at most `KEPT`; of equal ratios the smaller instance.
+        Proved cases, best first, at most `KEPT`; of equal ratios the smaller instance first.
     endless : tuple[Draft, str] or None
-        The smallest draft on which the policy never serves some request, with the status.
+        The smallest draft on which the policy never serves some request, and the run's status.
     """
 
-    target: Target
+    spec: PolicySpec
+    space: Space
     seed: int = 0
-    shapes: bool = True
     rounds: int = 0
     evaluations: int = 0
     unproved: int = 0
     cases: tuple[Case, ...] = ()
     endless: tuple[Draft, str] | None = None
 
-    def after(self, landings: Sequence[IslandResult]) -> SearchState:
-        """Return the state after one more round, for which the best that landed is proved."""
+    def after(self, landed: Sequence[Landed]) -> WorstCases:
+        """Return the state after one more round, with the best drafts of the round proved."""
         found = {case.draft: case for case in self.cases}
-        unproved = 0
-        for draft in self._worth_a_proof(landings):
-            case = prove(self.target, draft)
-            if case is None:
-                unproved += 1
-            else:
-                found[draft] = case
+        bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
+        better = {
+            (score, draft)
+            for one in landed
+            for score, draft in one.best
+            if score > bar and draft not in found
+        }
+        proved = [prove(self.spec, draft) for _, draft in _survivors(better)[:KEPT]]
+        found |= {case.draft: case for case in proved if case is not None}
         ranked = sorted(found.values(), key=lambda case: (-case.ratio, size_of(case.draft)))
-        endless = [e for e in (self.endless, *(one.endless for one in landings)) if e]
+        endless = [e for e in (self.endless, *(one.endless for one in landed)) if e]
         return replace(
             self,
             rounds=self.rounds + 1,
-            evaluations=self.evaluations + sum(landing.evaluations for landing in landings),
-            unproved=self.unproved + unproved,
+            evaluations=self.evaluations + sum(one.evaluations for one in landed),
+            unproved=self.unproved + proved.count(None),
             cases=tuple(ranked[:KEPT]),
             endless=min(endless, key=lambda e: size_of(e[0]), default=None),
         )
 
-    def _worth_a_proof(self, landings: Sequence[IslandResult]) -> list[Draft]:
-        """List the drafts of largest score that are better than the cases kept, at most as many."""
-        bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
-        known = {case.draft for case in self.cases}
-        landed = {scored for landing in landings for scored in landing.best}
-        better = [(r, d) for r, d in landed if r > bar and d not in known]
-        return [draft for _, draft in _survivors(better)[:KEPT]]
-
-    def elites(self, index: int) -> tuple[Draft, ...]:
-        """Return the drafts that an island of the next round begins with, if any."""
-        return tuple(case.draft for case in self.cases) if index % 2 == 0 else ()
-
-
-Island = tuple[SearchState, int, int]
-"""A search, the index of the island in its next round, and policy costs before polishing.
-
-They decide the island's course.
-"""
+    def __str__(self) -> str:
+        """Return the policy, the space, and the worst ratio with its instance."""
+        name = f"{self.spec.label}, {self.space}"
+        if not self.cases:
+            return f"{name}: no optimum was proved"
+        worst = self.cases[0]
+        text = f"{name}: {float(worst.ratio):.4f} on {worst.draft}"
+        return text if self.endless is None else f"{text}; never ends on {self.endless[0]}"
 
 
 def search(
-    standings: Iterable[SearchState],
+    policy: AnyPolicy,
+    space: Space,
     *,
+    seed: int = 0,
     rounds: int | None = None,
     seconds: float | None = None,
-    jobs: int = 1,
     evaluations: int = EVALUATIONS,
-    progress: Callable[[SearchState], None] | None = None,
-) -> list[SearchState]:
-    """Search from each standing in turn, round by round; one round where there is no limit.
+    executor: Executor | None = None,
+    progress: Callable[[WorstCases], None] | None = None,
+) -> WorstCases:
+    """Search for instances on which a policy's ratio to the optimum is largest.
+
+    Ctrl-C ends the search; the finished rounds are returned if there are any.
 
     Parameters
     ----------
-    standings : Iterable[SearchState]
-        Where to begin or go on.
+    policy : AnyPolicy
+        As `online.simulate` takes it.
+    space : Space
+        The instances to search.
+    seed : int, default 0
+        Seed of every random choice.
     rounds : int or None, default None
-        For each.
+        Rounds; None for 1, or as many as ``seconds`` allows.
     seconds : float or None, default None
-        After which no standing's round is begun, once each has had one.
-    jobs : int, default 1
-        Processes; the result does not depend on it. New processes import the main module afresh, so
-        a script must guard its entry with ``if __name__ == "__main__"``.
+        No round is begun after this time.
     evaluations : int, default EVALUATIONS
-        Policy costs an island computes before polishing.
-    progress : Callable[[SearchState], None] or None, default None
-        Told of each standing after each of its rounds; the place to save it.
+        Policy costs that each of the four populations of a round computes before it is polished.
+    executor : Executor or None, default None
+        Runs the populations; the result does not depend on it.
+    progress : Callable[[WorstCases], None] or None, default None
+        Called after each round.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad limit, or a policy that cannot be sent to another process.
+        A bad limit, or not one policy.
     PolicyError
-        A policy broke a rule.
-    WorkerDiedError
-        Processes die of the search.
+        The policy broke a rule.
     """
-    jobs = as_integer(jobs, None, "jobs", minimum=1)
+    from hindsight.runtime.clock import Clock
+
+    specs = policy_specs(policy)
+    if len(specs) != 1:
+        raise InvalidValueError(None, "policy", policy, "is not one policy")
     evaluations = as_integer(evaluations, None, "evaluations", minimum=1)
-    if rounds is not None:
-        rounds = as_integer(rounds, None, "rounds", minimum=1)
-    current = list(standings)
     seconds = as_time_limit(seconds, field="seconds")
+    last = np.inf if rounds is None else as_integer(rounds, None, "rounds", minimum=1)
+    if rounds is None and seconds is None:
+        last = 1
     clock = Clock(seconds)
-    passes = 0
-    if jobs > 1:
-        for one in current:
-            one.target.spec.check_sendable()
-    with _mapper(jobs) as run_all:
-        while True:
-            # Those behind first: where the time ends in the middle of a pass, the next makes up.
-            order = sorted(range(len(current)), key=lambda k: current[k].rounds)
-            work = [(current[k], index, evaluations) for k in order for index in range(ISLANDS)]
-            landings = run_all(work)
-            for k in order:
-                if passes and clock.must_stop():
-                    return current
-                current[k] = current[k].after([next(landings) for _ in range(ISLANDS)])
-                if progress is not None:
-                    progress(current[k])
-            passes += 1
-            if passes == rounds or (rounds is None and seconds is None):
-                return current
+    found = WorstCases(specs[0], space, as_integer(seed, None, "seed", minimum=0))
+    run_all = map if executor is None else executor.map
+    try:
+        while not found.rounds or (found.rounds < last and not clock.must_stop()):
+            islands = [Island(found, index, evaluations) for index in range(ISLANDS)]
+            found = found.after([*run_all(explore, islands)])
+            if progress is not None:
+                progress(found)
+    except KeyboardInterrupt:
+        if not found.rounds:
+            raise
+    return found
 
 
-@contextmanager
-def _mapper(jobs: int) -> Iterator[Callable[[Sequence[Island]], Iterator[IslandResult]]]:
-    """Give a function that yields the landings of islands in order."""
-    if jobs == 1:
-        yield lambda work: map(explore, work)
-        return
-    with WorkerPool[Island, IslandResult](jobs) as pool:
-        yield lambda work: pool.map(explore, work)
-
-
-def explore(island: Island) -> IslandResult:
-    """Evolve one population and polish its best."""
-    standing, index, evaluations = island
-    target = standing.target
-    label = f"{target.spec.label}: {target.setting}".encode()
-    stream = [standing.seed, zlib.crc32(label), standing.rounds, index]
-    scorer = Scorer(target)
+def explore(island: Island) -> Landed:
+    """Evolve one population and polish its best draft."""
+    found, index, evaluations = island
+    label = f"{found.spec.label}: {found.space}".encode()
+    stream = [found.seed, zlib.crc32(label), found.rounds, index]
+    scorer = Scorer(found.spec)
     best = _evolve(scorer, island, np.random.default_rng(stream))
     if best:
-        best = [_polish(scorer, best[0], int(POLISH * evaluations)), *best[1:2]]
-    return IslandResult(tuple(best), scorer.evaluations, scorer.endless)
+        polished = _polish(scorer, found.space, best[0], int(POLISH * evaluations))
+        best = [polished, *best[1:2]]
+    return Landed(tuple(best), scorer.evaluations, scorer.endless)
 
 
 def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Scored]:
     """Return the last population, best first."""
-    standing, index, evaluations = island
-    space = scorer.target.space
-    first = list(standing.elites(index))
+    (found, index, evaluations), space = island, island.found.space
+    first = [case.draft for case in found.cases] if index % 2 == 0 else []
     while len(first) < min(FIRST_DRAFTS, evaluations):
-        shaped = standing.shapes and rng.random() < 0.5
-        first.append((shaped_draft if shaped else random_draft)(rng, space))
+        first.append((shaped_draft if rng.random() < 0.5 else random_draft)(rng, space))
     members = _survivors([(scorer.score(draft), draft) for draft in dict.fromkeys(first)])
     stalled = 0
-    while members and scorer.evaluations < evaluations and stalled < 200:
+    while members and scorer.evaluations < evaluations and stalled < STALLED:
         before = scorer.evaluations
         floor = members[-1][0] if len(members) == POPULATION else Fraction(0)
         children: dict[Draft, None] = {}
         for _ in range(OFFSPRING):
-            # The better of two: enough pressure, and nobody is out of the race.
+            # The better of two random members: weak ones keep a chance.
             parent = members[min(int(k) for k in rng.integers(len(members), size=2))][1]
             if rng.random() < 0.15:
                 other = members[int(rng.integers(len(members)))][1]
@@ -253,7 +241,7 @@ def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Sc
 
 
 def _survivors(scored: Iterable[Scored]) -> list[Scored]:
-    """Keep the best of them, few of equal ratio, the smaller instances of those."""
+    """Return the best drafts, few of equal ratio, the smaller instances of those."""
     ranked = sorted(set(scored), key=lambda one: (-one[0], size_of(one[1]), one[1]))
     kept: list[Scored] = []
     for score, draft in ranked:
@@ -265,14 +253,14 @@ def _survivors(scored: Iterable[Scored]) -> list[Scored]:
     return kept
 
 
-def _polish(scorer: Scorer, start: Scored, evaluations: int) -> Scored:
-    """Climb by single steps: to larger ratios, or to smaller instances of the same."""
+def _polish(scorer: Scorer, space: Space, start: Scored, evaluations: int) -> Scored:
+    """Climb by single steps: to larger ratios, or to smaller instances of the same ratio."""
     score, draft = start
     last = scorer.evaluations + evaluations
     improved = True
     while improved and scorer.evaluations < last:
         improved = False
-        for near in neighbours(draft, scorer.target.space):
+        for near in neighbours(draft, space):
             floor = score if size_of(near) >= size_of(draft) else score * Fraction(999, 1000)
             found = scorer.score(near, floor)
             if found > score or (found == score and size_of(near) < size_of(draft)):

@@ -190,4 +190,4 @@ def test_a_whole_number_is_checked_and_the_same_in_every_type(name: str) -> None
 
 def test_a_search_for_worst_cases_takes_seconds() -> None:
     for value in NO_NUMBERS:
-        assert_no_number(lambda x: search([], seconds=x), value)
+        assert_no_number(lambda x: search("fcfs", Space(1, 2), evaluations=1, seconds=x), value)

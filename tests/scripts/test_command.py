@@ -57,7 +57,7 @@ def test_a_subcommand_is_what_its_script_is(ok: Ok) -> None:
 @pytest.mark.parametrize(
     ("typed", "place", "offered"),
     [
-        ("llm-hindsight wor", 1, ["worst-case"]),
+        ("llm-hindsight gen", 1, ["generate"]),
         pytest.param("llm-hindsight solve --thr", 2, ["--threads"], marks=pytest.mark.slow),
     ],
 )
@@ -224,7 +224,8 @@ def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
     checked, printed = found("check policy own.py:OneByOne --count 3")
     assert checked["passed"]
     assert f"{len(checked['checks'])} of {len(checked['checks'])} checks passed" in printed
-    search = "worst-case --archive kept --max-requests 3 --max-memory 8 --evaluations 20"
-    for round_number in (1, 2):
-        printed = ok(f"{search} --policy own.py:OneByOne --setting all-at-once")
-        assert f"round {round_number}: " in printed
+    printed = ok(
+        "generate 'worst:own.py:OneByOne(n=3, memory_limit=8, evaluations=20)' --out w.json"
+    )
+    assert printed.startswith("one-by-one, all at once, n <= 3, M <= 8: ")
+    assert "optimal" in ok("solve w.json")

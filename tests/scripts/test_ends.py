@@ -146,15 +146,9 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("name", ["competitive_ratios", "search_worst_case"])
-def test_nothing_outlives_a_command_that_is_killed(
-    tmp_path: Path, name: str, number: signal.Signals
-) -> None:
-    arguments: dict[str, list[object]] = {
-        "competitive_ratios": ["generator:arrival-model-1(n=18, count=4)"],
-        "search_worst_case": ["--archive", tmp_path / "found", "--minutes", 5],
-    }
-    process = start(SCRIPTS / f"{name}.py", *arguments[name], "--policy", "mc-sf", "--jobs", 2)
+def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    source = "generator:arrival-model-1(n=18, count=4)"
+    process = start(SCRIPTS / "competitive_ratios.py", source, "--policy", "mc-sf", "--jobs", 2)
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=15)
     process.send_signal(number)

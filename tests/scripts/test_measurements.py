@@ -1,17 +1,13 @@
-"""Scripts that measure, as processes: speeds, ratios, convergence, gaps, worst cases."""
+"""Scripts that measure, as processes: speeds, ratios, convergence, gaps."""
 
 from __future__ import annotations
 
 import csv
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from forked_scripts import ROOT, Ok, Script
+from forked_scripts import Ok
 
-SHIPPED = ROOT / "docs" / "worst_cases" / "mc-sf.json"
 SLOW = pytest.mark.slow
 REGIMES = ["few decodes", "many decodes", "short prompts", "long prompts", "mixed"]
 
@@ -133,47 +129,3 @@ def test_errors_of_batch_times_by_regime(ok: Ok) -> None:
     assert [row.split("  ")[0] for row in found[:5]] == REGIMES
     assert all("0.0 (+0.0)" in row for row in found[:5])
     assert [row.partition(":")[0] for row in found[5:]] == ["affine", "table"]
-
-
-# --- worst cases -------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_search_resumes_and_its_table_verifies(ok: Ok, tmp_path: Path) -> None:
-    search = "search_worst_case --policy fcfs --archive found --max-requests 3 --max-memory 6"
-    for number in (1, 2):
-        printed = ok(f"{search} --evaluations 5 --setting all-at-once")
-        assert f"fcfs, all at once, n <= 3, M <= 6, round {number}: " in printed
-    assert [path.name for path in (tmp_path / "found").iterdir()] == ["fcfs.json"]
-    printed = ok("worst_case_table found --out table.md --certificates proofs")
-    assert printed.count("all at once, n <= 3, M <= 6") == 1
-    assert "| fcfs | all at once" in (tmp_path / "table.md").read_text("utf-8")
-    for proof in (tmp_path / "proofs").iterdir():
-        assert ok(f"verify proofs/{proof.name}").split()[:2] == ["verdict", "optimal"]
-
-
-def test_a_refuted_case_is_named(script: Script, tmp_path: Path) -> None:
-    document = json.loads(SHIPPED.read_text("utf-8"))
-    document["searches"] = document["searches"][:1]
-    document["searches"][0]["cases"][0]["total"] += 1
-    path = tmp_path / "wrong.json"
-    path.write_text(json.dumps(document), "utf-8")
-    process = script("worst_case_table", path)
-    assert process.returncode == 1
-    assert process.stderr.startswith("refuted: mc-sf, all at once")
-    assert "Traceback" not in process.stderr
-
-
-def test_the_table_of_worst_cases_needs_no_solver() -> None:
-    code = (
-        "import runpy, sys\n"
-        "sys.modules.update(dict.fromkeys(['pyomo', 'highspy', 'pulp', 'numba']))\n"
-        f"sys.argv = ['worst_case_table.py', {str(SHIPPED)!r}]\n"
-        "sys.path.insert(0, 'scripts')\n"
-        "runpy.run_path('scripts/worst_case_table.py', run_name='__main__')\n"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert process.returncode == 0, process.stderr
-    assert "mc-sf" in process.stdout

@@ -31,7 +31,7 @@ FILES = {
 M = "--memory-limit 999 --batch-time affine:0.02,2e-4,1e-6"
 REFUSED = f"""
 llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
-llm_hindsight worst_case | unknown subcommand 'worst_case'; did you mean 'worst-case'?
+llm_hindsight worst-case | 'worst-case' is now generate 'worst:POLICY(n=12)'
 llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
 llm_hindsight --bogus | No such option: --bogus
 solve --bogus | No such option: --bogus
@@ -163,12 +163,9 @@ report ../text.json --out page.pdf | does not end in .html
 report ../text.json --out page.html | is not a results file
 verify missing.json | No such file
 verify ../object.json | not a certificate
-search_worst_case --policy mc-sf | --archive FOLDER is missing
-search_worst_case --setting zzz | --setting 'zzz' is not one of all-at-once
-search_worst_case --archive a/b | a/b: No such file or directory
-worst_case_table | Missing argument
-worst_case_table missing.json | missing.json: No such file or directory
-worst_case_table missing.json --out a.png | does not end in .md or .csv
+generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf
+generate worst:mc-sf(max=3) | unknown setting of worst:mc-sf 'max'
+generate worst:mc-sf(n=0) | max_requests = 0
 adversary_tables bounds | KIND = 'bounds' is not one of ratios, cascade, reductions
 adversary_tables --construction two-point | --construction = 'two-point' is not one of a-max-trap
 adversary_tables cascade --plot p.png | --plot draws ratios, not cascade

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import subprocess
 import sys
@@ -114,15 +113,6 @@ def test_attribution_stands_with_the_windows_of_traces_and_with_nothing_else() -
     for one in LIBRARY.sets:
         assert all(entry.source in one.source for entry in one.entries), one.name
         assert (one.licence == "CC-BY-4.0") is any("azure" in e.name for e in one.entries)
-
-
-def test_the_worst_cases_are_those_of_the_searches() -> None:
-    found = set()
-    for path in (ROOT / "docs" / "worst_cases").glob("*.json"):
-        for search in json.loads(path.read_text("utf-8"))["searches"]:
-            found |= {case["certificate"]["instance"]["digest"] for case in search["cases"]}
-    worst = {entry.digest for entry in LIBRARY.matching("worst")}
-    assert worst <= found
 
 
 def test_partitions_are_there_or_not_as_named() -> None:

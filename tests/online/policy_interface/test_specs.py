@@ -25,10 +25,6 @@ from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
 from online.policy_interface.specs import policy_specs, read_policy
 from online.testing import check_policy
-from online.worst_cases.archive import archive_path, load, save
-from online.worst_cases.drafts import Space
-from online.worst_cases.scoring import Target
-from online.worst_cases.search import SearchState
 
 RULES = """
 from beside import sign
@@ -291,20 +287,6 @@ def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.Mo
         )
         with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
             read_experiment(folder / "w.toml")
-
-
-def test_a_search_goes_on_with_the_code_that_it_began_with(folder: Path, tmp_path: Path) -> None:
-    spec = read_policy("rules.py:LeastVolume(alpha=0.2)")
-    path = archive_path(tmp_path, spec)
-    assert path.name == "LeastVolume_alpha-0.2.json"
-    standing = SearchState(Target(spec, Space(3, 8)))
-    save(path, [standing])
-    assert load(path, spec) == [standing]
-    with pytest.raises(ValueError, match="unknown policy 'LeastVolume'"):
-        load(path)
-    (folder / "rules.py").write_text(RULES + "# edited\n")
-    with pytest.raises(ValueError, match="is of another edition of LeastVolume"):
-        load(path, read_policy("rules.py:LeastVolume(alpha=0.2)"))
 
 
 SIMULATES = {"make": make_policy, "simulate": lambda policy: simulate(PAIR[0], policy)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
@@ -10,71 +12,60 @@ from brute_force import optimal_total_latency
 
 from instances import InvalidValueError
 from online import simulate
-from online.comparison import PolicySpec
-from online.worst_cases.drafts import Draft, Space
-from online.worst_cases.scoring import Target
-from online.worst_cases.search import KEPT, IslandResult, SearchState, search
+from online.policy_interface.specs import PolicySpec
+from online.worst_cases import Space, WorstCases, search
+from online.worst_cases.drafts import Draft
+from online.worst_cases.search import KEPT, Landed
 
 SMALL = Space(4, 8, 4)
 
 
-def standing(name: str = "mc-sf", space: Space = SMALL, **params: object) -> SearchState:
-    return SearchState(Target(PolicySpec(name), space), **params)  # type: ignore[arg-type]
-
-
-def ratios(found: SearchState) -> list[Fraction]:
-    return [case.ratio for case in found.cases]
-
-
 def test_a_round_proves_what_it_finds_and_the_next_builds_on_it() -> None:
-    told: list[int] = []
-    (one,) = search(
-        [standing()], rounds=1, evaluations=12, progress=lambda news: told.append(news.rounds)
-    )
-    assert told == [one.rounds] == [1]
-    assert one.evaluations >= 4 * 12
-    for case in one.cases:
-        assert SMALL.holds(case.draft)
-        optimum, _ = optimal_total_latency(case.draft.instance())
-        run = simulate(case.draft.instance(), "mc-sf").total_latency
-        assert (case.total, case.runs, case.optimum) == (run, 1, optimum)
-    (two,) = search([one], rounds=1, evaluations=12)
-    assert two.rounds == 2
-    assert ratios(two)[0] >= ratios(one)[0] > 1
-    # The course depends on nothing but the seed and what was known: two rounds in one call.
-    assert search([standing()], rounds=2, evaluations=12) == [two]
+    news: list[WorstCases] = []
+    two = search("mc-sf", SMALL, rounds=2, evaluations=12, progress=news.append)
+    one, last = news
+    assert last == two
+    assert (one.rounds, two.rounds) == (1, 2)
+    assert two.evaluations > one.evaluations >= 4 * 12
+    for case in two.cases:
+        instance = case.draft.instance()
+        assert SMALL.repaired(*case.draft) == case.draft
+        optimum, _ = optimal_total_latency(instance)
+        assert (case.total, case.runs) == (simulate(instance, "mc-sf").total_latency, 1)
+        assert case.optimum == optimum
+    assert two.cases[0].ratio >= one.cases[0].ratio > 1
+    # Equal arguments give equal results, whatever runs the populations.
+    with ThreadPoolExecutor(2) as executor:
+        assert search("mc-sf", SMALL, rounds=1, evaluations=12, executor=executor) == one
 
 
 def test_the_seed_matters() -> None:
-    space = Space(5, 9, 3)
-    first, second = search(
-        [standing(space=space), standing(space=space, seed=1)], rounds=1, evaluations=10
-    )
+    first, second = (search("mc-sf", Space(5, 9, 3), seed=k, evaluations=10) for k in (0, 1))
     assert first.cases != second.cases
 
 
-@pytest.mark.slow
-def test_the_number_of_processes_does_not_matter() -> None:
-    todo = [standing(), standing("fcfs")]
-    assert search(todo, rounds=1, jobs=2, evaluations=12) == search(todo, rounds=1, evaluations=12)
+def test_time_ends_a_search_after_one_round() -> None:
+    assert search("fcfs", Space(2, 4), seconds=0, evaluations=5).rounds == 1
 
 
-def test_time_ends_a_search_after_one_round_of_each() -> None:
-    todo = [standing(space=Space(2, 4)), standing("fcfs", Space(2, 4))]
-    found = search(todo, seconds=0, evaluations=5)
-    assert [one.rounds for one in found] == [1, 1]
+def test_ctrl_c_keeps_finished_rounds() -> None:
+    def press(news: WorstCases) -> None:
+        if news.rounds == 2:
+            raise KeyboardInterrupt
+
+    assert search("mc-sf", SMALL, rounds=9, evaluations=5, progress=press).rounds == 2
 
 
-def test_an_archive_keeps_the_best_and_of_equals_the_smallest() -> None:
+def test_the_best_are_kept_and_of_equals_the_smallest() -> None:
     def draft(large: int) -> Draft:
         """MC-SF serves the large ones first: 10/9 for one, 15/13 for two, 21/18 for three."""
         return Draft(12, (*[(0, 11, 1)] * large, *[(0, 1, 2)] * 3))
 
-    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> IslandResult:
-        return IslandResult(tuple((Fraction(9), one) for one in drafts), 10, endless)
+    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> Landed:
+        return Landed(tuple((Fraction(9), one) for one in drafts), 10, endless)
 
     one = Draft(9, ((0, 1, 1),))
-    found = standing(space=Space(6, 12)).after(
+    found = WorstCases(PolicySpec("mc-sf"), Space(6, 12)).after(
         [
             ended(draft(1), endless=(one, "livelock")),
             ended(draft(2), endless=(Draft(8, one.rows), "stalled")),
@@ -83,18 +74,23 @@ def test_an_archive_keeps_the_best_and_of_equals_the_smallest() -> None:
     assert [case.draft for case in found.cases] == [draft(2), draft(1)]
     assert (found.evaluations, found.unproved, found.rounds) == (20, 0, 1)
     assert found.endless == (Draft(8, one.rows), "stalled")
-    # What was known stays where nothing better came; a score below the worst kept is not proved.
-    low = IslandResult(((Fraction(1), draft(3)),), 10, None)
+    told = f"mc-sf, all at once, n <= 6, M <= 12: 1.1538 on {draft(2)}"
+    assert str(found) == f"{told}; never ends on M=8: (1, 1)"
+    assert str(replace(found, cases=())).endswith("no optimum was proved")
+    # A score that is not above the worst ratio kept is not proved.
+    low = Landed(((Fraction(1), draft(3)),), 10, None)
     assert found.after([low]).cases == found.cases
     more = found.after([ended(draft(3))])
     assert [case.draft for case in more.cases] == [draft(3), draft(2)]
     assert KEPT == 2
 
 
-@pytest.mark.parametrize("limits", [{"jobs": 0}, {"rounds": 0}, {"evaluations": 0}])
+@pytest.mark.parametrize("limits", [{"seed": -1}, {"rounds": 0}, {"evaluations": 0}])
 def test_bad_limits_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError, match=next(iter(limits))):
-        search([standing()], **limits)  # type: ignore[arg-type]
+        search("mc-sf", SMALL, **limits)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="is not one policy"):
+        search(["mc-sf", "fcfs"], SMALL)  # type: ignore[arg-type]
 
 
 def worst_of_all(name: str, requests: int, memory: int, latest: int) -> Fraction:
@@ -117,8 +113,8 @@ def worst_of_all(name: str, requests: int, memory: int, latest: int) -> Fraction
 def test_a_search_of_a_tiny_space_finds_its_worst(
     name: str, requests: int, memory: int, latest: int
 ) -> None:
-    (found,) = search([standing(name, Space(requests, memory, latest))], evaluations=100)
-    assert ratios(found)[0] == worst_of_all(name, requests, memory, latest)
+    found = search(name, Space(requests, memory, latest), evaluations=100)
+    assert found.cases[0].ratio == worst_of_all(name, requests, memory, latest)
 
 
 def test_the_interleaved_trap_is_the_worst_of_all_small_instances() -> None:
