@@ -96,7 +96,7 @@ build: $(STAMP)  ## sdist and wheel in dist/
 release-check: build  ## the sdist and the wheel as others get them; tutorial and stories run from the wheel
 	$(BIN)/uv tool run twine check --strict dist/*
 	$(PYTHON) -m venv --clear build/release
-	build/release/bin/python -m pip install --disable-pip-version-check --quiet "$$(ls dist/*.whl)[plot]"
+	build/release/bin/python -m pip install --disable-pip-version-check --quiet "$$(ls dist/*.whl)"
 	INSTALLED_PYTHON=$(CURDIR)/build/release/bin/python \
 		$(BIN)/python -m pytest tests/test_documentation.py -k "(tutorial or researcher or engineer or optimiser) and not links"
 

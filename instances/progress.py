@@ -16,30 +16,14 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from .errors import printable
-from .html import text
 
 SECONDS_BETWEEN = 0.25
 News = TypeVar("News")
 Result = TypeVar("Result")
 
 
-class _Line:
-    """Last line shown by `print`, with the ``share`` of the work done if known."""
-
-    def __init__(self, news: object, seconds: float) -> None:
-        self._share: float | None = getattr(news, "share", None)
-        self._told = f"{printable(str(news))}, {seconds:.0f} s"
-
-    def __repr__(self) -> str:
-        return self._told
-
-    def _repr_html_(self) -> str:
-        bar = "" if self._share is None else f'<progress value="{self._share:.4f}"></progress> '
-        return f"<div>{bar}{text(self._told)}</div>"
-
-
 class _Display:
-    """Takes news, and shows the latest."""
+    """Take news, and show the latest."""
 
     def __init__(self, is_kept: bool = True) -> None:
         self._is_kept = is_kept
@@ -67,16 +51,16 @@ class _Display:
 
     def _show(self) -> None:
         self._shown, self._is_new = time.monotonic(), False
-        line = _Line(self._latest, self._shown - self._begun)
-        if self._in_notebook and self._handle is None:
-            # It is there: this runs inside it.
-            display: Any = import_module("IPython.display")
-            self._handle = display.display(line, display_id=True)
-        elif self._in_notebook:
-            self._handle.update(line)
+        line = f"{printable(str(self._latest))}, {self._shown - self._begun:.0f} s"
+        if self._in_notebook:
+            output: Any = import_module("IPython.display")
+            if self._handle is None:
+                self._handle = output.display(output.Pretty(line), display_id=True)
+            else:
+                self._handle.update(output.Pretty(line))
         elif sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r{repr(line)[:width]:<{width}}")
+            sys.stderr.write(f"\r{line[:width]:<{width}}")
             sys.stderr.flush()
 
 

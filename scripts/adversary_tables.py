@@ -78,13 +78,8 @@ def adversaries(  # noqa: PLR0913
     check_output(plot, (".png", ".svg"), "--plot")
     for name in policy or []:
         make_policy(name)
-    if plot is not None:
-        if kind != "ratios":
-            fail(f"--plot draws ratios, not {kind}")
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            fail("plots need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
+    if plot is not None and kind != "ratios":
+        fail(f"--plot draws ratios, not {kind}")
     if kind == "ratios":
         measured = _measure(memory, construction, policy, seeds)
         tables = [ratio_table(measured), growth_table(growth_of(measured))]

@@ -46,11 +46,6 @@ def closed_form_convergence(
     """Print mean ratios to H-SF with their standard errors, then their limits, a line a case."""
     check_output(out, (".csv",))
     check_output(plot, (".png", ".svg"), "--plot")
-    if plot is not None:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            fail("plots need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
     cases = [case for case in paper_cases() if only in case.label]
     if not cases:
         fail(f"no case has {only!r} in its label")

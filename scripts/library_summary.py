@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from _checkout import ROOT
 
-from online.commands.console import check_output, fail, run, say
+from online.commands.console import check_output, run, say
 from studies.library.page import write_library_summary
 
 
@@ -19,10 +19,6 @@ def summary(
 ) -> None:
     """Write the library's figure of gaps and its table of instances."""
     check_output(folder, folder=True)
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
     write_library_summary(folder)
     say(f"wrote {folder}")
 

@@ -74,10 +74,6 @@ def reproduce(  # noqa: PLR0913
     for study, given in () if quick else itertools.product(studies, experiments):
         given.check_size(study.lengths)
     if studies:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            fail("figures need the package 'matplotlib': pip install 'llm-hindsight[plot]'")
         out.mkdir(parents=True, exist_ok=True)
         check_output(out, option="--out", folder=True)
     for study, given in itertools.product(studies, experiments):

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, cast
 
 from instances import Instance, InvalidValueError, KnownBounds, Workload
 from instances.arrays import FloatArray
-from instances.html import figure_of
 
 from .goals import Goal, OnTime, Preemption, Tail
 
@@ -156,20 +155,6 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.problem!r}, {self.status}, {self.text})"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "requests": len(self.problem),
-            **({"replicas": self.problem.replicas} if self.problem.replicas > 1 else {}),
-            "status": f"{self.status} ({self.stop_reason})",
-            "interval": self.text,
-            "preemption": self.preemption,
-            "best bound": self.best_bound + (", certified" if self.certified else ""),
-            "runtime": f"{self.runtime:.3g} s",
-        }
-        name = f"of {self.problem.name}: best schedule" if self.problem.name else "best schedule"
-        picture = "" if self.schedule is None else self.schedule.picture()
-        return figure_of("Result", name, facts, picture)
 
     @property
     def text(self) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.html import memory_curve
 from instances.problem.batches import BatchTime
 from instances.problem.memory import block_changes, sum_changes
 from instances.problem.schedule import SecondsViolation, TimedSchedule
 from instances.problem.workload import Workload
 from instances.service_level import BoolArray, Limits
+from instances.show import draw_memory
 from instances.validation import as_integer, as_number, decimal, set_fields
 
 from .exact import exact_seconds
@@ -400,10 +400,10 @@ class SecondsSchedule(TimedSchedule):
             "batch time": self.batch_time,
         }
 
-    def picture(self) -> str:
-        """Memory over seconds against M, as SVG."""
-        limit, memory = self.workload.memory_limit, self.memory_profile()
-        return memory_curve(self.round_starts, memory, limit, self.round_ends, "s")
+    def draw(self, ax: Any) -> None:
+        """Draw memory over seconds."""
+        memory, limit = self.memory_profile(), self.workload.memory_limit
+        draw_memory(ax, self.round_starts, self.round_ends, memory, limit, "s")
 
     def _check_tokens(self, report: Any) -> None:
         advances = self.advances

@@ -205,10 +205,6 @@ class FleetSchedule(TimedSchedule):
                 kept[own] = part.keeps(limits.of(own))
         return kept
 
-    def picture(self) -> str:
-        """Memory over time of each replica, one SVG below the other."""
-        return "".join(part.picture() for part in self.machines)
-
     @property
     def _clock(self) -> np.dtype[Any]:
         return np.dtype(np.int64 if isinstance(self.problem, Instance) else np.float64)

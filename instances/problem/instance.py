@@ -16,8 +16,7 @@ import numpy as np
 
 from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.frames import data_frame, request_columns
-from instances.html import requests_figure
+from instances.show import problem_html
 from instances.validation import (
     LARGEST_TOKEN_COUNT,
     as_integer,
@@ -128,17 +127,18 @@ class Problem:
         return self.replaced(memory_rule=memory_rule)
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: id, arrival, lengths.
+        """Return a pandas DataFrame with a row per request: id, arrival, lengths, any weights."""
+        import pandas
 
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(request_columns(self))
+        return pandas.DataFrame(self._columns())
+
+    def _columns(self: Any) -> dict[str, Any]:
+        lengths = {"prompt_length": self.prompt_lengths, "output_length": self.output_lengths}
+        columns = {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
+        return columns | ({"weight": self.weights} if getattr(self, "is_weighted", False) else {})
 
     def _repr_html_(self) -> str:
-        return requests_figure(self, self.unit)
+        return problem_html(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

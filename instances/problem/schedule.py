@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
-from instances.frames import data_frame, request_columns
-from instances.html import figure_of, memory_picture
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
+from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
 from instances.validation import LARGEST_INTEGER, as_integer, set_fields
 
 from .instance import Instance
@@ -27,9 +26,6 @@ from .workload import Workload
 
 LONGEST_PROFILE = 200_000_000
 """Rounds beyond which a memory profile is refused instead of exhausting the machine."""
-
-LONGEST_PICTURE = 20_000_000
-"""Rounds beyond which none is drawn."""
 
 EARLIEST_START = -(2**53)
 """A start before round 0 is a violation to be reported, not a malformed schedule."""
@@ -158,9 +154,14 @@ class TimedSchedule(ABC):
     def violations(self) -> list[Any]:
         """Every broken rule."""
 
-    @abstractmethod
-    def picture(self) -> str:
-        """Memory over time, as SVG."""
+    @property
+    def can_be_drawn(self) -> bool:
+        """Return True if memory over time has a picture."""
+        return True
+
+    def draw(self, ax: Any) -> None:
+        """Draw memory over time on matplotlib axes."""
+        raise NotImplementedError
 
     @abstractmethod
     def _times(self) -> dict[str, npt.NDArray[Any]]:
@@ -218,21 +219,18 @@ class TimedSchedule(ABC):
         return not self.violations()
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one line a request: lengths, and times in units of the clock.
+        """Return a pandas DataFrame with a row per request: lengths, times, latency."""
+        import pandas
 
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        columns = request_columns(self.problem) | self._times()
-        return data_frame(columns | {"latency": self.latencies})
+        columns = self.problem._columns() | self._times()
+        return pandas.DataFrame(columns | {"latency": self.latencies})
 
     def _repr_html_(self) -> str:
         violations = self.violations()
         facts = {"requests": len(self.problem)} | self._facts()
         facts["feasible"] = f"no: {violations[0]}" if violations else "yes"
-        return figure_of(type(self).__name__, self.problem.name, facts, self.picture())
+        drawings = [one.draw for one in self.machines if one.can_be_drawn]
+        return html_of(type(self).__name__, self.problem.name, facts, *drawings)
 
 
 class RoundSchedule(TimedSchedule):
@@ -335,24 +333,20 @@ class RoundSchedule(TimedSchedule):
             "last completion": f"round {self.makespan}",
         }
 
-    def picture(self) -> str:
-        """Stacked memory over rounds against M, as SVG; the sum alone of many requests.
+    @property
+    def can_be_drawn(self) -> bool:
+        """Return True if it begins at round 0 or later and has few enough rounds."""
+        return self.start_times.min() >= 0 and self.makespan <= LONGEST_PICTURE
 
-        Empty where it begins before round 0 or has too many rounds.
-        """
-        if self.start_times.min() < 0 or self.makespan > LONGEST_PICTURE:
-            return ""
-        columns = self.stretch_columns
-        ids = self.instance.ids
-
-        def label(row: int) -> str:
-            first, last = columns.begin[row] + 1, columns.begin[row] + columns.rounds[row]
-            return f"request {ids[columns.request[row]]}: rounds {first} to {last}"
-
-        # What blocks hold is no band that grows by a token a round.
-        shown = columns[1:] if self.instance.memory_rule == TOKENS else None
-        limit = self.instance.memory_limit
-        return memory_picture(shown, limit, label, self.memory_profile)
+    def draw(self, ax: Any) -> None:
+        """Draw stacked memory over rounds, or its sum for many requests or blocks."""
+        instance, limit = self.instance, self.instance.memory_limit
+        # Only a request counted in tokens is a band that grows by a token per round.
+        if instance.memory_rule == TOKENS and draw_bands(ax, *self.stretch_columns[1:], limit):
+            return
+        memory = self.memory_profile()[1:]
+        starts = np.arange(len(memory), dtype=np.float64)
+        draw_memory(ax, starts, starts + 1, memory, limit, "rounds")
 
 
 @dataclass(frozen=True, eq=False)

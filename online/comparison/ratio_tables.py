@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from instances import ServiceLevel
-from instances.frames import data_frame
 from online.runtime.table import Table, _escape, csv_text
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
@@ -31,14 +30,10 @@ class Records(list[Trial]):
         return f"Records({len(self)} records of {len(summarise(self))} policies)"
 
     def frame(self) -> Any:
-        """Make a pandas DataFrame, one line a record; intervals are two columns, lower and upper.
+        """Make a pandas DataFrame, a row per record; intervals are two columns."""
+        import pandas
 
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(cells_of(self))
+        return pandas.DataFrame(cells_of(self))
 
     def summary(self) -> Table:
         """Make a table with a row for each policy, to be printed in any format."""

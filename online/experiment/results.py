@@ -20,7 +20,6 @@ from instances import (
     Workload,
 )
 from instances.batch_time.presets import StorableTime, batch_time_of
-from instances.frames import data_frame
 from instances.service_level import Limits
 from online.comparison.ratio_tables import Records, cells_of
 from online.comparison.ratios import NOTHING, Interval, Latency
@@ -70,17 +69,13 @@ class Results(Records):
         return Records(trial for trial in self if trial.status != NOT_RUN)
 
     def frame(self) -> Any:
-        """Make a pandas DataFrame, one line a trial that was run; intervals are two columns.
+        """Make a pandas DataFrame, one line a trial that was run; intervals are two columns."""
+        import pandas
 
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
         names = ("experiment", "version", "family", "draw", "predictions")
         places = ({name: getattr(one, name) for name in names} for one in self.run)
         cells = cells_of(self.run)
-        return data_frame([place | own for place, own in zip(places, cells, strict=True)])
+        return pandas.DataFrame([place | own for place, own in zip(places, cells, strict=True)])
 
     def ratios(self, *, confidence_level: float = 0.95) -> Table:
         """Make the table of ratios with confidence intervals, to be printed in any format."""

@@ -104,8 +104,6 @@ def latency_curves(
     ------
     InvalidValueError
         There are more curves than colours, or none.
-    ImportError
-        Matplotlib is not installed.
     """
     style.check_few("len(curves)", len(curves))
     ax = style.axes_or_new(ax, 4.6, 3.0)

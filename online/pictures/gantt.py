@@ -41,11 +41,6 @@ def gantt(
         Title of the axes.
     colorbar : bool, default True
         Add the scale of output lengths.
-
-    Raises
-    ------
-    ImportError
-        Matplotlib is not installed.
     """
     holder = shown.instance if isinstance(shown, RoundSchedule) else shown
     lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids

@@ -81,8 +81,6 @@ def ratio_histogram(
     InvalidValueError, InvalidTypeError
         No ratios, ratios to different optima, something that is not an `Interval`, fewer
         than one bin, or edges that do not increase.
-    ImportError
-        Matplotlib is not installed.
     """
     found = _intervals(ratios, "ratios")
     label = _label(found, x_label)
@@ -132,8 +130,6 @@ def ratio_distribution(
     InvalidValueError, InvalidTypeError
         No group or too many, an empty group, ratios to different optima, or something that is not
         an `Interval`.
-    ImportError
-        Matplotlib is not installed.
     """
     style.check_few("len(groups)", len(groups))
     checked = {label: _intervals(ratios, label) for label, ratios in groups.items()}

@@ -63,8 +63,6 @@ def stacked_memory(
     ------
     ValueError
         A run with requests held midway (see `online.simulation.occupancy.stays_of`).
-    ImportError
-        Matplotlib is not installed.
     """
     ax = style.axes_or_new(ax)
     _draw_bands(ax, shown, _last_round(shown), [ax] if colorbar else [])
@@ -97,8 +95,6 @@ def policy_and_optimum(
         The run left requests unserved.
     NoScheduleError
         No schedule of the round model describes the run.
-    ImportError
-        Matplotlib is not installed.
     """
     schedule = optimum.schedule
     found = ratio(run, optimum)
@@ -122,7 +118,6 @@ def policy_and_optimum(
 
 def length_colours(output_lengths: IntArray) -> Any:
     """Map the output lengths of an instance to colours, as matplotlib does."""
-    style.need_matplotlib()
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
@@ -282,11 +277,6 @@ def memory_over_time(
         Name in the legend; None writes the policy.
     index : int, default 0
         Number of the line's colour.
-
-    Raises
-    ------
-    ImportError
-        Matplotlib is not installed.
     """
     ax = style.axes_or_new(ax)
     if not any(line.get_gid() == LIMIT_LINE for line in ax.lines):

@@ -17,7 +17,6 @@ True
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from instances import show
 from instances.version import package_version
 
 from . import style
@@ -135,16 +135,8 @@ def _cell(value: Any) -> str:
 
 def svg(drawn: Axes | Figure) -> str:
     """Write a figure as SVG for a page, with the colours of the page's style."""
-    import matplotlib
-
     figure: Any = drawn.figure if hasattr(drawn, "transAxes") else drawn
-    stream = io.StringIO()
-    # Letters stay letters; equal figures give equal text.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "llm-hindsight"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    text = stream.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
-    text = text.replace("<svg ", least, 1)
+    text = show.svg(figure).replace("<svg ", least, 1)
     return re.sub("|".join(COLOURS), lambda found: COLOURS[found[0]], text)

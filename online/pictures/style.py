@@ -31,16 +31,6 @@ TEXT_POINTS = 8.0
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-def need_matplotlib() -> None:
-    """Raise an ImportError that names the extra, where matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "pictures need the package 'matplotlib': pip install 'llm-hindsight[plot]'"
-        ) from error
-
-
 def new_axes(
     width: float = 6.4, height: float = 2.6, rows: int = 1, columns: int = 1, **shared: Any
 ) -> Any:
@@ -48,7 +38,6 @@ def new_axes(
 
     The figure is not registered with pyplot, so nothing has to be closed.
     """
-    need_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
@@ -57,7 +46,6 @@ def new_axes(
 
 def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 2.6) -> Axes:
     """Return the axes given, or those of a new figure."""
-    need_matplotlib()
     axes: Axes = new_axes(width, height) if ax is None else ax
     return axes
 
@@ -108,7 +96,6 @@ def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
     OSError
         The folder is missing or not writable; no partial file is left.
     """
-    need_matplotlib()
     import matplotlib
 
     suffix = Path(path).suffix.lower()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from instances.files import TableWriter
-from instances.html import table
 
 LATEX_LETTERS = 75
 """Of a line of a page."""
@@ -52,9 +51,6 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.title[:60]!r}, {len(self.rows)} rows, {len(self.columns)} columns)"
-
-    def _repr_html_(self) -> str:
-        return table(self.columns, self.rows, self.text_columns, self.title)
 
     @property
     def by_importance(self) -> list[str]:

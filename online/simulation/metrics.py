@@ -23,7 +23,6 @@ import numpy as np
 
 from instances import InvalidValueError
 from instances.arrays import FloatArray, IntArray
-from instances.frames import data_frame
 from instances.validation import as_number
 
 from .run import Run
@@ -131,14 +130,10 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
 
 
 def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> Any:
-    """`summarize` of several runs as a pandas DataFrame, one line a run.
+    """Return `summarize` of several runs as a pandas DataFrame, one line per run."""
+    import pandas
 
-    Raises
-    ------
-    ImportError
-        Pandas is not installed; it comes with the extra ``experiments``.
-    """
-    return data_frame([summarize(run, slos) for run in runs])
+    return pandas.DataFrame([summarize(run, slos) for run in runs])
 
 
 def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray
-from instances.html import stacked
 from instances.problem.schedule import RoundSchedule
+from instances.show import stacked
 
 from .run import Run
 
@@ -115,6 +115,6 @@ def profile_of(stays: Stays, horizon: int) -> IntArray:
 
 
 def bands_of(stays: Stays) -> list[Band]:
-    """The stays stacked, see `instances.html.stacked`."""
+    """The stays stacked, see `instances.show.stacked`."""
     columns = (stays.begin, stays.base, stays.end - stays.begin)
     return [Band(row, int(stays.begin[row]), *edges) for row, *edges in stacked(*columns)]

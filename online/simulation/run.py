@@ -17,11 +17,10 @@ from instances import (
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
-from instances.frames import data_frame
-from instances.html import figure_of, memory_curve, memory_picture
 from instances.problem.memory_rule import TOKENS
-from instances.problem.schedule import LONGEST_PICTURE, LONGEST_PROFILE
+from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
+from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
 
 from .errors import InternalError
 from .run_columns import RunRecord
@@ -78,14 +77,10 @@ class Served:
         return float(self.on_time(level).mean()) if self.ids else float("nan")
 
     def frame(self) -> Any:
-        """Return `per_request` as a pandas DataFrame, one line per request.
+        """Return `per_request` as a pandas DataFrame, one line per request."""
+        import pandas
 
-        Raises
-        ------
-        ImportError
-            Pandas is not installed.
-        """
-        return data_frame(self.per_request())
+        return pandas.DataFrame(self.per_request())
 
 
 class Run(RunRecord, Served):
@@ -373,27 +368,24 @@ class Run(RunRecord, Served):
                 "largest latency": f"{latencies.max():.6g} {self._unit}",
             }
         facts |= {"evictions": self.evictions, "rounds": int(self.stretches.rounds.sum())}
-        return figure_of("Run", f"of {self.policy_name}", facts, self._picture())
+        drawings = [self._draw] if self.rounds_run <= LONGEST_PICTURE else []
+        return html_of("Run", f"of {self.policy_name}", facts, *drawings)
 
-    def _picture(self) -> str:
-        if self.rounds_run > LONGEST_PICTURE:
-            return ""
+    def _draw(self, ax: Any) -> None:
+        stays, limit = self.attempts, self.memory_limit
+        # Bands grow by a token per round: not if requests are held midway or counted in blocks.
+        if self.unit_rounds and self.memory_rule == TOKENS:
+            held, rounds = self.prompt_lengths[stays.request], stays.end_round - stays.start_round
+            if draw_bands(ax, stays.start_round, held, rounds, limit):
+                return
         if self.round_end_times is not None:
             begin, end = self.round_times()
-            curve = (begin, self.memory_of_rounds, self.memory_limit)
-            return memory_curve(*curve, ends=end, unit=self._unit)
-        stays, ids = self.attempts, self.ids
-
-        def label(row: int) -> str:
-            rounds = f"rounds {stays.start_round[row] + 1} to {stays.end_round[row]}"
-            lost = "" if stays.completed[row] else ", lost"
-            return f"request {ids[stays.request[row]]}: {rounds}{lost}"
-
-        # Those held midway, or counted in blocks, are no bands that grow by a token a round.
-        alike = self.unit_rounds and self.memory_rule == TOKENS
-        held, rounds = self.prompt_lengths[stays.request], stays.end_round - stays.start_round
-        shown = (stays.start_round, held, rounds) if alike else None
-        return memory_picture(shown, self.memory_limit, label, self.memory_profile)
+            memory = self.memory_of_rounds
+        else:
+            memory = self.memory_profile()[1:]
+            begin = np.arange(len(memory), dtype=np.float64)
+            end = begin + 1
+        draw_memory(ax, begin, end, memory, limit, self._unit)
 
     @property
     def _unit(self) -> str:

@@ -70,13 +70,12 @@ def test_a_notebook_has_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
     ipython.get_ipython = lambda: types.SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
     output = types.ModuleType("IPython.display")
     output.display = display  # type: ignore[attr-defined]
+    output.Pretty = str  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", output)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.0)
     compare_many([INSTANCE], ["mc-sf"], progress=True)
-    assert repr(shown[-1]).startswith("1/1, <three>: done")
-    assert "&lt;three&gt;" in shown[-1]._repr_html_()
-    assert 'value="1.0000"' in shown[-1]._repr_html_()
+    assert shown[-1].startswith("1/1, <three>: done")
 
 
 def test_a_solve_of_the_users_model_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,6 @@ def test_relaxations_at_scale_agree_and_growth_is_fitted(ok: Ok, tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_convergence_table_and_plot(ok: Ok, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     sizes = "--memory 30 --memory 60 --batches 2 --batches 4 --seeds 2"
     outputs = "--plot ratios.png --out ratios.csv"
     lines = ok(f"closed_form_convergence {sizes} --only two-point {outputs}").splitlines()
@@ -78,7 +77,6 @@ def test_the_convergence_table_and_plot(ok: Ok, tmp_path: Path) -> None:
 
 
 def test_ratios_on_constructions_as_text_csv_and_figure(ok: Ok, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     memory = "--memory 16 --memory 36 --memory 64 --memory 100"
     policies = "--policy mc-sf --policy a-random --seeds 2 --out r.csv --plot r.png"
     printed = ok(f"adversary_tables ratios {memory} --construction sqrt-n-adversary {policies}")

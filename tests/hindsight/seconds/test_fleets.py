@@ -59,7 +59,6 @@ def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     assert result.gap < 0.2
     assert (result.schedule.problem, result.certified) == (fleet, True)
     assert "replicas=3" in repr(result)
-    assert "replicas" in result._repr_html_()
     document = hindsight.make_certificate(result.schedule, result.proof)
     verdict = hindsight.check_certificate(document)
     assert verdict.digest == fleet.digest

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from instances import Instance, Schedule, Workload, load, save
 
 COLUMNS = ([1, 2, 1], [3, 2, 1], [0, 1, 1])
@@ -51,7 +49,6 @@ def test_weights_are_part_of_the_problem(tmp_path: Path) -> None:
 
 
 def test_weights_stand_in_frames_only_where_there_are_any() -> None:
-    pytest.importorskip("pandas")
     instance = weighted(1, 5, 2)
     assert instance.frame()["weight"].tolist() == [1, 5, 2]
     assert Schedule(instance, [0, 2, 4]).frame()["weight"].tolist() == [1, 5, 2]

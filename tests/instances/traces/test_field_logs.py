@@ -303,7 +303,8 @@ def test_minus_zero_is_a_time(tmp_path: Path, zero: str) -> None:
 def test_parquet_is_read_by_pandas_or_refused_by_name(tmp_path, monkeypatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"PAR1 made up")
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     for cells in (["a, b", 'c "d"'], [{"in": 5}, {"in": 6}]):
         stamps = pandas.to_datetime(["2026-01-01 00:00:00.25", "2026-01-01 00:00:01.00"])
         frame = pandas.DataFrame({"t": stamps, "in": [9.0, 8.0], "out": [2, 3], "other": cells})

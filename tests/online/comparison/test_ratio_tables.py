@@ -58,7 +58,6 @@ THREE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="three")
 
 
 def test_a_frame_has_what_the_file_has() -> None:
-    pytest.importorskip("pandas")
     records = compare(THREE, ["mc-sf", "fcfs"])
     frame = records.frame()
     rows = list(csv.DictReader(io.StringIO(records_csv(records))))

@@ -100,7 +100,6 @@ def test_optima_of_scaled_lengths_are_told_as_such(tmp_path: Path) -> None:
 
 
 def test_a_frame_has_a_line_for_each_trial(tiny_results: Path) -> None:
-    pytest.importorskip("pandas")
     results = read_results(tiny_results)
     frame = results.frame()
     assert len(frame) == len(results)

@@ -16,8 +16,6 @@ from online import pictures
 from online.comparison import Interval
 from online.pictures.histograms import certain_and_possible
 
-pytest.importorskip("matplotlib")
-
 
 def interval(low: str | None, high: str | None) -> Interval:
     return Interval(*(None if end is None else Fraction(end) for end in (low, high)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,6 @@ import instances
 import online
 from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
 from online import pictures
-
-pytest.importorskip("matplotlib")
 
 EXAMPLE_1 = Instance.from_arrays(
     [63] + [1] * 21, [1] + [2] * 21, memory_limit=64, name="[W25] Example 1"
@@ -241,18 +237,3 @@ def test_another_suffix_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         pictures.save(ax, tmp_path / "missing" / "a.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_matplotlib_the_extra_is_named() -> None:
-    code = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from instances import Instance, Schedule\n"
-        "from online import pictures\n"
-        "schedule = Schedule(Instance.from_arrays([1], [1], memory_limit=4), [0])\n"
-        "for draw in (pictures.stacked_memory, pictures.gantt):\n"
-        "    try: draw(schedule)\n"
-        "    except ImportError as error: assert 'llm-hindsight[plot]' in str(error), error\n"
-        "    else: raise SystemExit('drawn')\n"
-    )
-    root = Path(__file__).resolve().parents[3]
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=120)

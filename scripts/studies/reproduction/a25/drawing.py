@@ -19,7 +19,6 @@ def labels(runs: Sequence[Served]) -> list[str]:
 
 def sweep_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput and mean latency over the arrival rate, a line a scheduler."""
-    style.need_matplotlib()
     from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
     axes = new_axes(7.6, 3.6, 1, 2)
@@ -101,7 +100,6 @@ def shared_legend(axes: Any, title: str) -> Any:
 
 def load_figure(runs: Sequence[Served], title: str) -> Any:
     """Throughput as bars, and the share of prompts with a latency of at most x."""
-    style.need_matplotlib()
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     left, right = new_axes(7.6, 3.2, 1, 2)

@@ -204,7 +204,8 @@ def test_no_theorem_is_claimed_against_coin_tosses() -> None:
 
 
 def test_tables_and_figure() -> None:
-    matplotlib = pytest.importorskip("matplotlib")
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

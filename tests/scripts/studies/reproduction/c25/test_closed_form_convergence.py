@@ -74,7 +74,6 @@ def test_small_memories_and_large_instances_are_left_out() -> None:
 
 def test_every_line_of_the_paper_has_a_panel() -> None:
     """[C25] Section 5."""
-    pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
     labels = [case.label for case in paper_cases()]

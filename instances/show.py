@@ -1,0 +1,175 @@
+"""Show a problem, a schedule or a run in a notebook: facts, and pictures by matplotlib as SVG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from instances.arrays import FloatArray, IntArray
+from instances.errors import printable
+
+MOST_BANDS, MOST_STEPS = 200, 3000
+"""Most stays in the cache, and most rounds of all of them together, that are drawn as bands."""
+
+COLUMNS = 600
+"""Steps of a curve; each shows the largest value of its rounds."""
+
+LONGEST_PICTURE = 20_000_000
+"""Rounds beyond which memory is not drawn."""
+
+LONGEST_NAME = 80
+"""Characters of a name."""
+
+
+def svg(figure: Any) -> str:
+    """Write a matplotlib figure as an SVG element; equal figures give equal text."""
+    import matplotlib
+
+    stream = io.StringIO()
+    # Letters stay letters.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "llm-hindsight"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    text = stream.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+
+
+def html_of(
+    kind: str, name: object, facts: Mapping[str, object], *drawings: Callable[[Any], None]
+) -> str:
+    """Write facts in a table beside pictures; each drawing takes the axes of a picture."""
+    from matplotlib.figure import Figure
+
+    def line(value: object) -> str:
+        text = printable(str(value))
+        return escape(text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…")
+
+    pictures = ""
+    if drawings:
+        figure = Figure(figsize=(4.4, 2.2 * len(drawings)), layout="constrained")
+        axes = figure.subplots(len(drawings), squeeze=False)[:, 0]
+        for ax, draw in zip(axes, drawings, strict=True):
+            draw(ax)
+        pictures = svg(figure)
+    rows = "".join(
+        f"<tr><th>{line(k)}</th><td>{line(value)}</td></tr>" for k, value in facts.items()
+    )
+    title = f"<b>{line(kind)}</b> {line(name or '')}"
+    style = "display:flex;flex-wrap:wrap;gap:4px 24px;align-items:flex-start"
+    return f'<div>{title}<div style="{style}"><table>{rows}</table>{pictures}</div></div>'
+
+
+def problem_html(problem: Any) -> str:
+    """Show an instance or a workload: facts, lengths as dots, arrivals as a curve."""
+    prompts, outputs, times = (
+        problem.prompt_lengths,
+        problem.output_lengths,
+        np.sort(problem.arrival_times),
+    )
+    begin, end = float(times[0]), float(times[-1])
+
+    def span(lengths: IntArray) -> str:
+        return f"{lengths.min()} to {lengths.max()}, mean {lengths.mean():.4g}"
+
+    def draw_lengths(ax: Any) -> None:
+        ax.plot(prompts, outputs, ".", alpha=0.6, rasterized=True)
+        ax.set(xlabel="prompt length (tokens)", ylabel="output length (tokens)")
+
+    def draw_arrivals(ax: Any) -> None:
+        ax.step(times, np.arange(1, len(times) + 1), where="post")
+        ax.set(xlabel=f"time ({problem.unit})", ylabel="requests arrived")
+
+    facts: dict[str, object] = {
+        "requests": len(prompts),
+        "memory limit M": f"{problem.memory_limit} tokens",
+        f"arrival times ({problem.unit})": f"{begin:.6g} to {end:.6g}",
+        "prompt lengths": span(prompts),
+        "output lengths": span(outputs),
+        "digest": problem.digest[:12],
+    }
+    if problem.memory_rule.told:
+        facts["memory"] = problem.memory_rule.told
+    if getattr(problem, "is_weighted", False):
+        facts["weights"] = span(problem.weights)
+    drawings = [draw_lengths, draw_arrivals] if begin < end else [draw_lengths]
+    return html_of(type(problem).__name__, problem.name, facts, *drawings)
+
+
+def stacked(
+    begin: IntArray, held: IntArray, rounds: IntArray
+) -> list[tuple[int, IntArray, IntArray]]:
+    """Stack stays in the cache: row, bottom and top in tokens of each, in order of stacking.
+
+    The earlier its start the lower a band, then the later its end. The order of two bands never
+    changes, and none lies above free memory: a completion frees the top of the stack.
+
+    Parameters
+    ----------
+    begin, held, rounds : int64 array
+        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``; shape (stays,).
+    """
+    end = begin + rounds
+    height = np.zeros(int(end.max(initial=0)) + 1, dtype=np.int64)
+    bands = []
+    for row in np.lexsort((-end, begin)).tolist():
+        where = slice(int(begin[row]) + 1, int(end[row]) + 1)
+        bottom = height[where].copy()
+        top = bottom + int(held[row]) + np.arange(1, len(bottom) + 1)
+        height[where] = top
+        bands.append((row, bottom, top))
+    return bands
+
+
+def draw_memory(
+    ax: Any, starts: FloatArray, ends: FloatArray, memory: IntArray, limit: int, unit: str
+) -> None:
+    """Draw memory over rounds and M; a step shows the largest value of its rounds.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The axes.
+    starts, ends : float64 array
+        When each round begins and ends, shape (rounds,).
+    memory : int64 array
+        Tokens held in each, shape (rounds,).
+    limit : int
+        M.
+    unit : str
+        Unit of the clock.
+    """
+    last = float(ends.max(initial=0)) or 1.0
+    count = min(COLUMNS, int(np.ceil(last))) if unit == "rounds" else COLUMNS
+    first = np.clip((starts * count / last).astype(np.int64), 0, count - 1)
+    after = np.clip(np.ceil(ends * count / last).astype(np.int64), first + 1, count)
+    largest = np.zeros(count, dtype=np.int64)
+    # All that begin in a column, then the few that reach into others.
+    np.maximum.at(largest, first, memory)
+    for row in np.flatnonzero(after > first + 1).tolist():
+        where = slice(int(first[row]), int(after[row]))
+        largest[where] = np.maximum(largest[where], memory[row])
+    ax.stairs(largest, np.linspace(0, last, count + 1), fill=True, alpha=0.6)
+    _dress(ax, limit, unit)
+
+
+def draw_bands(ax: Any, begin: IntArray, held: IntArray, rounds: IntArray, limit: int) -> bool:
+    """Draw stays in the cache as `stacked`, and M; return False, undone, if they are too many."""
+    if len(begin) > MOST_BANDS or int(rounds.sum()) > MOST_STEPS:
+        return False
+    from matplotlib import colormaps
+
+    shades = colormaps["viridis"](0.05 + 0.88 * (rounds - rounds.min()) / max(1, np.ptp(rounds)))
+    for row, bottom, top in stacked(begin, held, rounds):
+        edges = np.arange(begin[row], begin[row] + rounds[row] + 1)
+        ax.stairs(top, edges, baseline=bottom, fill=True, color=shades[row], ec="w", lw=0.3)
+    _dress(ax, limit, "rounds")
+    return True
+
+
+def _dress(ax: Any, limit: int, unit: str) -> None:
+    ax.axhline(limit, color="#c1121f", linewidth=1)
+    ax.set(xlabel=f"time ({unit})", ylabel=f"KV cache (tokens), M = {limit}", ylim=(0, None))
