@@ -16,7 +16,7 @@ import typer
 
 import online
 from instances import Instance, InvalidValueError, PoissonArrivals, Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, parse_batch_time
+from instances.batch_time import parse_batch_time
 from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
 from online.policy_interface.specs import parameterless_policies
@@ -186,7 +186,7 @@ def benchmark_simulator(
         if not continuous:
             time_policy(name, [SMALL, *sizes] if name in SMALL_ONLY else sizes, rate)
             continue
-        first, *others = batch_time or [LLAMA_2_70B_2XA100.name]
+        first, *others = batch_time or ["llama-2-70b-2xa100"]
         taken = time_policy(name, sizes, rate, first)
         for other in others:
             times = time_policy(name, sizes, rate, other) / taken

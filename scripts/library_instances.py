@@ -27,7 +27,7 @@ from instances import (
     read_workload,
 )
 from instances.adversaries.sqrt_n_adversary import LONG_REQUEST, SqrtNAdversary
-from instances.batch_time.presets import LLAMA_2_70B_2XA100
+from instances.batch_time import preset
 from instances.catalogue.library import FOLDER, FORMAT, SETS, VERSION
 from instances.files import write_atomically
 from instances.problem.arrival_source import Observation
@@ -83,7 +83,7 @@ def entry(
     if goal != "total_latency":
         found["goal"] = goal
     if goal == "seconds":
-        found["batch_time"] = LLAMA_2_70B_2XA100.name
+        found["batch_time"] = "llama-2-70b-2xa100"
     if source is not None:
         found["source"], found["licence"] = source
     found["digest"] = problem.digest
@@ -293,7 +293,7 @@ def preemptive() -> Iterator[Entry]:
 
 def seconds(traces: Path) -> Iterator[Entry]:
     """Workloads whose rounds last as long as a preset says."""
-    limit = LLAMA_2_70B_2XA100.memory_limit
+    limit = preset("llama-2-70b-2xa100").memory_limit
     for kind, sizes in (("conv", (20, 50, 200)), ("code", (20, 50, 200))):
         path = traces / f"azure_llm_inference_2023_{kind}.csv"
         for n in sizes:
@@ -325,7 +325,7 @@ def service(traces: Path) -> Iterator[Entry]:
     units: Entry = {"memory_limit": 257, "token_scale": 64, "round_seconds": 3.2}
     instance, _ = read_trace(paths["conv"], start_seconds=2400, max_requests=50, **units)
     yield entry("service-azure-conv", instance, source=FROM_AZURE) | late(latency=9)
-    limit = LLAMA_2_70B_2XA100.memory_limit
+    limit = preset("llama-2-70b-2xa100").memory_limit
     for trace, n, start, level in (
         ("conv", 30, 1800, {"latency": 15}),
         ("conv", 50, 2400, {"latency": 25}),

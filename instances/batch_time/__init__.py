@@ -7,9 +7,6 @@ from instances.problem.schedule import SecondsViolation
 
 from .models import AffineTime, IterationTime, UnitTime
 from .presets import (
-    LLAMA_2_70B_2XA100,
-    LLAMA_2_70B_A100_TP1,
-    LLAMA_2_70B_A100_TP2,
     Preset,
     parse_batch_time,
     preset,
@@ -19,9 +16,6 @@ from .seconds_schedule import SecondsSchedule, Stretch
 from .tiled_time import TiledTime
 
 __all__ = [
-    "LLAMA_2_70B_2XA100",
-    "LLAMA_2_70B_A100_TP1",
-    "LLAMA_2_70B_A100_TP2",
     "AffineTime",
     "BatchStretch",
     "BatchTime",

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 
 from .models import AffineTime
@@ -41,116 +39,19 @@ class Preset:
     memory_limit: int
 
 
-LLAMA_2_70B_2XA100 = Preset("llama-2-70b-2xa100", AffineTime(0.050, 0.28e-3, 0.11e-6), 16_492)
-"""Llama-2-70B on two A100s, tensor parallel 2: [J25] Section 5.2, [W25] Section 7.
-
-A round lasts 50 ms + 0.28 ms a processed token + 0.11 microseconds a resident KV token. The three
-are an affine fit over the operator profiles that Vidur publishes for this model and hardware; its
-mean absolute percentage error is 5 to 12 % depending on the regime (decode only, mixed, prefill
-only). It was cross-checked against the measurements published with splitwise-sim. It is a fit and
-no measurement: a difference between policies smaller than that error says nothing about hardware.
-M = 16,492 is the capacity that [J25] and [W25] state.
-"""
-
-_LAYERS = (
-    (8, 0.09128, 0.05680),
-    (16, 0.09276, 0.05332),
-    (24, 0.09288, 0.05540),
-    (32, 0.09336, 0.06044),
-    (48, 0.09432, 0.05912),
-    (64, 0.09392, 0.06464),
-    (80, 0.10952, 0.07140),
-    (96, 0.11088, 0.07168),
-    (112, 0.11056, 0.07248),
-    (128, 0.10852, 0.07496),
-    (136, 0.16120, 0.09312),
-    (160, 0.16184, 0.09500),
-    (192, 0.16660, 0.09552),
-    (224, 0.17216, 0.10128),
-    (256, 0.17852, 0.10372),
-    (264, 0.24436, 0.13448),
-    (320, 0.25312, 0.13972),
-    (384, 0.25528, 0.14148),
-    (392, 0.31976, 0.17832),
-    (448, 0.32320, 0.18184),
-    (512, 0.32676, 0.18540),
-    (520, 0.40676, 0.21832),
-    (640, 0.40940, 0.22420),
-    (768, 0.49644, 0.27264),
-    (1024, 0.67876, 0.37180),
-    (1280, 0.77064, 0.41984),
-    (1536, 0.94512, 0.51480),
-    (2048, 1.23214, 0.67668),
-    (2560, 1.56836, 0.82936),
-    (3072, 1.85824, 1.01056),
-    (3584, 2.18768, 1.17572),
-    (4096, 2.46218, 1.31294),
-)
-"""Tokens processed, and seconds of 80 layers on one GPU each and on two, all-reduces included."""
-
-_LARGE = range(640, 3968, 128)
-"""Where kernels take another tile of 128 tokens, beyond the entries that tell."""
-
-
-def _profiled(gpus: int) -> TiledTime:
-    """Attention of two GPUs, times what each has of the heads on fewer."""
-    heads, known = 2 // gpus, [row[0] for row in _LAYERS]
-    table: dict[int, float] = {row[0]: row[gpus] for row in _LAYERS}
-    seconds = list(table.values())
-    for edge in _LARGE:
-        table[edge + 128] = round(float(np.interp(edge + 128, known, seconds)), 6)
-        table[edge + 8] = table[edge + 128]
-    sizes = sorted(table)
-    return TiledTime(
-        sizes,
-        [table[one] for one in sizes],
-        tile=8,
-        kernel=1.34e-3 * heads,
-        kv_token=0.126e-6 * heads,
-        prompt_square=11.2e-9 * heads,
-        prompt_past=10e-9 * heads,
-    )
-
-
-LLAMA_2_70B_A100_TP2 = Preset("llama-2-70b-a100-tp2", _profiled(gpus=2), 16_492)
-"""Llama-2-70B on two A100s, tensor parallel 2, from the operator profiles that Vidur publishes.
-
-The table is the sum of the medians of `mlp.csv` (projections, MLP, norms, rotary embedding) over
-80 layers, with two all-reduces a layer from `all_reduce.csv` and 20 microseconds overhead each, at
-32 numbers of tokens (microsoft/vidur, MIT licence); beyond 640 tokens entries lie further apart
-than the steps of 128 tokens that kernels have, and the line between them smooths those. Decoding
-costs 1.34 ms and 0.126 microseconds a KV token. Prompts: 11.2 ns x^2 + 10 ns x y for x tokens
-after y, from the same repository's attention profile of these heads (64 of queries, 8 of keys, on
-two GPUs); at 12 places of it, x from 96 to 4,096 and y from 0 to 3,968, that is off by up to 1.2 %
-of the round.
-
-Against Vidur itself (commit 7d47513), the same requests, memory and scheduler, mean seconds of a
-batch are off by 0.9 to 1.7 %. Not in it: what the processor does between rounds. It is a model of a
-simulator's profiles, and no measurement of a server. M is that of `LLAMA_2_70B_2XA100`.
-"""
-
-LLAMA_2_70B_A100_TP1 = Preset("llama-2-70b-a100-tp1", _profiled(gpus=1), 16_492)
-"""The same with tensor parallel 1: each layer on one GPU, no all-reduce, 80 layers in series.
-
-Vidur's default, which no machine of one A100 can be: the weights alone are 140 GB. A pipeline over
-two has these round times where one batch runs at a time. The table is `mlp.csv` for tensor parallel
-1. Attention is taken to be twice that of tensor parallel 2, as each GPU has all heads; the profile
-has none for 1. With it the average latencies of [J25] Table 1 come out as printed, which says "two
-linked A100 GPUs": that the paper ran Vidur's default is an inference.
-"""
-
-MEASURED = "measured.json"
-"""Presets of today's machines, with their source and licence. Each is what
-`online.batch_time.read_batch_time` makes of its key ``of``, to five significant digits."""
+FILES = ("papers.json", "measured.json")
+"""Tables with their sources. Each preset of the second is `online.batch_time.read_batch_time` of
+its key ``of``, to five significant digits."""
 
 
 @functools.cache
 def _presets() -> dict[str, Preset]:
-    found = [LLAMA_2_70B_2XA100, LLAMA_2_70B_A100_TP1, LLAMA_2_70B_A100_TP2]
-    text = (resources.files(__package__) / MEASURED).read_text("utf-8")
-    for name, one in json.loads(text)["presets"].items():
-        found.append(Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"]))
-    return {preset.name: preset for preset in found}
+    texts = [(resources.files(__package__) / name).read_text("utf-8") for name in FILES]
+    return {
+        name: Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"])
+        for text in texts
+        for name, one in json.loads(text)["presets"].items()
+    }
 
 
 def preset_names() -> list[str]:

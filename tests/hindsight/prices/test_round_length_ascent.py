@@ -13,7 +13,7 @@ from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from instances import SecondsSchedule, Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
+from instances.batch_time import AffineTime, preset
 
 
 def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:
@@ -35,7 +35,7 @@ def test_where_rounds_are_shared_ascended_prices_win() -> None:
     rng = np.random.default_rng(1)
     s, o = rng.integers(20, 120, 60), rng.integers(5, 40, 60)
     workload = Workload(np.zeros(60), s, o, memory_limit=2_000)
-    time = LLAMA_2_70B_2XA100.batch_time
+    time = preset("llama-2-70b-2xa100").batch_time
     (minorant,) = affine_minorants(time, 2_000)
     ascent = ascended(workload, time, 16.0, 60)
     bound, _ = priced_values(workload, minorant, ascent.prices(), 2.0**-6)

@@ -12,7 +12,6 @@ from hindsight.schedules.keys import KeySearch
 from hindsight.schedules.machines import round_seconds
 from instances import Workload
 from instances.batch_time import (
-    LLAMA_2_70B_2XA100,
     AffineTime,
     BatchStretch,
     BatchTime,
@@ -20,6 +19,7 @@ from instances.batch_time import (
     SecondsSchedule,
     TiledTime,
     UnitTime,
+    preset,
 )
 from instances.problem.schedule import TimedSchedule
 
@@ -60,7 +60,7 @@ def test_a_cap_on_prompts_pays_where_prompts_stall_the_batch() -> None:
     # All prompts at once would have the short requests wait for the long prompts.
     n = 25
     prompts, outputs = [10] * 20 + [1000] * 5, [1] * 20 + [5] * 5
-    machine = {"memory_limit": 10_000, "batch_time": LLAMA_2_70B_2XA100.batch_time}
+    machine = {"memory_limit": 10_000, "batch_time": preset("llama-2-70b-2xa100").batch_time}
     workload = Workload(np.zeros(n), prompts, outputs, **machine)
     best = opened(workload)
     together = SecondsSchedule.from_start_rounds(workload, [0] * n)

@@ -20,7 +20,7 @@ from instances import (
     Workload,
     generate,
 )
-from instances.batch_time import LLAMA_2_70B_2XA100, AffineTime
+from instances.batch_time import AffineTime, preset
 
 FULL = AffineTime(1.0, 0.5, 0.25)
 """With it a prompt of 3 and one token fill a memory of 4 for 3.5 seconds."""
@@ -50,7 +50,7 @@ def test_one_machine_with_the_memory_of_all_is_no_relaxation() -> None:
 def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     rng = np.random.default_rng(2)
     s, o = rng.integers(20, 120, 16), rng.integers(5, 20, 16)
-    time = LLAMA_2_70B_2XA100.batch_time
+    time = preset("llama-2-70b-2xa100").batch_time
     fleet = Workload(np.zeros(16), s, o, memory_limit=300, replicas=3, batch_time=time)
     fleet = fleet if rule is None else fleet.under(rule)
     result = hindsight.relax(fleet, threads=2)
@@ -73,7 +73,7 @@ def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
 
 
 def test_annealing_is_deterministic_and_starts_are_taken() -> None:
-    time = LLAMA_2_70B_2XA100.batch_time
+    time = preset("llama-2-70b-2xa100").batch_time
     fleet = generate("conversations", 1, n=30, rate=100).replaced(replicas=2, batch_time=time)
 
     def found() -> list[SecondsSchedule | FleetSchedule]:

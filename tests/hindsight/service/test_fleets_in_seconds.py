@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hindsight
 from instances import FleetSchedule, ServiceLevel, Workload, generate
-from instances.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import preset
 from online import AffineTime
 
 FULL = AffineTime(1.0, 0.5, 0.25)
 
 
 def test_late_requests_are_served_too_and_a_second_machine_helps() -> None:
-    level, time = ServiceLevel(latency=4.0), LLAMA_2_70B_2XA100.batch_time
+    level, time = ServiceLevel(latency=4.0), preset("llama-2-70b-2xa100").batch_time
     fleet = generate("conversations", 0, n=60, rate=60).replaced(replicas=2, batch_time=time)
     alone = hindsight.solve(fleet.alone(), 1.0, goal=hindsight.OnTime(level), threads=1)
     found = hindsight.solve(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import Workload
-from instances.batch_time import LLAMA_2_70B_2XA100, BatchStretch, preset
+from instances.batch_time import BatchStretch, preset
 from online import AffineTime, IterationTime, TiledTime, UnitTime, simulate
 from online.batch_time import Measurements, fit_affine_time
 
@@ -42,7 +42,7 @@ def test_unit_time_is_the_round_model_where_nothing_idles() -> None:
 
 def test_the_preset() -> None:
     found = preset("llama-2-70b-2xa100")
-    assert found is LLAMA_2_70B_2XA100
+    assert found is preset("llama-2-70b-2xa100")
     assert found.memory_limit == 16_492
     # 100 decodes at 10,000 resident tokens: 50 + 28 + 1.1 ms.
     stretch = BatchStretch(1, 100, 0, 0, 10_000, 100)

@@ -11,12 +11,11 @@ import pytest
 from hindsight.outcomes.goals import exact_total_latency
 from instances import SecondsSchedule, Workload
 from instances.batch_time import (
-    LLAMA_2_70B_A100_TP1,
-    LLAMA_2_70B_A100_TP2,
     BatchStretch,
     Stretch,
     TiledTime,
     parse_batch_time,
+    preset,
     preset_names,
 )
 
@@ -109,7 +108,9 @@ def test_it_is_its_parameters() -> None:
     assert TiledTime([4, 8, 12], [2.0, 1.0, 5.0], 2, **TERMS) != TIME
 
 
-@pytest.mark.parametrize(("found", "ends"), [(LLAMA_2_70B_A100_TP1, 2), (LLAMA_2_70B_A100_TP2, 1)])
+@pytest.mark.parametrize(
+    ("found", "ends"), [(preset("llama-2-70b-a100-tp1"), 2), (preset("llama-2-70b-a100-tp2"), 1)]
+)
 def test_the_presets(found: Any, ends: int) -> None:
     assert found.name in preset_names()
     assert parse_batch_time(found.name) == (found.batch_time, 16_492)

@@ -2,7 +2,7 @@
 
 All requests are there at the beginning ([C25] Section 2). A sample of 2,000 synthetic conversations
 is drawn for each seed, and a random subset of it simulated in continuous time. Batch times are the
-affine fit `LLAMA_2_70B_2XA100` in place of the linear predictor of the paper's simulator, and M is
+affine fit `llama-2-70b-2xa100` in place of the linear predictor of the paper's simulator, and M is
 its 16,492: [C25] does not state one, and uses the hardware of [J25], which does. Because it is not
 stated, the largest size is run with `LARGER` times as much as well.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from instances import Workload
 from instances.arrays import FloatArray
-from instances.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import preset
 from online.policy_interface.predictions import (
     BucketPredictions,
     ExactPredictions,
@@ -42,7 +42,7 @@ SIZES = tuple(range(200, 2001, 200))
 SEEDS = 5
 QUICK_SIZES = (100, 200)
 QUICK_SEEDS = 2
-OWN_MEMORY = LLAMA_2_70B_2XA100.memory_limit
+OWN_MEMORY = preset("llama-2-70b-2xa100").memory_limit
 LARGER = 4
 """Memory of a check, in units of M: about what two A100s of 80 GB have left beside the weights."""
 
@@ -70,7 +70,7 @@ class Trial:
     seed : int
         Of sample, subset and policy.
     batch_time : str or None
-        Another one than `LLAMA_2_70B_2XA100`'s.
+        Another one than `llama-2-70b-2xa100`'s.
     """
 
     policy: str
@@ -99,7 +99,7 @@ def _subset(lengths: Source, memory: int, requests: int, seed: int) -> Workload:
 def simulated(trial: Trial) -> tuple[float, int]:
     """Mean latency in seconds, and evictions."""
     name, parameters = POLICIES[trial.policy]
-    time = Conditions(batch_time=trial.batch_time).seconds(LLAMA_2_70B_2XA100.batch_time)
+    time = Conditions(batch_time=trial.batch_time).seconds(preset("llama-2-70b-2xa100").batch_time)
     workload = _subset(trial.lengths, trial.memory, trial.requests, trial.seed)
     run = simulate(
         workload.with_batch_time(time),

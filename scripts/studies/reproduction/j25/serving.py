@@ -8,7 +8,7 @@ and seconds are therefore not comparable, only the order of the algorithms:
   counts that [J25] Section 5.2 states (prompts 40.62 and 11, outputs 85.32 and 45), rounded up,
   drawn independently of each other. The data set is not part of this package; its prompts and
   outputs are correlated and its tails are another's.
-- Batch times are the affine fit `LLAMA_2_70B_2XA100`, off by 5 to 12 % from the profiles that
+- Batch times are the affine fit `llama-2-70b-2xa100`, off by 5 to 12 % from the profiles that
   the paper's simulator interpolates.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from instances import Workload, generate
-from instances.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import preset
 from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
 from online.pictures import Curve
 from online.policy_interface.specs import make_policy
@@ -267,7 +267,7 @@ def conversation_workload(
         prompts[:count],
         outputs[:count],
         memory_limit=conditions.memory_limit(whole.memory_limit),
-        batch_time=conditions.seconds(LLAMA_2_70B_2XA100.batch_time),
+        batch_time=conditions.seconds(preset("llama-2-70b-2xa100").batch_time),
         name=f"{kind}[n={count},rate={arrival_rate:g},seed={seed}]",
         metadata=whole.metadata if isinstance(source, str) else None,
     )

@@ -1,7 +1,7 @@
 """[W25] Figures 8 and EC.2: mean latency over the number of requests, mixed lengths.
 
 2,000 requests, four conversations to a summary, shuffled; the first 200, 400, .. of them all at
-once, M = 16,492, in continuous time with `LLAMA_2_70B_2XA100`. A statement of the paper counts as
+once, M = 16,492, in continuous time with `llama-2-70b-2xa100`. A statement of the paper counts as
 borne out where it holds at the largest number of requests and at more than half of all.
 """
 
@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, Workload
-from instances.batch_time import (
-    LLAMA_2_70B_2XA100,
-    LLAMA_2_70B_A100_TP1,
-    LLAMA_2_70B_A100_TP2,
-    parse_batch_time,
-)
+from instances.batch_time import parse_batch_time, preset
 from online.pictures import Curve, latency_curves, style
 from online.policy_interface.policy import Policy
 from online.simulation.simulator import simulate
@@ -48,8 +43,8 @@ RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
 """Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
 QUICK_SIZES = (30, 60, 90)
 QUICK_SCALE = 32
-OWN_BATCH_TIME, ROUNDS = LLAMA_2_70B_2XA100.name, "rounds"
-BATCH_TIMES = (LLAMA_2_70B_A100_TP1.name, LLAMA_2_70B_A100_TP2.name)
+OWN_BATCH_TIME, ROUNDS = "llama-2-70b-2xa100", "rounds"
+BATCH_TIMES = ("llama-2-70b-a100-tp1", "llama-2-70b-a100-tp2")
 """Those that an experiment is likely to ask for."""
 MIXTURE_SEED = 0
 """One mixture, as in the paper."""
@@ -81,7 +76,7 @@ def latencies(task: Task) -> Latencies:
     """The policies on the same requests; one relaxation serves both orders."""
     lengths = mixture(np.random.default_rng(MIXTURE_SEED), REQUESTS, task.given)
     name = f"conversations-and-summaries[n={task.requests}]"
-    limit = task.given.memory_limit(LLAMA_2_70B_2XA100.memory_limit)
+    limit = task.given.memory_limit(preset("llama-2-70b-2xa100").memory_limit)
     instance = lengths.instance(task.requests, name, limit)
     relaxed = None
     if task.scale is not None:

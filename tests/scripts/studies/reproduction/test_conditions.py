@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, UnknownNameError
-from instances.batch_time import LLAMA_2_70B_2XA100
+from instances.batch_time import preset
 from studies.reproduction import (
     OWN,
     Conditions,
@@ -67,7 +67,7 @@ def test_arrivals_stay_and_sizes_are_prefixes_whatever_the_lengths(given: Condit
 
 
 def test_exactly_one_thing_is_varied() -> None:
-    own = LLAMA_2_70B_2XA100.batch_time
+    own = preset("llama-2-70b-2xa100").batch_time
     assert OWN.change == ""
     assert OWN.seconds(own) is own
     assert OWN.memory_limit(7) == 7
