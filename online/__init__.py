@@ -40,8 +40,6 @@ from .policy_interface.router import (
     router_names,
 )
 from .policy_interface.specs import make_policy, make_router
-from .simulation.fleet import simulate_fleet
-from .simulation.fleet_run import FleetRun
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
 
@@ -55,7 +53,6 @@ __all__ = [
     "BucketPredictions",
     "Decision",
     "ExactPredictions",
-    "FleetRun",
     "IncompleteRunError",
     "IntervalPredictions",
     "IterationTime",
@@ -89,7 +86,6 @@ __all__ = [
     "router_names",
     "share_of_attainable",
     "simulate",
-    "simulate_fleet",
 ]
 
 __version__: str

@@ -117,8 +117,8 @@ def test_decisions_of_routers(router: str) -> None:
     texts: dict[str, list[str]] = {}
     for k, draw in enumerate(FLEETS):
         policy = ("mc-sf", "fcfs-greedy", "vllm-v0")[k % 3]
-        run = online.simulate_fleet(draw, policy, router, **options(k))
-        columns = [run.status, run.assignment.tolist(), run.completion_times.tolist()]
+        run = online.simulate(draw, policy, router=router, **options(k))
+        columns = [run.status, run.replica.tolist(), run.completion_times.tolist()]
         load = run.load(points=9)
         columns += [load.tokens.tolist(), load.waiting.tolist(), load.running.tolist()]
         texts.setdefault(kind(k), []).append(repr(columns))

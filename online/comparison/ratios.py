@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
 from instances.service_level import AnyLevel
 from online.simulation.errors import InternalError
-from online.simulation.fleet_run import FleetRun
 from online.simulation.run import NoScheduleError, Run
 
 if TYPE_CHECKING:
@@ -310,11 +309,12 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     >>> print(online.ratio(run, hindsight.solve(instance, progress=False)))
     1.2857
     """
+    if isinstance(run, Run) and run.parts:
+        reason = "is of several replicas: online.compare(..., routers=...) has ratios of these"
+        raise InvalidTypeError(None, "run", run, reason)
     if not isinstance(run, Run):
         reason = "is not a Run of online.simulate"
-        if isinstance(run, FleetRun):
-            reason = "is of several replicas: online.compare(..., routers=...) has ratios of these"
-        elif isinstance(run, HindsightBounds):
+        if isinstance(run, HindsightBounds):
             reason = "is a result of hindsight.solve: write ratio(run, result)"
         raise InvalidTypeError(None, "run", run, reason)
     if not isinstance(result, HindsightBounds):

@@ -16,8 +16,6 @@ from instances.problem.arrival_source import AnySource, batch_time_of
 from instances.user_modules import users_line
 from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec, RouterSpec
-from online.simulation.fleet import simulate_fleet
-from online.simulation.fleet_run import FleetRun
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 
@@ -72,13 +70,10 @@ def run_policy(
         # Where nothing is to stop it, what solves programs listens to Ctrl-C by itself.
         "should_stop": clock.must_stop if limited else None,
     }
-    run: Run | FleetRun
+    if router is not None:
+        asked, options["router"] = replace(asked, router=router.label), router.make()
     try:
-        if router is None:
-            run = simulate(problem, spec.make(), **options)
-        else:
-            asked = replace(asked, router=router.label)
-            run = simulate_fleet(problem, spec.make(), router.make(), **options)
+        run = simulate(problem, spec.make(), **options)
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         _log.debug("policy %s failed", spec.label, exc_info=True)
         status = "refused" if isinstance(error, InvalidValueError) else FAILED
@@ -123,7 +118,7 @@ def asked_trial(
     )
 
 
-def _ended(asked: Trial, run: Run | FleetRun, **fields: Any) -> Trial:
+def _ended(asked: Trial, run: Run, **fields: Any) -> Trial:
     """Return the trial after its run, on the problem that was realised."""
     facts = facts_of(run.problem) | {"requests": len(run.ids)}
     return replace(asked, run=run, evictions=run.evictions, **facts, **fields)

@@ -139,7 +139,7 @@ class Trial:
         output lengths.
     problem : Instance or Workload or None
         The given problem, or what an arrival source realised.
-    run : Run or FleetRun or None
+    run : Run or None
         The run in this process; None if it raised an error, and for a trial read from a file.
     schedule : Schedule, PreemptiveSchedule, SecondsSchedule or None
         Schedule with the completions of the run; None if there is none, for the ``reason``.

@@ -29,7 +29,6 @@ from online.policy_interface.specs import (
     policy_specs,
 )
 from online.runtime.processes import run_tasks
-from online.simulation.run import Run
 
 from .answer import (
     LOGGED,
@@ -568,19 +567,19 @@ def play(task: Task, stop: Callable[[], bool] | None = None) -> PolicyRun:
         latencies=run.latencies,
         first_tokens=run.per_request()["ttft"],
     )
-    if isinstance(run, Run) or task.router is None:
+    if not run.parts or task.router is None:
         return replace(found, over_time=over_time(run, seconds))
     nothing = OverTime(seconds, np.zeros(1), np.zeros(1))
-    parts = [nothing if one is None else over_time(one, seconds) for one in run.runs]
+    parts = [nothing if one is None else over_time(one, seconds) for one in run.parts]
     try:
-        found = replace(found, assigned=enclose_routing(task, run.assignment, stop or never))
+        found = replace(found, assigned=enclose_routing(task, run.replica, stop or never))
     except Exception as error:  # noqa: BLE001 (named in the answer; the run is not lost)
         found = replace(found, reason=one_line(error), is_error=True)
     return replace(
         found,
         over_time=together(parts),
         router=task.router.label,
-        assignment=run.assignment,
+        assignment=run.replica,
     )
 
 

@@ -10,138 +10,29 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from instances import Instance, InvalidTypeError, Workload
+from instances import Instance, Workload
 from instances.arrays import IntArray
-from instances.problem.arrival_source import AnySource, Arrival, FixedArrivals, ProblemSource
+from instances.problem.arrival_source import Arrival, FixedArrivals, ProblemSource
 from instances.problem.fleet_schedule import by_replica
-from instances.service_level import AnyLevel
+from instances.service_level import ServiceLevel
 from instances.validation import as_integer
-from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
+from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import Policy, Setup, UndeclaredGenerator, VisibleRequest
 from online.policy_interface.predictions import Prediction, PredictionModel
 from online.policy_interface.router import ReplicaView, Router, RouterError
-from online.policy_interface.specs import AnyPolicy, AnyRouter, make_policy, make_router
+from online.policy_interface.specs import AnyPolicy, make_policy
 
-from .fleet_run import FleetRun
+from .loop import Simulation
 from .run import Run
-from .simulator import (
-    Simulation,
-    check_options,
-    levels_in_order,
-    simulate,
-)
 
 
-def simulate_fleet(  # noqa: PLR0913
-    requests: AnySource,
-    policy: AnyPolicy,
-    router: AnyRouter,
-    *,
-    seed: int = 0,
-    predictions: PredictionModel | None = None,
-    service_model: ServiceModel = TOKEN_PER_ROUND,
-    max_rounds: int | None = None,
-    should_stop: Callable[[], bool] | None = None,
-    level: AnyLevel | None = None,
-) -> FleetRun:
-    """Run a fleet: a router, and an online policy on each replica.
-
-    The run of each replica is that of `simulate` on the requests sent there, with the seed that it
-    names and the predictions drawn here. With one replica it is `simulate`.
-
-    Parameters
-    ----------
-    requests : Instance, Workload or ArrivalSource
-        An `Instance`, or a `Workload` with its batch time, with any number of ``replicas``. What
-        reacts to a policy has one replica only.
-    policy : AnyPolicy
-        As in `simulate`. Each of several replicas has its own; of a `Policy` a copy.
-    router : AnyRouter
-        A registered name, text such as ``"least-requests(delay=0.1)"`` or
-        ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a router, or a `Router`,
-        of which a copy is taken.
-    seed : int, default 0
-        Of every random choice: of the router, the predictions, and each replica's policy.
-    predictions : PredictionModel or None, default None
-        What router and policies are told of output lengths; None tells the truth. They are drawn
-        in order of arrival, whoever routes.
-    service_model : ServiceModel, default TOKEN_PER_ROUND
-        How many rounds a request takes and what it holds in each.
-    max_rounds : int or None, default None
-        Rounds of each replica, as in `simulate`.
-    should_stop : Callable[[], bool] or None, default None
-        As in `simulate`, asked by every replica.
-    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
-        Service level that router and policies are told, as in `simulate`.
-
-    Returns
-    -------
-    FleetRun
-        With status ``"completed"`` unless requests were left unserved.
-
-    Raises
-    ------
-    RouterError
-        The router failed, or chose no replica.
-    UnknownNameError
-        No policy or router of that name.
-    PolicyError, InvalidTypeError, InvalidValueError, RuntimeError
-        As in `simulate`, or the router's ``sticky`` keys are not there.
-    """
-    made = make_router(router)
-    if getattr(requests, "replicas", 1) == 1:
-        run = simulate(
-            requests,
-            policy,
-            seed=seed,
-            predictions=predictions,
-            service_model=service_model,
-            max_rounds=max_rounds,
-            should_stop=should_stop,
-            level=level,
-        )
-        everything = np.zeros(len(run.ids), dtype=np.int64)
-        return FleetRun(run.problem, made.name, seed, everything, (run,))
-    if not isinstance(requests, Instance | Workload):
-        reason = "is no Instance or Workload: what reacts to a policy has one replica"
-        raise InvalidTypeError(None, "requests", requests, reason)
-    seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
-    options = _Options(requests, policy, seed, service_model, max_rounds, should_stop)
-    source, order = ProblemSource(requests), requests.order_of_arrival
-    rng = np.random.default_rng([seed, 1])
-    source.reset(rng)
-    arrivals = source.release(math.inf)
-    told = [predictions.predict(one.prompt_length, one.output_length, rng) for one in arrivals]
-    levels = levels_in_order(requests, level)
-    sent = [
-        VisibleRequest(
-            index,
-            index if one.id is None else one.id,
-            one.time,
-            one.prompt_length,
-            prediction,
-            one.weight,
-            next(levels),
-        )
-        for index, (one, prediction) in enumerate(zip(arrivals, told, strict=True))
-    ]
-    fleet = [options.replica(index) for index in range(requests.replicas)]
-    keys = made.keys(requests)
-    options.reset(made)
-    assignment = np.zeros(len(arrivals), dtype=np.int64)
-    assignment[order] = _route(made, fleet, sent, arrivals, [keys[k] for k in order.tolist()])
-    own = by_replica(assignment, requests.replicas)
-    runs = tuple(options.run(one, own[one.index]) for one in fleet)
-    return FleetRun(requests, made.name, seed, assignment, runs)
-
-
-class _Options(NamedTuple):
-    """What all replicas of a run have in common."""
+class Fleet(NamedTuple):
+    """Replicas that share a problem and the options of a run."""
 
     problem: Instance | Workload
     policy: AnyPolicy
@@ -149,6 +40,39 @@ class _Options(NamedTuple):
     service_model: ServiceModel
     max_rounds: int | None
     should_stop: Callable[[], bool] | None
+
+    def run(
+        self,
+        router: Router,
+        predictions: PredictionModel,
+        levels: Iterator[ServiceLevel | None],
+    ) -> Run:
+        """Route every request, and run each replica to its end."""
+        problem, seed = self.problem, self.seed
+        source, order = ProblemSource(problem), problem.order_of_arrival
+        rng = np.random.default_rng([seed, 1])
+        source.reset(rng)
+        arrivals = source.release(math.inf)
+        sent = [
+            VisibleRequest(
+                index,
+                index if one.id is None else one.id,
+                one.time,
+                one.prompt_length,
+                predictions.predict(one.prompt_length, one.output_length, rng),
+                one.weight,
+                next(levels),
+            )
+            for index, one in enumerate(arrivals)
+        ]
+        fleet = [self.replica(index) for index in range(problem.replicas)]
+        keys = router.keys(problem)
+        self.reset(router)
+        assignment = np.zeros(len(arrivals), dtype=np.int64)
+        assignment[order] = _route(router, fleet, sent, arrivals, [keys[k] for k in order.tolist()])
+        own = by_replica(assignment, problem.replicas)
+        parts = [self.finish(one, own[one.index]) for one in fleet]
+        return Run.of_fleet(problem, router.name, seed, assignment, parts)
 
     def reset(self, router: Router) -> None:
         """Prepare the router."""
@@ -178,9 +102,9 @@ class _Options(NamedTuple):
         replica.begin(self.max_rounds, self.should_stop)
         return replica
 
-    def run(self, replica: _Replica, own: IntArray) -> Run | None:
+    def finish(self, replica: _Replica, own: IntArray) -> Run | None:
         """Run a replica to its end; its record is that of the requests at these positions."""
-        if not len(own):
+        if not len(own) and len(self.problem):
             return None
         replica.end()
         if replica.status == "livelock":

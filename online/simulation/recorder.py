@@ -131,6 +131,7 @@ class Recorder:
             adaptive=source.adaptive,
             batch_time=machine.batch_time,
             memory_rule=machine.rule,
+            replica=np.zeros(count, dtype=np.int64),
             **known,
         )
 

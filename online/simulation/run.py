@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from instances import (
+    FleetSchedule,
     Instance,
     InvalidValueError,
     PreemptiveSchedule,
@@ -17,15 +20,29 @@ from instances import (
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
+from instances.problem.fleet_schedule import by_replica
 from instances.problem.memory_rule import TOKENS
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
 from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
 
 from .errors import InternalError
-from .run_columns import RunRecord
+from .run_columns import Attempts, RunRecord
 from .seconds_rounds import seconds_schedule
 from .token_times import token_rounds
+
+PER_REQUEST = (
+    "start_rounds",
+    "completion_rounds",
+    "prompt_lengths",
+    "output_lengths",
+    "arrival_times",
+    "start_times",
+    "first_token_times",
+    "completion_times",
+    "eviction_counts",
+)
+"""Columns of a run with an entry for each request."""
 
 
 class IncompleteRunError(RuntimeError):
@@ -36,55 +53,27 @@ class NoScheduleError(ValueError):
     """No schedule of the kind that was asked for has the completions of this run."""
 
 
-class Served:
-    """Base of runs of one machine and of a fleet: what follows from the columns of requests."""
+class Load(NamedTuple):
+    """Load of each replica at times on the clock.
 
-    ids: Any
-    arrival_times: Any
-    completion_times: Any
-    output_lengths: Any
+    Attributes
+    ----------
+    times : float64 array, shape (t,)
+        On the clock.
+    tokens : int64 array, shape (K, t)
+        KV tokens held in the round under way.
+    waiting, running : int64 array, shape (K, t)
+        Requests in the queue and in the batch.
+    """
 
-    def per_request(self) -> dict[str, Any]:
-        """Return columns of shape (n,) by name."""
-        raise NotImplementedError
-
-    @cached_property
-    def latencies(self) -> FloatArray:
-        """Return completion minus arrival of each request, on the clock, shape (n,)."""
-        latencies: FloatArray = self.completion_times - self.arrival_times
-        return latencies
-
-    def on_time(self, level: AnyLevel) -> BoolArray:
-        """Tell which requests are on time, shape (n,); those left unserved are late.
-
-        Parameters
-        ----------
-        level : ServiceLevel or Sequence[ServiceLevel]
-            One for all requests, or one for each in the order of the requests; in rounds, or in
-            seconds for a run of a workload.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            Neither a level nor one for each request.
-        """
-        columns = self.per_request()
-        limits = limits_of(level, len(self.ids))
-        return limits.on_time(columns["e2el"], columns["ttft"], self.output_lengths)
-
-    def attainment(self, level: AnyLevel) -> float:
-        """Return the share of requests on time, see `on_time`; NaN without requests."""
-        return float(self.on_time(level).mean()) if self.ids else float("nan")
-
-    def frame(self) -> Any:
-        """Return `per_request` as a pandas DataFrame, one line per request."""
-        import pandas
-
-        return pandas.DataFrame(self.per_request())
+    times: FloatArray
+    tokens: IntArray
+    waiting: IntArray
+    running: IntArray
 
 
-class Run(RunRecord, Served):
-    """Record of a policy on an instance.
+class Run(RunRecord):
+    """Record of a policy on an instance, on one machine or on a fleet.
 
     Attributes
     ----------
@@ -131,7 +120,56 @@ class Run(RunRecord, Served):
         Seconds of each round; None in the round model.
     memory_rule : MemoryRule
         How memory is counted.
+    router_name : str or None
+        Registered name of the router; None without one.
+    replica : int64 array
+        Replica of each request, shape (n,).
+    parts : tuple[Run or None, ...]
+        Of a fleet, the run of each replica on the requests sent there, None where nothing was sent.
+        Rounds are counted per replica, and only these runs have memory over time.
     """
+
+    @classmethod
+    def of_fleet(
+        cls,
+        problem: Instance | Workload,
+        router_name: str,
+        seed: int,
+        assignment: IntArray,
+        parts: Sequence[Run | None],
+    ) -> Run:
+        """Return the run of a fleet, given the run of each replica on what was sent there."""
+        own = by_replica(assignment, len(parts))
+        served = [(place, run) for place, run in zip(own, parts, strict=True) if run is not None]
+        places, runs = zip(*served, strict=True)
+        first, back = runs[0], np.argsort(np.concatenate(places))
+
+        def column(name: str) -> Any:
+            return np.concatenate([getattr(run, name) for run in runs])[back]
+
+        attempts = [
+            replace(run.attempts, request=place[run.attempts.request]) for place, run in served
+        ]
+        joined = Attempts(
+            *(np.concatenate([getattr(one, f.name) for one in attempts]) for f in fields(Attempts))
+        )
+        statuses = [run.status for run in runs if run.status != "completed"]
+        known = {
+            f.name: getattr(first, f.name) for f in fields(RunRecord) if f.name not in PER_REQUEST
+        }
+        known |= {name: column(name) for name in PER_REQUEST} | {
+            "status": statuses[0] if statuses else "completed",
+            "decisions": sum(run.decisions for run in runs),
+            "attempts": joined,
+            "drain_round": None,
+        }
+        known |= {"problem": problem, "seed": seed, "ids": problem.ids, "parts": tuple(parts)}
+        return cls(**known | {"router_name": router_name, "replica": assignment})
+
+    @property
+    def runs(self) -> tuple[Run | None, ...]:
+        """Return the run of each replica: ``parts``, or this run alone."""
+        return self.parts or (self,)
 
     def __repr__(self) -> str:
         served = int((self.completion_rounds >= 0).sum())
@@ -140,8 +178,11 @@ class Run(RunRecord, Served):
             if self.status == "completed"
             else f"{served} served"
         )
+        name = repr(self.policy_name)
+        if self.parts:
+            name += f" under {self.router_name!r}, {len(self.parts)} replicas"
         requests = f"{len(self.ids)} requests, memory_limit={self.memory_limit}"
-        return f"Run({self.policy_name!r}, {requests}, {self.status}, {ended})"
+        return f"Run({name}, {requests}, {self.status}, {ended})"
 
     @property
     def instance(self) -> Instance | None:
@@ -153,11 +194,46 @@ class Run(RunRecord, Served):
         """Return the total number of evictions."""
         return int(self.eviction_counts.sum())
 
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Return completion minus arrival of each request, on the clock, shape (n,)."""
+        latencies: FloatArray = self.completion_times - self.arrival_times
+        return latencies
+
+    def on_time(self, level: AnyLevel) -> BoolArray:
+        """Tell which requests are on time, shape (n,); those left unserved are late.
+
+        Parameters
+        ----------
+        level : ServiceLevel or Sequence[ServiceLevel]
+            One for all requests, or one for each in the order of the requests; in rounds, or in
+            seconds for a run of a workload.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            Neither a level nor one for each request.
+        """
+        columns = self.per_request()
+        limits = limits_of(level, len(self.ids))
+        return limits.on_time(columns["e2el"], columns["ttft"], self.output_lengths)
+
+    def attainment(self, level: AnyLevel) -> float:
+        """Return the share of requests on time, see `on_time`; NaN without requests."""
+        return float(self.on_time(level).mean()) if self.ids else float("nan")
+
+    def frame(self) -> Any:
+        """Return `per_request` as a pandas DataFrame, one line per request."""
+        import pandas
+
+        return pandas.DataFrame(self.per_request())
+
     @property
     def unit_rounds(self) -> bool:
         """Tell whether every round lasted one unit, emitted a token per request and held none."""
         return (
             self.round_end_times is None
+            and not self.parts
             and not self.service_model.prefill_rounds
             and not self.keeps_tokens
             and not len(self.pauses.rounds)
@@ -197,6 +273,10 @@ class Run(RunRecord, Served):
             rounds. In seconds, a request with prefill rounds came back with tokens. The message
             says which.
         """
+        if self.parts:
+            in_rounds = self.batch_time is None
+            kind = "preemptive_schedule" if in_rounds and self.keeps_tokens else "schedule"
+            return self._fleet_schedule(kind)
         if self.round_end_times is not None:
             return self._schedule_in_seconds()
         instance = self._instance_in_rounds()
@@ -210,7 +290,7 @@ class Run(RunRecord, Served):
         return schedule
 
     @cached_property
-    def preemptive_schedule(self) -> PreemptiveSchedule:
+    def preemptive_schedule(self) -> Any:
         """Return the rounds in which the tokens of each request came out, checked.
 
         In the round of its k-th token a request holds s_i + k or more, so no round of it holds
@@ -224,6 +304,8 @@ class Run(RunRecord, Served):
             Rounds were not those of the round model, or a request with prefill rounds was
             preempted and kept its tokens; the message says which.
         """
+        if self.parts:
+            return self._fleet_schedule("preemptive_schedule")
         instance = self._instance_in_rounds()
         if not self.keeps_tokens:
             return PreemptiveSchedule.from_schedule(self.schedule)
@@ -250,13 +332,16 @@ class Run(RunRecord, Served):
         IncompleteRunError
             Some request was never served.
         """
+        if self.parts:
+            parts: list[int | float] = [one.total_latency for one in self.parts if one is not None]
+            return sum(parts)
         self._require_completed()
         if self.instance is None:
             return float(self.latencies.sum())
         if not self.keeps_tokens:
             return int(self.schedule.total_latency)
         if not self.service_model.prefill_rounds:
-            return self.preemptive_schedule.total_latency
+            return int(self.preemptive_schedule.total_latency)
         latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
         total: int = sum(map(operator.mul, self.instance.weights.tolist(), latencies))
         return total
@@ -275,7 +360,7 @@ class Run(RunRecord, Served):
             Rounds were not those of the round model (in seconds a request takes as long by itself
             as its batches do), or it has no schedule for another reason; the message says which.
         """
-        return self.preemptive_schedule.total_waiting
+        return int(self.preemptive_schedule.total_waiting)
 
     @property
     def mean_latency(self) -> float:
@@ -304,13 +389,22 @@ class Run(RunRecord, Served):
 
     @property
     def memory_of_rounds(self) -> IntArray:
-        """Return the tokens held in each round that ran, shape (rounds,)."""
+        """Return the tokens held in each round that ran, shape (rounds,); not of a fleet."""
         s = self.stretches
         held: IntArray = np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * self._age
         return held
 
     def round_times(self) -> tuple[FloatArray, FloatArray]:
-        """Return the clock at the beginning and end of each round that ran, each (rounds,)."""
+        """Return the clock at the beginning and end of each round that ran, each (rounds,).
+
+        Raises
+        ------
+        InvalidValueError
+            The run is of a fleet: each replica has rounds of its own.
+        """
+        if self.parts:
+            reason = "have rounds of their own: look at each of `Run.parts`"
+            raise InvalidValueError("run", "replicas", len(self.parts), reason)
         stretches, age = self.stretches, self._age
         if self.round_end_times is None:
             ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
@@ -352,7 +446,49 @@ class Run(RunRecord, Served):
             "evictions": self.eviction_counts,
             "restarts": np.maximum(0, starts - 1),
             "completed": done,
-        }
+        } | ({"replica": self.replica} if self.parts else {})
+
+    def load(self, points: int = 200) -> Load:
+        """Return the load of each replica at equally spaced times, from 0 to the last round's end.
+
+        A round that begins at a time is under way then, and one that ends is not.
+        """
+        ends = [run.round_times()[1].max(initial=0.0) for run in self.runs if run is not None]
+        times = np.linspace(0.0, max(ends), points)
+        load = Load(times, *np.zeros((3, len(self.runs), points), dtype=np.int64))
+        for replica, run in enumerate(self.runs):
+            if run is not None:
+                load.tokens[replica], load.waiting[replica], load.running[replica] = run._loads(
+                    times
+                )
+        return load
+
+    def _loads(self, times: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return tokens held, requests waiting and requests running at each time."""
+        begins, ends = self.round_times()
+        at = np.searchsorted(begins, times, "right") - 1
+        under_way = (at >= 0) & (times < np.append(ends, np.inf)[at])
+        tokens = np.where(under_way, np.append(self.memory_of_rounds, 0)[at], 0)
+        # What left before its first round was never in a batch.
+        stays = self.attempts.start_round < self.attempts.end_round
+        first: Any = self.attempts.start_round[stays]
+        last: Any = self.attempts.end_round[stays]
+        if self.round_end_times is not None:
+            first, last = begins[first], ends[last - 1]
+
+        def count(events: Any) -> IntArray:
+            # NaN is never.
+            return np.searchsorted(np.sort(events), times, "right")
+
+        running = count(first) - count(last)
+        return tokens, count(self.arrival_times) - count(self.completion_times) - running, running
+
+    def _fleet_schedule(self, kind: str) -> FleetSchedule:
+        parts = [None if run is None else getattr(run, kind) for run in self.parts]
+        fleet: Any = self.problem
+        if isinstance(fleet, Instance):
+            fleet = self.service_model.with_tokens_every_round(fleet)
+        return FleetSchedule(fleet, self.replica, parts)
 
     def _repr_html_(self) -> str:
         done = self.completion_rounds >= 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,9 @@ class RunRecord:
     drain_round: int | None = None
     batch_time: BatchTime | None = None
     memory_rule: MemoryRule = TOKENS
+    router_name: str | None = None
+    replica: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    parts: tuple[Any, ...] = ()
 
     @property
     def rounds_run(self) -> int:

@@ -27,7 +27,7 @@ from instances import (
 from instances.batch_time import preset
 from instances.generators import poisson_arrivals, register_generator
 from instances.problem.arrival_source import Arrival
-from online import AffineTime, compare, experiment, simulate, simulate_fleet
+from online import AffineTime, compare, experiment, simulate
 from online.batch_time import Measurements, fit_affine_time
 from online.comparison import PolicySpec, compare_many, ratio_confidence
 from online.experiment import Experiment, Family, Solver, parse_experiment
@@ -120,7 +120,10 @@ VALUES: Rows = [
 ]
 TYPES: Rows = [
     (lambda: simulate(Source(batch_time=0.5), "fcfs"), "batch_time = 0.5 is not a batch time"),
-    (lambda: simulate_fleet(Source(replicas=2), "mc-sf", "random"), "to a policy has one replica"),
+    (
+        lambda: simulate(Source(replicas=2), "mc-sf", router="random"),
+        "what answers a policy has one replica",
+    ),
     (released([Arrival(0, 1.5, 2)]), "length"),
     (partial(arrivals, [("1", 1, 1)]), "arrival_rate"),
     (partial(arrivals, [(1, 1, 1.5)]), "output_length"),

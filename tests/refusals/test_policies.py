@@ -38,7 +38,6 @@ from online import (
     UnitTime,
     make_policy,
     simulate,
-    simulate_fleet,
 )
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -168,7 +167,7 @@ def segmented(thresholds: Any, ends: Any) -> Any:
 
 
 def routed(*choices: Any, **options: Any) -> Any:
-    return simulate_fleet(FLEET, "mc-sf", Told(*choices, **options))
+    return simulate(FLEET, "mc-sf", router=Told(*choices, **options))
 
 
 def leveled(level: Any) -> Any:
@@ -200,7 +199,7 @@ VALUES: Rows = [
     (lambda: simulate(ALIKE, "edf"), "deadline = None is not known"),
     (lambda: simulate(ALIKE, "vllm:order=deadline"), "deadline = None is not known"),
     (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
-    (lambda: simulate(FLEET, "mc-sf"), "replicas = 2"),
+    (lambda: simulate(FLEET, "mc-sf"), "router = None is needed for 2 replicas"),
     (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
     (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
     *each(lambda name: simulate(PAGED, name, service_model=PREFILL), "prefill rounds", *ENGINES),
@@ -220,7 +219,7 @@ VALUES: Rows = [
     (lambda: RelativePredictions(11), "error = 11 is above 10"),
     *[(partial(Prediction, *bad), "prediction") for bad in ((0, 1, 2), (3, 2, 4), (1, 5, 4))],
     # Routers and the test kit.
-    (lambda: simulate_fleet(FLEET, "mc-sf", "random(sticky='session')"), "'session' is not in the"),
+    (lambda: simulate(FLEET, "mc-sf", router="random(sticky='a')"), "'a' is not in the metadata"),
     *each(routed, "router 'Told', request 0: replica = {}", 2, -1),
 ]
 TYPES: Rows = [

@@ -188,7 +188,7 @@ TYPES: Rows = [
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
     (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run of online.simulate$"),
     (
-        lambda: ratio(online.simulate_fleet(FLEET, "mc-sf", "random"), bounds(SMALL)),
+        lambda: ratio(online.simulate(FLEET, "mc-sf", router="random"), bounds(SMALL)),
         "is of several replicas: online.compare",
     ),
     (lambda: compare([1], ["mc-sf"]), "no arrival source"),

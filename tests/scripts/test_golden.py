@@ -79,9 +79,8 @@ def score(entry: LibraryEntry, policy: str) -> str:
     """Return the total latency of a policy, or why there is none."""
     problem, options = entry.instance, {"level": entry.level or LEVEL}
     fleet = {"router": "least-requests"} if problem.replicas > 1 else {}
-    simulate: Any = online.simulate_fleet if fleet else online.simulate
     try:
-        run = simulate(problem, policy, **fleet, **options)
+        run = online.simulate(problem, policy, **fleet, **options)
     except instances.InvalidValueError as refusal:
         return str(refusal)
     return str(figure(run.total_latency)) if run.status == "completed" else run.status

@@ -60,8 +60,8 @@ def test_runs_are_those_of_the_fleet(workload: Workload, found: Headroom) -> Non
     }
     for run in found.routed:
         policy = CHALLENGER if "(" in run.policy else run.policy
-        alone = online.simulate_fleet(workload, policy, run.router)
-        assert run.assignment.tolist() == alone.assignment.tolist()
+        alone = online.simulate(workload, policy, router=run.router)
+        assert run.assignment.tolist() == alone.replica.tolist()
         assert run.latencies.tolist() == alone.latencies.tolist()
         assert float(run.mean_latency) == pytest.approx(alone.mean_latency)
     assert {run.router for run in found.runs} == {"round-robin"}
@@ -79,10 +79,8 @@ def test_losses_are_intervals_that_add_up(workload: Workload, found: Headroom) -
     # Policies behind a blind router have the same requests on each replica.
     blind = {one[2].assigned for one in found.blames if one[1] == "round-robin"}
     assert len(blind) == 1
-    run = online.simulate_fleet(workload, "vllm", "round-robin")
-    alone = online.blame(
-        workload, run.assignment, run.total_latency, time_limit=0.4, threads=1
-    ).mean
+    run = online.simulate(workload, "vllm", router="round-robin")
+    alone = online.blame(workload, run.replica, run.total_latency, time_limit=0.4, threads=1).mean
     (mine,) = blind
     assert alone.assigned.lower <= mine.upper
     assert mine.lower <= alone.assigned.upper
@@ -177,8 +175,8 @@ def test_replicas_of_a_log() -> None:
     assert (workload.replicas, facts) == (3, told)
     named = replicas_of_log(log, requests(4), names=True)[2]
     assert named == {"replicas": "0 is a, 1 is b, 2 is c"}
-    run = online.simulate_fleet(workload, "fcfs", router)
-    assert run.assignment.tolist() == [1, 0, 1, 2]
+    run = online.simulate(workload, "fcfs", router=router)
+    assert run.replica.tolist() == [1, 0, 1, 2]
     assert replicas_of_log(log, requests(4), 5)[0].replicas == 5
     with pytest.raises(InvalidValueError, match="is less than the 3 workers"):
         replicas_of_log(log, requests(4), 2)

@@ -13,7 +13,7 @@ import scripted
 
 import online
 from instances import Instance, InvalidValueError, MemoryRule, Request, ServiceLevel, Workload
-from online import AffineTime, FleetRun, NoisyPredictions, ReplicaView, Run
+from online import AffineTime, NoisyPredictions, ReplicaView, Run
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)
 LEVEL = ServiceLevel(latency=9.0)
@@ -67,10 +67,10 @@ def _floats(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def assert_single_runs(fleet: Any, run: FleetRun, policy: Any, **options: Any) -> None:
+def assert_single_runs(fleet: Any, run: Run, policy: Any, **options: Any) -> None:
     """Each replica's run is that of its requests alone."""
     for replica, found in enumerate(run.runs):
-        own = np.flatnonzero(run.assignment == replica)
+        own = np.flatnonzero(run.replica == replica)
         assert (found is None) == (not len(own))
         if found is not None:
             alone = online.simulate(fleet.alone(own), policy, seed=found.seed, **options)
@@ -86,7 +86,7 @@ def test_replicas_run_like_single_machines_whatever_the_policy(
         fleet = drawn(seed, 2, in_seconds=in_seconds)
         options: Any = {"max_rounds": 800, "level": LEVEL}
         router = online.make_router(LOOKING[seed % len(LOOKING)], delay=[0.0, 0.1, 2.0][seed % 3])
-        run = online.simulate_fleet(fleet, policy, router, seed=seed, **options)
+        run = online.simulate(fleet, policy, router=router, seed=seed, **options)
         assert_single_runs(fleet, run, policy, **options)
 
 
@@ -98,10 +98,10 @@ def test_replicas_run_like_single_machines_whatever_the_router(
     policies = ("mc-sf", "fcfs-greedy", "vllm", "alpha-protection", "a-random")
     for seed, policy in enumerate(policies):
         fleet = drawn(seed, 3, in_seconds=in_seconds).under(MemoryRule(block_size=1 + seed % 3))
-        run = online.simulate_fleet(fleet, policy, router, seed=seed)
+        run = online.simulate(fleet, policy, router=router, seed=seed)
         assert_single_runs(fleet, run, policy)
-        again = online.simulate_fleet(fleet, policy, router, seed=seed)
-        assert run.assignment.tolist() == again.assignment.tolist()
+        again = online.simulate(fleet, policy, router=router, seed=seed)
+        assert run.replica.tolist() == again.replica.tolist()
 
 
 def test_a_replica_in_a_loop_is_caught_where_it_is_alone() -> None:
@@ -111,7 +111,7 @@ def test_a_replica_in_a_loop_is_caught_where_it_is_alone() -> None:
     for limit in range(7, 10):
         for policy in ("fcfs-greedy", "alpha-protection", "alpha-beta-clearing"):
             fleet = Instance(rows, limit, replicas=2)
-            run = online.simulate_fleet(fleet, policy, Scripted([0, 0, 1, 1, 1, 1]))
+            run = online.simulate(fleet, policy, router=Scripted([0, 0, 1, 1, 1, 1]))
             assert_single_runs(fleet, run, policy)
             found.append(run.status)
     assert "livelock" in found
@@ -138,16 +138,16 @@ def observed(view: ReplicaView) -> tuple[Any, ...]:
     return (*counts, ids, view.tokens, view.waiting_tokens, tuple(view.volumes))
 
 
-def expected(fleet: Any, run: FleetRun, place: int, replica: int, delay: float) -> tuple[Any, ...]:
+def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tuple[Any, ...]:
     """What a router may see before the ``place``-th arrival, by the finished record."""
     order = np.argsort(run.arrival_times, kind="stable").tolist()
     now = run.arrival_times[order[place]] - delay
-    sent = [i for i in order[:place] if run.assignment[i] == replica]
+    sent = [i for i in order[:place] if run.replica[i] == replica]
     left = [i for i in sent if run.completion_times[i] > now]
     prompts, outputs = fleet.prompt_lengths.tolist(), fleet.output_lengths.tolist()
     running: dict[int, int] = {}
     single = run.runs[replica]
-    own = np.flatnonzero(run.assignment == replica).tolist()
+    own = np.flatnonzero(run.replica == replica).tolist()
     if single is not None:
         stays = single.attempts
         begins, _ = single.round_times()
@@ -183,7 +183,7 @@ def test_routers_see_what_the_records_say(policy: str, delay: float, in_seconds:
         fleet = drawn(seed, 2, in_seconds=in_seconds)
         rng = np.random.default_rng(seed)
         router = Scripted(rng.integers(0, 2, len(fleet)).tolist(), delay)
-        run = online.simulate_fleet(fleet, policy, router)
+        run = online.simulate(fleet, policy, router=router)
         assert run.status == "completed"
         for place, seen in enumerate(router.seen):
             for replica, view in enumerate(seen):
@@ -194,11 +194,11 @@ def test_what_is_not_known_yet_changes_where_requests_go() -> None:
     # The second replica is done with its short request at 1, the first at 9.
     rows = [Request(0, 1, 9), Request(0, 1, 1), Request(3, 1, 1)]
     fleet = Instance(rows, 30, replicas=2)
-    now = online.simulate_fleet(fleet, "mc-sf", "least-requests(delay=0)")
-    late = online.simulate_fleet(fleet, "mc-sf", "least-requests(delay=3)")
-    assert now.assignment.tolist() == [0, 1, 1]
+    now = online.simulate(fleet, "mc-sf", router="least-requests(delay=0)")
+    late = online.simulate(fleet, "mc-sf", router="least-requests(delay=3)")
+    assert now.replica.tolist() == [0, 1, 1]
     # What it knows of time 0 is that it sent one request to each.
-    assert late.assignment.tolist() == [0, 1, 0]
+    assert late.replica.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_conversations_stay_where_their_first_request_went(router: str, sticky: 
     keys = ["a", "b", None, "a", "b", "a", None]
     fleet = Instance.from_arrays([2] * 7, [3] * 7, memory_limit=20, replicas=3)
     fleet = fleet.with_metadata(talk=keys)
-    run = online.simulate_fleet(fleet, "mc-sf", online.make_router(router, sticky=sticky))
-    first = run.assignment.tolist()
+    run = online.simulate(fleet, "mc-sf", router=online.make_router(router, sticky=sticky))
+    first = run.replica.tolist()
     assert first[0] == first[3] == first[5] == 0
     assert first[1] == first[4] == 1
     assert (first[2], first[6]) == ((2, 0) if router == "round-robin" else (2, 2))
@@ -227,7 +227,7 @@ def test_predictions_do_not_depend_on_the_router() -> None:
     told = []
     for choices in ([0] * 14, [0, 1] * 7):
         router = Hears(choices)
-        online.simulate_fleet(fleet, "mc-sf", router, predictions=NoisyPredictions(2))
+        online.simulate(fleet, "mc-sf", router=router, predictions=NoisyPredictions(2))
         told.append(router.seen)
     assert told[0] == told[1]
 
@@ -248,7 +248,7 @@ def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_router.py").write_text(OWN)
     fleet = drawn(0, 2, in_seconds=False)
-    run = online.simulate_fleet(fleet, "mc-sf", "my_router.py:Mine(alpha=0.5)")
+    run = online.simulate(fleet, "mc-sf", router="my_router.py:Mine(alpha=0.5)")
     assert (run.router_name, run.status) == ("Mine", "completed")
     with pytest.raises(InvalidValueError, match="write :Mine"):
         online.make_router("my_router.py:Yours")
@@ -257,22 +257,22 @@ def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("in_seconds", [False, True])
 def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     fleet = drawn(2, 3, in_seconds=in_seconds)
-    run = online.simulate_fleet(fleet, "mc-sf", "least-requests", level=LEVEL)
+    run = online.simulate(fleet, "mc-sf", router="least-requests", level=LEVEL)
     schedule = run.schedule
     assert schedule.violations() == []
     assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
     assert schedule.mean_latency == pytest.approx(run.mean_latency, rel=1e-12)
     np.testing.assert_array_equal(schedule.completion_times, run.completion_times)
-    np.testing.assert_array_equal(schedule.assignment, run.assignment)
+    np.testing.assert_array_equal(schedule.assignment, run.replica)
     assert run.on_time(LEVEL).tolist() == (run.latencies <= 9).tolist()
-    assert run.per_request()["replica"].tolist() == run.assignment.tolist()
+    assert run.per_request()["replica"].tolist() == run.replica.tolist()
     assert list(run.ids) == list(fleet.ids)
 
 
 def test_the_load_over_time_by_hand() -> None:
     # Rounds 1 and 2 hold 3 and 4 tokens; the second request waits for the third round.
     fleet = Instance.from_arrays([2, 2, 1], [2, 2, 1], memory_limit=5, replicas=2)
-    load = online.simulate_fleet(fleet, "fcfs", Scripted([0, 0, 1])).load(points=5)
+    load = online.simulate(fleet, "fcfs", router=Scripted([0, 0, 1])).load(points=5)
     assert load.times.tolist() == [0, 1, 2, 3, 4]
     assert load.tokens.tolist() == [[3, 4, 3, 4, 0], [2, 0, 0, 0, 0]]
     assert load.waiting.tolist() == [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
@@ -291,7 +291,7 @@ def held_and_sent_back(policy: Any, state: Any) -> online.Decision:
 def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
     policy = scripted.Scripted(held_and_sent_back)
     workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3, batch_time=AffineTime(1.0))
-    run = online.simulate_fleet(workload, policy, "random")
+    run = online.simulate(workload, policy, router="random")
     assert run.runs[0].attempts.start_round.tolist() == [0, 0, 2]
     load = run.load(points=6)
     assert load.running.tolist() == [[0, 1, 1, 1, 1, 0]]

@@ -10,7 +10,7 @@ from scripted import Scripted, start_all
 import online
 from instances import Instance, Workload
 from online import Decision, UnitTime
-from online.simulation import simulator
+from online.simulation import loop
 
 # What these conditions keep from happening is mostly a run without end.
 pytestmark = pytest.mark.timeout(60)
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """5 decisions at an epoch beyond the queue, 5 + 2 lifetimes of rounds."""
-    monkeypatch.setattr(simulator, "IDLE_EPOCHS", 5)
-    monkeypatch.setattr(simulator, "FRUITLESS_LIFETIMES", 2)
+    monkeypatch.setattr(loop, "IDLE_EPOCHS", 5)
+    monkeypatch.setattr(loop, "FRUITLESS_LIFETIMES", 2)
 
 
 @pytest.mark.usefixtures("impatient")
