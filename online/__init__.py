@@ -12,7 +12,6 @@ from . import routers as _routers  # registers the routers
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .comparison.blame import Blame, blame
 from .comparison.comparing import compare
-from .comparison.ratios import MismatchError, Ratio, ratio, share_of_attainable
 from .policy_interface.lookahead import PriorityPolicy
 from .policy_interface.policy import (
     Decision,
@@ -42,6 +41,11 @@ from .policy_interface.router import (
 from .policy_interface.specs import make_policy, make_router
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
+from .trials.intervals import MismatchError, Ratio, ratio, share_of_attainable
+from .trials.store import read_trials
+from .trials.sweep import sweep
+from .trials.table import frame, paired, table
+from .trials.trial import Trial
 
 del _policies, _routers
 
@@ -73,19 +77,25 @@ __all__ = [
     "Run",
     "ServiceModel",
     "TiledTime",
+    "Trial",
     "UnitTime",
     "blame",
     "compare",
+    "frame",
     "make_policy",
     "make_router",
+    "paired",
     "policy_names",
     "policy_parameters",
     "ratio",
+    "read_trials",
     "register_policy",
     "register_router",
     "router_names",
     "share_of_attainable",
     "simulate",
+    "sweep",
+    "table",
 ]
 
 __version__: str

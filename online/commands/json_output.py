@@ -19,9 +19,9 @@ from instances import Instance
 from instances.files import write_atomically
 from online.comparison.bootstrap import ConfidenceInterval
 from online.comparison.ratio_tables import record_cells
-from online.comparison.ratios import Interval
 from online.comparison.trial import Trial
 from online.runtime.table import Table
+from online.trials.intervals import Interval
 
 from .console import check_output, print_fields, print_table, say, writing
 

@@ -10,7 +10,7 @@ import typer
 
 import instances
 from instances import Instance
-from online.comparison.ratios import rounded_down
+from online.trials.intervals import rounded_down
 
 from .console import INTERRUPTED_STATUS, progress_bar
 from .json_output import JsonFile, about, about_fields, answer, check_json

@@ -13,7 +13,7 @@ import typer
 import instances
 from hindsight.outcomes.result import percent
 from instances import Instance, InvalidValueError, Schedule, UnknownNameError
-from online.comparison.ratios import Interval
+from online.trials.intervals import Interval
 
 from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
 from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json

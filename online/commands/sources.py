@@ -31,7 +31,6 @@ from instances import (
     FileFormatError,
     Instance,
     InvalidValueError,
-    LibraryEntry,
     MemoryRule,
     Record,
     UnknownNameError,
@@ -44,6 +43,7 @@ from instances.settings import parse_texts, parse_value, quoted
 from instances.traces.detection import ROLES
 from instances.traces.window import workload_windows
 from instances.validation import as_integer, as_number
+from online.trials.library import entry_of
 
 from .console import progress_bar
 
@@ -411,17 +411,6 @@ def _changed(problem: Any, source: Source, rule: MemoryRule, batch_time: BatchTi
     if batch_time is not None and "faster" in source.settings:
         problem = problem.faster(cast(float, parse_value(source.settings["faster"])))
     return problem
-
-
-def entry_of(problem: Any) -> LibraryEntry | None:
-    """Return an instance's entry of the library; None where another memory rule has changed it."""
-    told = getattr(problem, "metadata", {}).get("library")
-    name = told.get("name") if isinstance(told, dict) else None
-    library = instances.library()
-    if not isinstance(name, str) or name not in library:
-        return None
-    entry = library[name]
-    return entry if entry.digest == problem.digest else None
 
 
 def record_of(problem: Any, goal: str) -> Record | None:

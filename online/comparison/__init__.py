@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from online.policy_interface.specs import PolicySpec
+from online.trials.intervals import Interval, MismatchError, Ratio, ratio
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
 from .comparing import Comparison, ComparisonProgress, compare, compare_many
 from .ratio_tables import Records, records_csv, records_table, report_markdown, summary_table
-from .ratios import Interval, MismatchError, Ratio, ratio
 from .summaries import PolicySummary, summarise
 from .trial import Trial
 

@@ -30,8 +30,7 @@ from typing import Any
 from instances import Instance, Workload
 from instances.arrays import IntArray
 from instances.problem.fleet_schedule import as_assignment, by_replica
-
-from .ratios import Interval, Latency
+from online.trials.intervals import Interval, Latency
 
 ROUNDING = Fraction(1, 10**9)
 """Share by which a latency may be below the least possible and count as equal."""

@@ -12,8 +12,8 @@ import numpy as np
 from instances import InvalidValueError
 from instances.arrays import FloatArray
 from instances.validation import as_number
+from online.trials.intervals import Latency, rounded_down, rounded_up
 
-from .ratios import Latency, rounded_down, rounded_up
 from .trial import Trial
 
 RESAMPLES = 9999

@@ -12,9 +12,18 @@ from typing import Any, TypeAlias
 
 from instances import ServiceLevel
 from online.runtime.table import Table, _escape, csv_text
+from online.trials.intervals import (
+    NOTHING,
+    ROUNDS,
+    SECONDS,
+    Interval,
+    Latency,
+    rounded,
+    rounded_down,
+    rounded_up,
+)
 
 from .bootstrap import ConfidenceInterval, ratio_confidence
-from .ratios import NOTHING, ROUNDS, SECONDS, Interval, Latency, rounded, rounded_down, rounded_up
 from .summaries import PolicySummary, grouped, summarise
 from .trial import IN_SECONDS, OPTIMA, Trial, by_group, to_one_optimum
 

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .ratios import ROUNDS, SECONDS, Interval, waiting_ratio
+from online.trials.intervals import ROUNDS, SECONDS, Interval, waiting_ratio
+
 from .trial import IN_SECONDS, OPTIMA, Trial, to_one_optimum
 
 

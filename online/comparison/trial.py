@@ -24,8 +24,7 @@ from instances.batch_time import BatchTime
 from instances.problem.preemptive_schedule import AnySchedule
 from online.policy_interface.specs import PolicySpec
 from online.simulation.run import IncompleteRunError, Run
-
-from .ratios import (
+from online.trials.intervals import (
     NOTHING,
     ROUNDS,
     SECONDS,

@@ -22,7 +22,6 @@ from instances import (
 from instances.batch_time.presets import StorableTime, batch_time_of
 from instances.service_level import Limits
 from online.comparison.ratio_tables import Records, cells_of
-from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import (
     COMPLETED,
     FAILED,
@@ -38,6 +37,7 @@ from online.comparison.trial import (
     total_of,
 )
 from online.runtime.table import Table
+from online.trials.intervals import NOTHING, Interval, Latency
 
 from .declaration import BATCH_TIME, LEVEL, PREEMPTING
 from .documents import problem_of, schedule_of_document, seconds_of_text
@@ -284,7 +284,7 @@ class _Stored:
     def attainable(self, schedule: TrialSchedule | None) -> Interval | None:
         """Bound the most requests on time; None where no schedule has as many as the run.
 
-        The policy's schedule is one of the schedules: `online.comparison.ratios.attainable_beside`.
+        The policy's schedule is one of the schedules: `online.trials.intervals.attainable_beside`.
         """
         row, kept, most = self.row, self.kept(schedule), self.most
         if row.on_time is None or kept is None or kept < row.on_time:

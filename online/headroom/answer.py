@@ -13,7 +13,7 @@ import numpy as np
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray, IntArray
 from online.comparison.blame import Blame
-from online.comparison.ratios import Interval
+from online.trials.intervals import Interval
 
 from .on_time import ROUNDING, OnTimePoint
 from .waiting import OverTime

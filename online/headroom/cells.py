@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from online.comparison.ratios import Interval, rounded
+from online.trials.intervals import Interval, rounded
 
 DECIMALS = 3
 """Of seconds; shares in per cent have one."""

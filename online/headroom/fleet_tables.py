@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from online.comparison.ratios import Interval, rounded_down, rounded_up
 from online.runtime.table import Table, table_of
+from online.trials.intervals import Interval, rounded_down, rounded_up
 
 from .answer import LOGGED, Headroom
 from .cells import DECIMALS, seconds

@@ -17,7 +17,6 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import Interval, rounded_down, rounded_up
 from online.comparison.running import find_optimum, run_policy
 from online.comparison.trial import one_line
 from online.policy_interface.predictions import RelativePredictions
@@ -29,6 +28,7 @@ from online.policy_interface.specs import (
     policy_specs,
 )
 from online.runtime.processes import run_tasks
+from online.trials.intervals import Interval, rounded_down, rounded_up
 
 from .answer import (
     LOGGED,

@@ -11,7 +11,7 @@ import numpy as np
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.service_level import BoolArray, limits_of
-from online.comparison.ratios import Interval
+from online.trials.intervals import Interval
 
 MEASURED = "measured"
 """Name that tables give to what the log says itself."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from instances import ServiceLevel
 from instances.service_level import BoolArray
-from online.comparison.ratios import NOTHING as NOTHING_KNOWN
-from online.comparison.ratios import rounded_down, rounded_up
 from online.runtime.table import Table, table_of
+from online.trials.intervals import NOTHING as NOTHING_KNOWN
+from online.trials.intervals import rounded_down, rounded_up
 
 from .answer import Headroom
 from .cells import DECIMALS, NOTHING, per_cent, seconds

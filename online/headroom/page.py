@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from instances import charts
 from instances.charts import SIGN, Axis, Plot, element
-from online.comparison.ratios import Interval, rounded
 from online.report.self_contained import folded, page_table, self_contained_page
+from online.trials.intervals import Interval, rounded
 
 from .answer import LARGE_DIFFERENCE, CurvePoint, Headroom
 from .cells import per_cent, seconds, told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from online.comparison.ratios import Interval
+from online.trials.intervals import Interval
 
 from .answer import BestPossible, Headroom, PolicyRun
 from .fleet_tables import fleet_record

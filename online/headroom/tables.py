@@ -10,8 +10,8 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.problem.memory_rule import TOKENS
-from online.comparison.ratios import Interval, rounded, rounded_down, rounded_up
 from online.runtime.table import Table, table_of
+from online.trials.intervals import Interval, rounded, rounded_down, rounded_up
 
 from .answer import (
     LARGE_DIFFERENCE,

@@ -13,7 +13,6 @@ import instances
 from instances import FileFormatError, Library, LibraryEntry
 from instances.files import read_bytes
 from instances.version import package_version
-from online.comparison.ratios import Latency
 from online.comparison.running import run_policy
 from online.comparison.trial import Trial, is_preemptive
 from online.experiment import (
@@ -28,6 +27,7 @@ from online.experiment.documents import seconds_of_text, seconds_text
 from online.policy_interface.policy import policy_parameters
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.runtime.table import csv_text
+from online.trials.intervals import Latency
 
 EXACT, INTERVAL = "exact lengths", "interval"
 """What policies are told of output lengths: each, or the least and the largest of the instance."""

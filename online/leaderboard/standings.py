@@ -12,9 +12,9 @@ from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
 from instances.catalogue.records import LATE
 from online.comparison.ratio_tables import Reasons, count_alike
-from online.comparison.ratios import NOTHING, Interval, Latency
 from online.comparison.trial import IN_SECONDS, OPTIMA
 from online.runtime.table import Table, csv_text
+from online.trials.intervals import NOTHING, Interval, Latency
 
 from .scores import EXACT, Score
 

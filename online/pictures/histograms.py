@@ -12,8 +12,8 @@ import numpy as np
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer, as_number
-from online.comparison.ratios import Interval
 from online.comparison.trial import OPTIMA
+from online.trials.intervals import Interval
 
 from . import style
 

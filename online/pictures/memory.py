@@ -11,10 +11,10 @@ import numpy as np
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.schedule import RoundSchedule
-from online.comparison.ratios import HindsightBounds, ratio
 from online.simulation import metrics
 from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run
+from online.trials.intervals import HindsightBounds, ratio
 
 from . import style
 

@@ -20,7 +20,6 @@ from online.comparison.ratio_tables import (
     listed,
     missing_notes,
 )
-from online.comparison.ratios import Interval
 from online.comparison.summaries import grouped
 from online.comparison.trial import (
     NOT_RUN,
@@ -32,6 +31,7 @@ from online.comparison.trial import (
     separate,
     to_one_optimum,
 )
+from online.trials.intervals import Interval
 
 from . import tables
 from .ratio_picture import LEVEL, Row, ratio_picture

@@ -16,9 +16,9 @@ from online.comparison.ratio_tables import (
     have_both,
     have_level,
 )
-from online.comparison.ratios import ROUNDS, Interval, Latency, rounded, rounded_down, rounded_up
 from online.comparison.trial import OPTIMA, Trial
 from online.runtime.table import Table
+from online.trials.intervals import ROUNDS, Interval, Latency, rounded, rounded_down, rounded_up
 
 from .ratio_picture import LEVEL, Row
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from online.comparison.ratios import Interval, rounded_down, rounded_up
 from online.runtime.table import Table
+from online.trials.intervals import Interval, rounded_down, rounded_up
 
 from .cascade import Cascade
 from .ratios import Growth, Measurement

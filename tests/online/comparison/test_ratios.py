@@ -14,7 +14,7 @@ import online
 from instances import Instance, Request
 from online import Ratio
 from online.comparison import Interval
-from online.comparison.ratios import rounded, rounded_down, rounded_up, waiting_of_optimum
+from online.trials.intervals import rounded, rounded_down, rounded_up, waiting_of_optimum
 
 
 @dataclass

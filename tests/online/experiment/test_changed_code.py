@@ -17,7 +17,6 @@ import pytest
 from experiment_processes import TINY
 
 from instances.generators import registry
-from online.comparison.ratios import Latency
 from online.experiment import (
     Experiment,
     Family,
@@ -32,6 +31,7 @@ from online.experiment.declaration import PREDICTION_MODELS
 from online.experiment.plan import make_plan
 from online.experiment.work import WorkerVersionError, perform_elsewhere
 from online.policy_interface import policy as policy_module
+from online.trials.intervals import Latency
 
 FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(3))
 

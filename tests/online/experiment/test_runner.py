@@ -25,7 +25,6 @@ from instances import FileFormatError, Instance, InvalidValueError, Schedule, sa
 from instances.generators import registry
 from instances.version import package_version
 from online import register_policy
-from online.comparison.ratios import Latency
 from online.experiment import (
     Experiment,
     ExperimentProgress,
@@ -45,6 +44,7 @@ from online.experiment.store import Done
 from online.experiment.work import Task, WorkerVersionError, perform
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.runtime.processes import WorkerPool
+from online.trials.intervals import Latency
 
 POLICIES_ONLY = parse_experiment("solver = false\n" + TINY)
 

@@ -17,12 +17,12 @@ import online
 from instances import Workload
 from online import AffineTime
 from online.comparison import Interval, PolicySpec
-from online.comparison.ratios import seconds_of
 from online.headroom import Measured, headroom_page, measure_headroom, measuring
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
 from online.headroom.tables import CARRIED, notes, sentence, tables
+from online.trials.intervals import seconds_of
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]

@@ -19,7 +19,6 @@ import numpy as np
 
 import instances
 from instances.version import package_version
-from online.comparison.ratios import Interval, rounded_down
 from online.comparison.summaries import PolicySummary, summarise
 from online.comparison.trial import NOT_RUN, Trial
 from online.experiment import (
@@ -32,6 +31,7 @@ from online.experiment import (
 )
 from online.pictures import new_axes, ratio_histogram, style
 from online.simulation.simulator import simulate
+from online.trials.intervals import Interval, rounded_down
 from studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import FACTOR, Statement, agrees
 

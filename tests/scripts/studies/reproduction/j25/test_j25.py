@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InvalidValueError
-from online.comparison.ratios import Interval
 from online.comparison.summaries import summarise
 from online.comparison.trial import Trial
 from online.pictures import Curve
 from online.simulation.metrics import Steps
+from online.trials.intervals import Interval
 from studies.reproduction import Setting, reproduction
 from studies.reproduction.j25 import (
     clearing_grids,

@@ -1,0 +1,38 @@
+"""Records of library instances as bounds on the optima of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import instances
+from instances import LibraryEntry
+
+from .trial import ON_TIME, Trial, with_best_bounds
+
+
+def entry_of(problem: Any) -> LibraryEntry | None:
+    """Return the library entry of an instance; None if the instance is not that of the entry."""
+    stored = getattr(problem, "metadata", {}).get("library")
+    name = stored.get("name") if isinstance(stored, dict) else None
+    library = instances.library()
+    if not isinstance(name, str) or name not in library:
+        return None
+    entry = library[name]
+    return entry if entry.digest == problem.digest else None
+
+
+def with_records(trials: Iterable[Trial]) -> list[Trial]:
+    """Give trials on library instances the bounds of their records."""
+    library, found = instances.library(), []
+    for trial in trials:
+        record = library[trial.instance].record
+        if record is not None:
+            ends = [Fraction(end) for end in (record.lower_bound, record.upper_bound)]
+            if trial.goal.startswith(ON_TIME):
+                ends = [trial.requests - end for end in reversed(ends)]
+            trial = replace(trial, lower=ends[0], upper=ends[1], bound=record.proof)
+        found.append(trial)
+    return with_best_bounds(found)

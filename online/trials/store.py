@@ -1,0 +1,121 @@
+"""A file of trials: a line of JSON for each, appended as trials end.
+
+One process writes the file, and others may read it meanwhile. Where a process was killed while it
+wrote, the last line has no end: readers leave it out, and the next writer removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from instances import FileFormatError, InvalidValueError
+
+from .trial import Trial, with_best_bounds
+
+HEAD = {"format": "llm-hindsight/trials", "version": 1}
+
+
+def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
+    """Read the trials of a store, each with the best bounds known on its optimum.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It is not a store of trials, or a line of it is damaged.
+    """
+    return with_best_bounds(_read(Path(path)).values())
+
+
+class Store:
+    """The trials in a file, by key; without a file they are kept in memory only.
+
+    Attributes
+    ----------
+    trials : dict[str, Trial]
+        By `Trial.key`.
+    """
+
+    def __init__(self, path: Path | None, trials: dict[str, Trial]) -> None:
+        self._path = path
+        self.trials = trials
+
+    def add(self, found: Iterable[Trial]) -> None:
+        """Append trials to the file; a later trial replaces one with the same key."""
+        lines = ""
+        for one in found:
+            self.trials[one.key] = one
+            lines += json.dumps(one.to_json(), ensure_ascii=False) + "\n"
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(lines)
+                stream.flush()
+                os.fsync(stream.fileno())
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
+    """Open a store for writing; make the file if there is none.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        As `read_trials`.
+    InvalidValueError
+        Another process writes the file.
+    """
+    if path is None:
+        yield Store(None, {})
+        return
+    file = Path(path)
+    with file.open("a+b") as stream:
+        _lock(stream.fileno(), file)
+        stream.seek(0)
+        content = stream.read()
+        trials = _parse(file, content)
+        if not content.endswith(b"\n"):
+            stream.truncate(content.rfind(b"\n") + 1)
+        if not stream.seek(0, os.SEEK_END):
+            stream.write(json.dumps(HEAD).encode() + b"\n")
+            stream.flush()
+        yield Store(file, trials)
+
+
+def _lock(descriptor: int, file: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        reason = "is being written by another process"
+        raise InvalidValueError(None, "store", str(file), reason) from None
+
+
+def _read(file: Path) -> dict[str, Trial]:
+    return _parse(file, file.read_bytes())
+
+
+def _parse(file: Path, content: bytes) -> dict[str, Trial]:
+    head, *lines = content.split(b"\n")[:-1] or [b""]
+    try:
+        is_store = not content or json.loads(head or content) == HEAD
+    except ValueError:
+        # A store whose first line was cut off has nothing else.
+        is_store = not head and json.dumps(HEAD).encode().startswith(content)
+    if not is_store:
+        raise FileFormatError(file, "is not a store of trials of this version")
+    trials = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            one = Trial.from_json(json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise FileFormatError(file, f"line {number} is not a trial: {error}") from None
+        trials[one.key] = one
+    return trials

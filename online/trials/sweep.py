@@ -1,0 +1,226 @@
+"""Every policy on every instance, compared with the hindsight optimum.
+
+The unit of work is a problem with all trials on it that are missing. Its policies run, and then one
+search for each optimum starts from the best schedule of these runs. So the trials of a problem are
+compared with one interval, whoever asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from instances import Instance, Workload
+from instances.problem.arrival_source import AnySource
+from instances.validation import as_integer, as_time_limit
+from instances.version import package_version
+from online import workers
+from online.policy_interface.predictions import PredictionModel
+from online.policy_interface.specs import (
+    AnyPolicy,
+    AnyRouter,
+    PolicySpec,
+    RouterSpec,
+    policy_specs,
+)
+
+from .library import with_records
+from .predictions import PredictionSpec, as_predictions
+from .store import Store, opened
+from .task import Runs, Search, Task, check_problem, code_of, router_specs, trial_of
+from .trial import Trial, with_best_bounds
+
+if TYPE_CHECKING:
+    from hindsight import OnTime
+    from hindsight.outcomes.goals import Preemption
+
+AnyPredictions: TypeAlias = str | PredictionModel
+Groups: TypeAlias = Mapping[str, Iterable[AnySource]] | Iterable[AnySource]
+
+
+def sweep(  # noqa: PLR0913
+    groups: Groups,
+    policies: AnyPolicy | Iterable[AnyPolicy] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    *,
+    seeds: Iterable[int] = (0,),
+    predictions: AnyPredictions | Iterable[AnyPredictions] = "exact",
+    router: AnyRouter | Iterable[AnyRouter] | None = None,
+    goal: Literal["latency", "makespan"] | OnTime = "latency",
+    preemption: Preemption | None = None,
+    executor: Executor | None = None,
+    jobs: int = 1,
+    time_limit: float | None = None,
+    optimum: Literal["solve", "records"] | None = "solve",
+    progress: Callable[[int, int], object] | None = None,
+) -> list[Trial]:
+    """Run policies on problems, and compare each run with bounds on the hindsight optimum.
+
+    Trials that the store has are not run again. A failure of a policy, or of a search, is the
+    ``reason`` of its trials, and other trials do not suffer. Ctrl-C ends the running searches, and
+    their bounds are kept; what has not begun has the status ``"not run"``.
+
+    Parameters
+    ----------
+    groups : Mapping[str, Iterable[Instance, Workload or ArrivalSource]] or Iterable of these
+        Problems by the label of their group, or without labels.
+    policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
+        Names, text such as ``"mine.py:Mine(alpha=0.2)"``, classes, functions that make a policy, or
+        objects. None takes every registered policy that needs no parameters.
+    store : str or os.PathLike or None, default None
+        File of trials to read and to append to. After an edit of a module that the file of a policy
+        imports, use another store.
+    seeds : Iterable[int], default (0,)
+        Seeds of the runs. A run without random choices has the first seed only.
+    predictions : str or PredictionModel, or iterable of these, default "exact"
+        What policies are given of output lengths: ``"exact"``, ``"noisy(delta=3)"``,
+        ``"relative(error=0.3)"``, ``"interval(lower=1, upper=9)"``, ``"buckets"``,
+        ``"proportional(spread=0.5)"`` or a model. ``"interval"`` alone is from the least to the
+        largest output length of each instance.
+    router : AnyRouter or iterable of these or None, default None
+        Routers for problems with several replicas, each with every policy.
+    goal : {"latency", "makespan"} or OnTime, default "latency"
+        What is compared with its optimum. Policies see the service level of `hindsight.OnTime`.
+    preemption : {"never", "keep", "recompute"} or None, default None
+        Which optimum, see `hindsight.solve`. None means, in rounds, ``"keep"`` for policies that
+        may preempt requests and keep their tokens, and ``"never"`` for others.
+    executor : concurrent.futures.Executor or None, default None
+        Performs the tasks, for example ``distributed.Client().get_executor()``.
+    jobs : int, default 1
+        Number of processes.
+    time_limit : float or None, default None
+        Seconds for each search for an optimum, or None.
+    optimum : {"solve", "records"} or None, default "solve"
+        Where the bounds on optima come from: a search, the records of library instances (whose
+        goals replace ``goal``), or nowhere.
+    progress : Callable[[int, int], object] or None, default None
+        Called with the numbers of finished and of all tasks.
+
+    Returns
+    -------
+    list[Trial]
+        Group by group; for each problem by predictions, policy, router and seed.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A parameter is invalid.
+    FileFormatError, OSError
+        ``store`` is not a store of trials, or cannot be written.
+
+    Examples
+    --------
+    >>> import online
+    >>> from instances import Instance
+    >>> instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
+    >>> trials = online.sweep([instance], ["mc-sf", "fcfs"])
+    >>> [str(one.ratio) for one in trials]
+    ['1.0000', '1.2857']
+    """
+    given = tuple(as_integer(seed, None, "seeds", minimum=0) for seed in seeds)
+    search = Search(goal, preemption, as_time_limit(time_limit), optimum)
+    models, routers = as_predictions(predictions), router_specs(router)
+    problems = [*_problems(groups)]
+    for _, problem in problems:
+        check_problem(problem, routers)
+        search.check(problem)
+    deadlines = any(search.level(problem) is not None for _, problem in problems)
+    specs = policy_specs(policies, deadlines=deadlines)
+    if jobs > 1 or executor is not None:
+        for spec in (*specs, *models, *filter(None, routers)):
+            spec.check_sendable()
+    asked = [
+        _asked(group, problem, search, given, *choice)
+        for group, problem in problems
+        for choice in product(models, specs, routers)
+    ]
+    with opened(store) as kept:
+        tasks = _tasks(asked, search, kept)
+        _perform(tasks, kept, min(jobs, max(1, len(tasks))), executor, progress)
+        known = {one.key: one for one in with_best_bounds(kept.trials.values())}
+    found = [
+        replace(known.get(one.key, one), group=one.group, instance=one.instance)
+        for runs in asked
+        for one in runs.trials
+    ]
+    return with_records(found) if optimum == "records" else found
+
+
+def _problems(groups: Groups) -> Iterator[tuple[str, AnySource]]:
+    """Yield the label of the group and the problem."""
+    named = groups.items() if isinstance(groups, Mapping) else [("", groups)]
+    return ((group, one) for group, members in named for one in members)
+
+
+def _asked(
+    group: str,
+    problem: AnySource,
+    search: Search,
+    seeds: Sequence[int],
+    model: PredictionSpec,
+    spec: PolicySpec,
+    router: RouterSpec | None,
+) -> Runs:
+    """Return the trials of one policy on one problem, a seed each if seeds change anything."""
+    policy = spec.make()
+    is_given = isinstance(problem, Instance | Workload)
+    draws = policy.randomized or model.draws or not is_given
+    draws |= router is not None and router.make().randomized
+    trial = replace(
+        trial_of(problem),
+        group=group,
+        policy=spec.label,
+        router=router.label if router else "",
+        predictions=model.label,
+        code="-".join(filter(None, map(code_of, (spec, model, router)))),
+        version=package_version(),
+        **search.asked(problem, policy),
+    )
+    used = seeds if draws else seeds[:1]
+    trials = tuple(replace(trial, seed=seed) for seed in used)
+    return Runs(problem, trials, spec, model, router)
+
+
+def _tasks(asked: Sequence[Runs], search: Search, kept: Store) -> list[Task]:
+    """Return for each problem the runs that are missing, and stored trials to search again."""
+    known = {one.key: one for one in with_best_bounds(kept.trials.values())}
+    tasks: dict[str, Task] = {}
+    planned = set[str]()
+    for runs in asked:
+        first = runs.trials[0]
+        task = Task(runs.problem, search)
+        task = tasks.setdefault(first.problem + first.batch_time, task)
+        for trial in runs.trials:
+            stored = known.get(trial.key)
+            if trial.key in planned:
+                continue
+            planned.add(trial.key)
+            if stored is None:
+                task.missing.append((trial, runs))
+            elif search.solves and not search.is_enough(stored):
+                task.stored.append(stored)
+            else:
+                task.known.append(stored)
+    return [task for task in tasks.values() if task.missing or task.stored]
+
+
+def _perform(
+    tasks: Sequence[Task],
+    kept: Store,
+    jobs: int,
+    executor: Executor | None,
+    progress: Callable[[int, int], object] | None,
+) -> None:
+    outcomes = workers.perform(Task.perform, tasks, jobs=jobs, executor=executor)
+    for done, outcome in enumerate(outcomes, start=1):
+        if isinstance(outcome.error, workers.WorkerDiedError):
+            # Not stored: the next sweep tries again.
+            kept.trials.update((one.key, one) for one in outcome.task.lost(outcome.error))
+        else:
+            kept.add(outcome.value())
+        if progress is not None:
+            progress(done, len(tasks))

@@ -1,0 +1,170 @@
+"""Trials as pandas frames: one row per trial, means per policy, and policies in pairs.
+
+Ratios are `Interval` objects, whose ends are exact fractions and are never averaged in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from instances import InvalidValueError
+
+from .bootstrap import interval_of_shares, mean_interval
+from .intervals import Interval
+from .trial import LATENCY, Trial, as_row
+
+BY = ("group", "policy", "router", "predictions", "compared_with")
+"""Attributes that a table is divided by, where they differ among its trials."""
+
+USUAL = {"compared_with": "optimum"}
+
+
+def frame(trials: Iterable[Trial]) -> Any:
+    """Return a pandas frame with a row for each trial; ratios are intervals with exact ends."""
+    return _frame([as_row(trial) for trial in trials])
+
+
+def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
+    """Return a pandas frame of mean and largest ratios, with a row for each policy.
+
+    Columns ``mean ratio``, ``max ratio`` and ``ratio of totals`` are intervals with exact ends
+    around what they are for these instances. Columns ``95 %`` are bootstrap intervals of the same
+    for other draws of such instances. Trials without a ratio enter no mean and count as failed.
+
+    Parameters
+    ----------
+    trials : Iterable[Trial]
+        From `online.sweep` or `online.read_trials`.
+    by : Sequence[str] or None, default None
+        Attributes of `Trial` that the rows are divided by. None takes ``"policy"``, and those of
+        ``"group"``, ``"router"``, ``"predictions"`` and ``"compared_with"`` that differ.
+    """
+    given = [*trials]
+    names = divided_by(given) if by is None else [*by]
+    rows = [
+        {**dict(zip(names, key, strict=True)), **_row(own)}
+        for key, own in grouped(given, names).items()
+    ]
+    kept = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    return _frame([{name: row[name] for name in kept} for row in rows])
+
+
+def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None) -> Any:
+    """Return a pandas frame that compares each policy with a given one on the same problems.
+
+    ``mean share`` is the mean of cost over the cost of ``policy``, exactly, and ``95 %`` its
+    bootstrap interval. ``lower``, ``equal`` and ``higher`` count costs below, equal to and above
+    those of ``policy``. No optimum enters, so runs without a ratio count if they have a cost.
+
+    Parameters
+    ----------
+    trials : Iterable[Trial]
+        From `online.sweep` or `online.read_trials`.
+    policy : str
+        Label of the policy to compare with.
+    by : Sequence[str] or None, default None
+        As in `table`.
+
+    Raises
+    ------
+    InvalidValueError
+        No trial of ``policy`` has a cost.
+    """
+    given = [one for one in trials if one.cost is not None]
+    known: dict[Hashable, dict[int, Trial]] = {}
+    for one in given:
+        if one.policy == policy and one.cost:
+            known.setdefault(_place(one), {})[one.seed] = one
+    if not known:
+        raise InvalidValueError(None, "policy", policy, "has no trial with a cost")
+    names = [name for name in (divided_by(given) if by is None else by) if name != "compared_with"]
+    rows = []
+    for key, own in grouped(given, names).items():
+        shares: dict[Hashable, list[Fraction]] = {}
+        for one in own:
+            others = known.get(_place(one), {})
+            other = others.get(one.seed) or next(iter(others.values()), None)
+            if other is not None and one.policy != policy:
+                share = Fraction(one.cost or 0) / Fraction(other.cost or 1)
+                shares.setdefault((one.group, one.instance, one.problem), []).append(share)
+        every = [share for found in shares.values() for share in found]
+        if every:
+            rows.append({**dict(zip(names, key, strict=True)), **_pairs(every, shares.values())})
+    return _frame(rows)
+
+
+def _pairs(every: Sequence[Fraction], units: Iterable[Sequence[Fraction]]) -> dict[str, Any]:
+    mean = sum(every, Fraction(0)) / len(every)
+    return {
+        "pairs": len(every),
+        "mean share": Interval(mean, mean),
+        "95 %": mean_interval([[float(share) for share in unit] for unit in units]),
+        "lower": sum(share < 1 for share in every),
+        "equal": sum(share == 1 for share in every),
+        "higher": sum(share > 1 for share in every),
+    }
+
+
+def _place(trial: Trial) -> Hashable:
+    return trial.group, trial.problem, trial.batch_time, trial.goal, trial.router, trial.predictions
+
+
+def divided_by(trials: Sequence[Trial]) -> list[str]:
+    """Return the attributes that a table of these trials is divided by."""
+
+    def differs(name: str) -> bool:
+        values = {getattr(one, name) for one in trials}
+        return len(values) > 1 or (name in USUAL and values != {USUAL[name]} and bool(values))
+
+    return [name for name in BY if name == "policy" or differs(name)]
+
+
+def grouped(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ...], list[Trial]]:
+    """Return the trials by the values of some attributes, in order of appearance."""
+    found: dict[tuple[Any, ...], list[Trial]] = {}
+    for one in trials:
+        found.setdefault(tuple(getattr(one, name) for name in names), []).append(one)
+    return found
+
+
+def _row(trials: Sequence[Trial]) -> dict[str, Any]:
+    compared = [one for one in trials if one.ratio is not None]
+    ratios = [one.ratio for one in compared if one.ratio is not None]
+    total = sum((one.cost or 0 for one in compared), Fraction(0))
+    units = grouped(compared, ("group", "instance", "problem"))
+    mean, totals = interval_of_shares([*units.values()])
+    timed = any(one.batch_time for one in trials)
+    is_latency = all(one.goal == LATENCY for one in trials)
+    weight = sum(one.weight for one in compared)
+    means = Fraction(total) / weight if compared and is_latency and timed else None
+    return {
+        "trials": len(trials),
+        "failed": len(trials) - len(compared),
+        "proved": sum(one.is_proved for one in compared),
+        "mean latency, s": None if means is None else Interval(means, means),
+        "mean ratio": Interval.mean_of(ratios),
+        "95 %": mean,
+        "max ratio": Interval.largest_of(ratios),
+        "ratio of totals": Interval.of_share(
+            total, Interval.sum_of([one.optimum for one in compared])
+        ),
+        "totals 95 %": totals,
+        "ratio of waitings": _ratio_of_waitings(compared),
+    }
+
+
+def _ratio_of_waitings(trials: Sequence[Trial]) -> Interval | None:
+    """Return total waiting over that of the optima; None in seconds, or where that may be 0."""
+    waits = [one.waiting for one in trials if one.waiting is not None]
+    optimum = Interval.sum_of([one.optimum_waiting for one in trials])
+    if not waits or len(waits) < len(trials) or not optimum.lower:
+        return None
+    return Interval.of_share(sum(waits), optimum)
+
+
+def _frame(rows: Sequence[dict[str, Any]]) -> Any:
+    import pandas
+
+    return pandas.DataFrame(rows)

@@ -1,0 +1,374 @@
+"""The trials of one problem: runs of policies, and a search for each optimum they need."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from instances import (
+    FleetSchedule,
+    Instance,
+    InvalidTypeError,
+    InvalidValueError,
+    Schedule,
+    SecondsSchedule,
+    ServiceLevel,
+    Workload,
+    known_bounds,
+)
+from instances.problem.arrival_source import AnySource, ArrivalSource, batch_time_of
+from instances.user_modules import users_line
+from online.policy_interface.policy import Policy
+from online.policy_interface.router import Router
+from online.policy_interface.specs import AnyRouter, PolicySpec, RouterSpec, Spec
+from online.simulation.simulator import simulate
+
+from .intervals import seconds_of
+from .library import entry_of
+from .predictions import PredictionSpec
+from .trial import (
+    COMPLETED,
+    FAILED,
+    LATENCY,
+    MAKESPAN,
+    OF_OPTIMUM,
+    ON_TIME,
+    REFUSED,
+    Number,
+    Trial,
+    one_line,
+)
+
+_log = logging.getLogger(__name__)
+
+UNSERVED = {
+    "livelock": "evictions would repeat for ever",
+    "stalled": "it starts nothing more, with requests left unserved",
+    "round-limit": "the limit on rounds came first",
+    "time-limit": "its time ran out",
+}
+"""Why a run did not complete, by its status."""
+
+PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
+"""Which optimum a record of the library bounds, by the goal of its instance; else "never"."""
+
+HELD = "requests were held after their first tokens: without pauses fewer are on time"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which optimum of a problem is compared with, and how its bounds are found.
+
+    Attributes
+    ----------
+    goal, preemption, time_limit, optimum : Any, str or None, float or None, str or None
+        As `online.sweep` takes them.
+    """
+
+    goal: Any
+    preemption: str | None
+    time_limit: float | None
+    optimum: str | None
+
+    def __post_init__(self) -> None:
+        if self.goal not in (LATENCY, MAKESPAN) and self._level is None:
+            reason = "is not 'latency', 'makespan' or hindsight.OnTime with one service level"
+            raise InvalidValueError(None, "goal", self.goal, reason)
+        if self.preemption not in (None, "never", "keep", "recompute"):
+            reason = "is not None, 'never', 'keep' or 'recompute'"
+            raise InvalidValueError(None, "preemption", self.preemption, reason)
+        if self.optimum not in (None, "solve", "records"):
+            reason = "is not None, 'solve' or 'records'"
+            raise InvalidValueError(None, "optimum", self.optimum, reason)
+
+    @property
+    def solves(self) -> bool:
+        """Return whether optima are searched for."""
+        return self.optimum == "solve"
+
+    @property
+    def _level(self) -> ServiceLevel | None:
+        level = getattr(self.goal, "level", None)
+        return level if isinstance(level, ServiceLevel) else None
+
+    def level(self, problem: AnySource) -> ServiceLevel | None:
+        """Return the service level that policies are given on a problem."""
+        entry = entry_of(problem) if self.optimum == "records" else None
+        return self._level if entry is None else entry.level
+
+    def check(self, problem: AnySource) -> None:
+        """Refuse a problem that has no such optimum.
+
+        Raises
+        ------
+        InvalidValueError
+            The preemption or the goal does not exist in the unit of the problem, or there is no
+            record.
+        """
+        timed = batch_time_of(problem) is not None
+        if self.optimum == "records" and entry_of(problem) is None:
+            reason = "is not an instance of the library: it has no record"
+            raise InvalidValueError(None, "instance", problem.name, reason)
+        if self.preemption == ("never" if timed else "recompute"):
+            reason = f"does not exist in {'seconds' if timed else 'rounds'}"
+            raise InvalidValueError(None, "preemption", self.preemption, reason)
+        if self.goal == MAKESPAN and timed:
+            raise InvalidValueError(None, "goal", self.goal, "does not exist in seconds")
+
+    def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
+        """Return the attributes of a trial that name its optimum."""
+        timed = batch_time_of(problem) is not None
+        goal, given, level = self.goal, self.preemption, self.level(problem)
+        if self.optimum == "records":
+            recorded = getattr(entry_of(problem), "goal", "")
+            goal = MAKESPAN if recorded == MAKESPAN else LATENCY
+            given = PREEMPTION.get(recorded, "never")
+        own = "keep" if timed or (policy.preempts and goal == LATENCY) else "never"
+        return {
+            "goal": goal if level is None else f"{ON_TIME}: {level}",
+            "preemption": given or own,
+            "asked": "" if timed else given or "",
+        }
+
+    def is_enough(self, stored: Trial) -> bool:
+        """Return whether the bounds of a stored trial need no further search."""
+        if stored.status != COMPLETED or stored.is_proved or stored.reason:
+            return True
+        if not stored.stop_reason or stored.stop_reason == "interrupted":
+            return False
+        limits = (math.inf if one is None else one for one in (stored.time_limit, self.time_limit))
+        return next(limits) >= next(limits)
+
+    def solve(self, trial: Trial, problem: Instance | Workload, start: Any) -> dict[str, Any]:
+        """Search for an optimum; return the attributes of the trials compared with it."""
+        import hindsight
+
+        options: dict[str, Any] = {"goal": self.goal, "preemption": trial.preemption}
+        if trial.goal == LATENCY:
+            options["start"] = start
+        elif trial.goal != MAKESPAN:
+            del options["preemption"]
+        try:
+            best = hindsight.solve(problem, self.time_limit, threads=1, progress=False, **options)
+        except Exception as error:  # noqa: BLE001 (one search must not end the others)
+            _log.debug("no optimum of %s", problem.name, exc_info=True)
+            return {"reason": f"no optimum: {one_line(error)}", "stop_reason": FAILED}
+        return {
+            "lower": best.lower_bound,
+            "upper": best.upper_bound,
+            "certified": best.certified_lower_bound if trial.goal == LATENCY else None,
+            "bound": best.best_bound,
+            "stop_reason": best.stop_reason,
+            "time_limit": self.time_limit,
+        }
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a policy on a problem, a trial for each seed."""
+
+    problem: AnySource
+    trials: tuple[Trial, ...]
+    spec: PolicySpec
+    model: PredictionSpec
+    router: RouterSpec | None
+
+
+@dataclass
+class Task:
+    """The trials of one problem that are missing, or whose optimum is to be searched again."""
+
+    problem: AnySource
+    search: Search
+    missing: list[tuple[Trial, Runs]] = field(default_factory=list)
+    stored: list[Trial] = field(default_factory=list)
+    known: list[Trial] = field(default_factory=list)
+
+    def perform(self) -> list[Trial]:
+        """Run the policies, then search for each optimum once, from the best schedule seen."""
+        ran = [self._run(*one) for one in self.missing]
+        found = [(one, None, None) for one in self.stored] + ran
+        if not self.search.solves:
+            return [trial for trial, _, _ in found]
+        kinds: dict[tuple[str, str], list[Any]] = {}
+        for place, (trial, problem, schedule) in enumerate(found):
+            if trial.status == COMPLETED and not trial.reason:
+                key = (trial.digest, trial.preemption)
+                kinds.setdefault(key, []).append((place, trial, problem, schedule))
+        trials = [trial for trial, _, _ in found]
+        for (digest, preemption), own in kinds.items():
+            known = self._known(digest, preemption, own)
+            for place, trial, _, _ in own:
+                trials[place] = replace(trial, **known)
+        return trials
+
+    def _known(self, digest: str, preemption: str, own: list[Any]) -> dict[str, Any]:
+        for one in self.known:
+            if (one.digest, one.preemption) == (digest, preemption) and one.lower is not None:
+                return {name: getattr(one, name) for name in OF_OPTIMUM}
+        realised = [problem for _, _, problem, _ in own if problem is not None]
+        problem: Any = realised[0] if realised else self.problem
+        starts = [schedule for _, _, _, schedule in own if schedule is not None]
+        if isinstance(problem, Instance) and preemption == "never":
+            stored = known_bounds(problem)
+            if stored is not None and stored.start_times is not None:
+                starts.append(Schedule(problem, stored.start_times))
+        start = min(starts, key=total_of, default=None) if own[0][1].goal == LATENCY else None
+        return self.search.solve(own[0][1], problem, start)
+
+    def lost(self, error: BaseException) -> list[Trial]:
+        """Return the trials of a task whose worker died."""
+        reason = one_line(error)
+        failed = [replace(one, status=FAILED, reason=reason) for one, _ in self.missing]
+        return [*failed, *self.stored]
+
+    def _run(self, trial: Trial, runs: Runs) -> tuple[Trial, Any, Any]:
+        """Run a policy; return the trial, the problem realised, and the schedule of the run."""
+        level = self.search.level(self.problem)
+        options: dict[str, Any] = {"seed": trial.seed, "level": level}
+        run: Any
+        try:
+            options["predictions"] = runs.model.made(self.problem)
+            policy = runs.spec.make()
+            if runs.router is not None:
+                options["router"] = runs.router.make()
+            run = simulate(self.problem, policy, **options)
+        except Exception as error:  # noqa: BLE001 (whatever a policy raises)
+            _log.debug("policy %s failed", trial.policy, exc_info=True)
+            status = REFUSED if isinstance(error, InvalidValueError) else FAILED
+            reason = one_line(error) + users_line(error)
+            return replace(trial, status=status, reason=reason), None, None
+        trial = replace(trial, status=run.status, evictions=run.evictions)
+        if run.problem is not None:
+            named = trial_of(run.problem)
+            kept = ("digest", "requests", "output", "weight")
+            trial = replace(trial, **{name: getattr(named, name) for name in kept})
+        if run.status != COMPLETED:
+            reason = UNSERVED.get(run.status, "requests were left unserved")
+            return replace(trial, reason=reason), run.problem, None
+        return self._counted(trial, run, level)
+
+    def _counted(
+        self, trial: Trial, run: Any, level: ServiceLevel | None
+    ) -> tuple[Trial, Any, Any]:
+        timed = bool(trial.batch_time)
+        own = not trial.asked and trial.goal == LATENCY and not timed
+        if own and run.keeps_tokens:
+            trial = replace(trial, preemption="keep")
+        keeps = not timed and trial.preemption == "keep"
+        try:
+            schedule = run.preemptive_schedule if keeps else run.schedule
+        except ValueError as error:
+            # The run has no schedule of the kind that the optimum is taken over.
+            total = Fraction(run.total_latency) if timed else int(run.total_latency)
+            cost: Number | None = total if trial.goal == LATENCY else None
+            return replace(trial, cost=cost, reason=str(error)), run.problem, None
+        if trial.goal == LATENCY:
+            cost = total_of(schedule) if timed else int(run.total_latency)
+        elif trial.goal == MAKESPAN:
+            cost = int(schedule.makespan)
+        else:
+            cost = int(schedule.on_time(level).sum())
+            if not timed and cost < run.on_time(level).sum():
+                trial = replace(trial, reason=HELD)
+        return replace(trial, cost=cost), run.problem, schedule
+
+
+def trial_of(problem: AnySource) -> Trial:
+    """Return a trial with the attributes of the problem, to be completed."""
+    time = batch_time_of(problem)
+    common: dict[str, Any] = {
+        "memory_limit": problem.memory_limit,
+        "batch_time": "" if time is None else repr(time),
+        "policy": "",
+    }
+    if not isinstance(problem, Instance | Workload):
+        name = problem.name or str(uuid.uuid4())
+        return Trial(name, "", 0, **common, source=name)
+    name = problem.name or problem.digest[:12]
+    in_rounds = isinstance(problem, Instance)
+    return Trial(
+        name,
+        problem.digest,
+        len(problem),
+        **common,
+        output=getattr(problem, "total_output_length", None) if in_rounds else None,
+        weight=getattr(problem, "total_weight", len(problem)),
+    )
+
+
+def total_of(schedule: Any) -> Number:
+    """Return the total latency of a schedule, in rounds or seconds."""
+    if isinstance(schedule, FleetSchedule):
+        return sum(total_of(part) for part in schedule.parts if part is not None)
+    if isinstance(schedule, SecondsSchedule):
+        return seconds_of(schedule)
+    total: int = schedule.total_latency
+    return total
+
+
+def code_of(spec: Spec[Any] | None) -> str:
+    """Return a digest of the file of a user-defined policy; empty for one of this package."""
+    own: Any = None if spec is None else spec._own()
+    if own is None:
+        return ""
+    own = own if inspect.isclass(own) or inspect.isroutine(own) else type(own)
+    with suppress(OSError, TypeError):
+        return sha256(Path(inspect.getsourcefile(own) or "").read_bytes()).hexdigest()[:12]
+    with suppress(OSError, TypeError):
+        return sha256(inspect.getsource(own).encode()).hexdigest()[:12]
+    # Code in no file is never found again.
+    return uuid.uuid4().hex[:12]
+
+
+def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,)) -> None:
+    """Refuse a problem on which policies cannot be compared.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is not an instance, a workload or an arrival source.
+    InvalidValueError
+        It has several replicas and no router is given, or the reverse, or no batch time.
+    """
+    if not isinstance(problem, Instance | Workload | ArrivalSource):
+        reason = "is not an Instance, a Workload or an arrival source"
+        raise InvalidTypeError(None, "instance", problem, reason)
+    replicas = getattr(problem, "replicas", 1)
+    if replicas == 1 and None not in routers:
+        reason = "are given, but there is one machine: they need several replicas"
+        raise InvalidValueError(None, "router", [*map(str, routers)], reason)
+    if replicas > 1 and None in routers:
+        reason = "needs a router, as router=... or --router gives"
+        raise InvalidValueError(None, "replicas", replicas, reason)
+    batch_time_of(problem)
+
+
+def router_specs(routers: AnyRouter | Iterable[AnyRouter] | None) -> Sequence[RouterSpec | None]:
+    """Check a choice of routers; None alone stands for no router.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError
+        A name is unknown, a parameter is invalid, or a router is given twice.
+    """
+    if routers is None:
+        return [None]
+    one = isinstance(routers, str | RouterSpec | Router) or not isinstance(routers, Iterable)
+    given: Any = [routers] if one else routers
+    specs = [RouterSpec.of(router) for router in given]
+    labels = [spec.label for spec in specs]
+    for spec in specs:
+        spec.make()
+        if labels.count(spec.label) > 1:
+            raise InvalidValueError(None, "router", spec.label, "is given twice")
+    return specs or [None]

@@ -1,0 +1,240 @@
+"""A trial: the run of a policy on a problem, and the bounds known on the optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from .intervals import Interval
+
+Number: TypeAlias = int | Fraction
+
+COMPLETED, FAILED, REFUSED, NOT_RUN = "completed", "failed", "refused", "not run"
+"""Status of a trial whose run completed, raised an error, was refused, or has not begun."""
+
+LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
+"""Goals; a goal on time continues with its service level."""
+
+NUMBERS = ("cost", "lower", "upper", "certified", "output")
+
+KEY = (
+    *("batch_time", "policy", "code", "router", "predictions", "seed", "goal"),
+    *("asked", "version"),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The run of a policy on a problem, and bounds on the optimum that it is compared with.
+
+    Attributes
+    ----------
+    instance, digest, requests, memory_limit : str, str, int, int
+        Name, content hash, number of requests and memory limit of the problem.
+    group : str
+        Label of a set of instances; it is not part of the key.
+    policy, router, predictions : str
+        Labels with parameters. ``router`` is empty on one machine.
+    seed : int
+        Seed of every random choice of the run.
+    goal : str
+        ``"latency"``, ``"makespan"``, or ``"on time"`` and the limits of the service level.
+    preemption : str
+        Schedules that the optimum is taken over, as in `hindsight.solve`.
+    batch_time : str
+        Seconds of a round, as text; empty if time is counted in rounds.
+    status : str
+        ``"completed"``, or why the run has no cost: ``"failed"`` (it raised an error or its worker
+        died), ``"refused"``, ``"livelock"``, ``"stalled"``, ``"round-limit"``, ``"time-limit"``,
+        ``"not run"``.
+    reason : str
+        Why there is no ratio, in one line; empty if there is one.
+    cost : int or Fraction or None
+        Total latency, makespan, or number of requests on time, exactly.
+    lower, upper : int or Fraction or None
+        Bounds on the optimum of the goal.
+    certified : int or Fraction or None
+        The bound that is proved without a floating-point solver: at most ``lower``.
+    bound, stop_reason : str
+        Name of the lower bound; why the search ended.
+    evictions : int
+        Number of evictions and preemptions in the run.
+    output : int or None
+        Sum of output lengths: in rounds, a lower bound on total latency without weights.
+    weight : int
+        Sum of the weights of the requests.
+    time_limit : float or None
+        Seconds that the search was given.
+    asked : str
+        ``preemption`` as the sweep was asked; empty if each policy has its own.
+    source : str
+        Name of the arrival source that realised the problem during the run; empty without one.
+    code, version : str
+        Digest of the file of a user-defined policy; version of this package.
+    """
+
+    instance: str
+    digest: str
+    requests: int
+    memory_limit: int
+    policy: str
+    group: str = ""
+    router: str = ""
+    predictions: str = "exact"
+    seed: int = 0
+    goal: str = LATENCY
+    preemption: str = "never"
+    batch_time: str = ""
+    status: str = NOT_RUN
+    reason: str = ""
+    cost: Number | None = None
+    lower: Number | None = None
+    upper: Number | None = None
+    certified: Number | None = None
+    bound: str = ""
+    stop_reason: str = ""
+    evictions: int = 0
+    output: int | None = None
+    weight: int = 0
+    time_limit: float | None = None
+    asked: str = ""
+    source: str = ""
+    code: str = ""
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        """Hash of what defines the trial: two trials with one key are the same trial."""
+        named = [self.problem, *(getattr(self, name) for name in KEY)]
+        return sha256(repr(named).encode()).hexdigest()[:20]
+
+    @property
+    def problem(self) -> str:
+        """Name of the arrival source, or digest of the problem without one."""
+        return self.source or self.digest
+
+    @property
+    def unit(self) -> str:
+        """Unit of time: ``"rounds"`` or ``"seconds"``."""
+        return "seconds" if self.batch_time else "rounds"
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the optimum."""
+        if self.goal == MAKESPAN:
+            return "least makespan"
+        if self.goal != LATENCY:
+            return "most requests on time"
+        if self.batch_time:
+            return "optimum in seconds"
+        return "optimum" if self.preemption == "never" else "preemptive optimum"
+
+    @property
+    def optimum(self) -> Interval:
+        """Interval that contains the optimum."""
+        return Interval.between(self.lower, self.upper)
+
+    @property
+    def is_proved(self) -> bool:
+        """Return whether the optimum is known."""
+        return self.lower is not None and self.lower == self.upper
+
+    @property
+    def ratio(self) -> Interval | None:
+        """Cost over the optimum; None where ``reason`` says why."""
+        if self.cost is None or self.reason:
+            return None
+        return Interval.of_share(self.cost, self.optimum)
+
+    @property
+    def waiting(self) -> Number | None:
+        """Total latency beyond the output lengths, in rounds; None for other goals."""
+        if self.cost is None or self.output is None or self.goal != LATENCY:
+            return None
+        return self.cost - self.output
+
+    @property
+    def optimum_waiting(self) -> Interval:
+        """Interval that contains the waiting of the optimum."""
+        if self.output is None or self.goal != LATENCY:
+            return Interval(None, None)
+        upper = None if self.upper is None else self.upper - self.output
+        return Interval.between(
+            None if self.lower is None else max(0, self.lower - self.output), upper
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the trial in the types of JSON, without defaults; fractions are text."""
+        return {
+            one.name: str(value) if isinstance(value, Fraction) else value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) != one.default
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Trial:
+        """Return the trial that `to_json` wrote.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not such a document.
+        """
+        numbers = {
+            name: Fraction(value) if isinstance(value := stored[name], str) else value
+            for name in NUMBERS
+            if name in stored
+        }
+        return cls(**{**stored, **numbers})
+
+
+def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
+    """Give the trials that are compared with one optimum the best bounds known on it.
+
+    The cost of a run is such a bound, because its schedule is one of those of the optimum.
+    """
+    given = list(trials)
+    best: dict[Any, Trial] = {}
+    for one in given:
+        best[_optimum(one)] = _better(best.get(_optimum(one), one), one)
+    return [
+        replace(one, **{name: getattr(best[_optimum(one)], name) for name in OF_OPTIMUM})
+        for one in given
+    ]
+
+
+OF_OPTIMUM = ("lower", "upper", "certified", "bound", "stop_reason", "time_limit")
+"""Attributes that are those of the optimum."""
+
+
+def _optimum(trial: Trial) -> tuple[str, ...]:
+    return trial.digest, trial.batch_time, trial.goal, trial.preemption, trial.version
+
+
+def _better(known: Trial, other: Trial) -> Trial:
+    """Return the first trial with the best bounds of both."""
+    ends = [known.lower, other.lower], [known.upper, other.upper]
+    for one in (known, other):
+        if one.status == COMPLETED and not one.reason:
+            ends[one.goal == MAKESPAN or one.goal == LATENCY].append(one.cost)
+    lower = max((end for end in ends[0] if end is not None), default=None)
+    upper = min((end for end in ends[1] if end is not None), default=None)
+    certified = [end for end in (known.certified, other.certified) if end is not None]
+    found = other if other.lower is not None and lower == other.lower else known
+    named = {name: getattr(found, name) for name in ("bound", "stop_reason", "time_limit")}
+    return replace(known, lower=lower, upper=upper, certified=max(certified, default=None), **named)
+
+
+def one_line(error: BaseException) -> str:
+    """Return kind and message of an error without line breaks."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def as_row(trial: Trial) -> dict[str, Any]:
+    """Return the attributes and the ratio of a trial as cells of a table."""
+    row = asdict(trial)
+    return {**row, "ratio": trial.ratio, "proved": trial.is_proved}
