@@ -118,8 +118,8 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
         schedule = record.schedule
     except (TypeError, ValueError) as error:
         raise RefusedRecordError(f"the schedule is not valid: {error}") from error
-    violations = schedule.violations()
-    demand(not violations, f"the schedule is infeasible: {(violations or [''])[0]}")
+    for violation in schedule.violations():
+        demand(False, f"the schedule is infeasible: {violation}")
     costs, upper = cost(schedule, entry), record.upper_bound
     demand(costs == upper, f"upper bound is {upper}, the schedule has {costs}")
 

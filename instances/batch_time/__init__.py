@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from instances.problem.batches import BatchStretch, BatchTime
-from instances.problem.schedule import SecondsViolation
 
 from .models import AffineTime, IterationTime, UnitTime
 from .presets import (
@@ -22,7 +21,6 @@ __all__ = [
     "IterationTime",
     "Preset",
     "SecondsSchedule",
-    "SecondsViolation",
     "Stretch",
     "TiledTime",
     "UnitTime",

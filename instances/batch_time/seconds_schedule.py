@@ -14,7 +14,8 @@ from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.batches import BatchTime
 from instances.problem.memory import block_changes, sum_changes
-from instances.problem.schedule import SecondsViolation, TimedSchedule
+from instances.problem.request import RequestId
+from instances.problem.schedule import TimedSchedule, Violation
 from instances.problem.workload import Workload
 from instances.service_level import BoolArray, Limits
 from instances.show import draw_memory
@@ -65,7 +66,7 @@ class Stretch(NamedTuple):
     prompt_left: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SecondsSchedule(TimedSchedule):
     """Rounds, when each starts, and what each does with each request.
 
@@ -168,31 +169,8 @@ class SecondsSchedule(TimedSchedule):
         table[:, 5] = workload.prompt_lengths
         return cls(workload, table)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SecondsSchedule):
-            return NotImplemented
-        mine, theirs = self.workload, other.workload
-        return (
-            mine.matches(theirs)
-            and mine.ids == theirs.ids
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in (*COLUMNS, "round_starts")
-            )
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.first_round.tobytes(), self.round_starts.tobytes()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), (self.workload, self._stretches, self.round_starts)
-
-    def __repr__(self) -> str:
-        return (
-            f"SecondsSchedule({self.workload!r}, {len(self.round_starts)} rounds, "
-            f"mean_latency={self.mean_latency:.6g} s)"
-        )
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.workload, self._stretches, self.round_starts
 
     def without_waiting(self) -> SecondsSchedule:
         """The same rounds, each as soon as the one before it is over and all have arrived."""
@@ -354,33 +332,32 @@ class SecondsSchedule(TimedSchedule):
         )
         return sum_changes(*changes, len(self.batches.memory))[1:] * rule.block_size
 
-    def violations(self) -> list[SecondsViolation]:
+    def violations(self) -> list[Violation]:
         """Every broken rule; durations, memory and tokens are recomputed from the stretches.
 
         Times are floats: a round may begin where the start of the one before it and its length,
         added up as floats, end.
         """
         workload = self.workload
-        found: list[SecondsViolation] = []
+        found: list[Violation] = []
+
+        def add(kind: Any, owner: RequestId | None, where: int | None, amount: Any) -> None:
+            found.append(Violation(kind, owner, where, float(amount), unit=workload.unit))
 
         def report(kind: Any, stretches: IntArray, amounts: Any) -> None:
             for position in stretches.tolist():
                 owner = workload.ids[int(self.request[position])]
-                where, amount = int(self.first_round[position]), float(amounts[position])
-                found.append(SecondsViolation(kind, owner, where, amount))
+                add(kind, owner, int(self.first_round[position]), amounts[position])
 
         def report_rounds(kind: Any, excess: Any) -> None:
             for r in np.flatnonzero(excess > 0).tolist():
-                found.append(SecondsViolation(kind, None, r + 1, float(excess[r])))
+                add(kind, None, r + 1, excess[r])
 
         early = workload.arrival_times[self.request] - self.round_starts[self.first_round - 1]
         report("early-start", np.flatnonzero(early > 0), early)
         self._check_tokens(report)
-        silent = np.setdiff1d(np.arange(len(workload)), self.request)
-        found += [
-            SecondsViolation("output", workload.ids[i], None, float(workload.output_lengths[i]))
-            for i in silent.tolist()
-        ]
+        for i in np.setdiff1d(np.arange(len(workload)), self.request).tolist():
+            add("output", workload.ids[i], None, workload.output_lengths[i])
         limit = workload.memory_rule.limit(workload.memory_limit)
         report_rounds("memory", self.memory_profile() - limit)
         overlap = np.concatenate([[-self.round_starts[0]], self.round_ends[:-1]])

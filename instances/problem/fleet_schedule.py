@@ -16,11 +16,11 @@ from instances.service_level import BoolArray, Limits
 from instances.validation import as_integer, set_fields
 
 from .instance import Instance
-from .schedule import Schedule, TimedSchedule
+from .schedule import Schedule, TimedSchedule, check_count
 from .workload import Workload
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FleetSchedule(TimedSchedule):
     """A replica for each request, and a schedule of one machine for each replica.
 
@@ -84,9 +84,7 @@ class FleetSchedule(TimedSchedule):
             A replica that is none, a start that is no whole number, or a wrong count.
         """
         replicas = as_assignment(instance, assignment)
-        if len(start_times) != len(instance):
-            reason = f"differs from the {len(instance)} requests"
-            raise InvalidValueError("schedule", "len(start_times)", len(start_times), reason)
+        check_count("schedule", "start_times", start_times, instance)
         parts = [
             Schedule(instance.alone(own), [start_times[i] for i in own.tolist()])
             if len(own)
@@ -95,21 +93,8 @@ class FleetSchedule(TimedSchedule):
         ]
         return cls(instance, replicas, parts)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FleetSchedule):
-            return NotImplemented
-        same = np.array_equal(self.assignment, other.assignment)
-        return same and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash((self.assignment.tobytes(), self.parts))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), (self.problem, self.assignment.tolist(), self.parts)
-
-    def __repr__(self) -> str:
-        return f"FleetSchedule({self.problem!r}, total_latency={self.total_latency:.6g})"
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.fleet, self.assignment, self.parts
 
     @property
     def problem(self) -> Instance | Workload:
@@ -240,9 +225,7 @@ def as_assignment(problem: Instance | Workload, assignment: Sequence[int] | IntA
     InvalidTypeError, InvalidValueError
         An entry that is no replica, or a wrong count.
     """
-    if len(assignment) != len(problem):
-        reason = f"differs from the {len(problem)} requests"
-        raise InvalidValueError("fleet schedule", "len(assignment)", len(assignment), reason)
+    check_count("fleet schedule", "assignment", assignment, problem)
     most = problem.replicas - 1
     return read_only(
         [

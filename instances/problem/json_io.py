@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -22,6 +23,9 @@ FORMAT = "llm-hindsight/instance"
 SCHEDULE_FORMAT = "llm-hindsight/schedule"
 VERSION = 1
 REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
+
+OPTIONAL = ("name", "metadata", "memory_rule", "replicas")
+"""Keys that an instance's document may lack."""
 
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
@@ -73,27 +77,26 @@ class KnownBounds:
         return instance.with_metadata(**{KNOWN_BOUNDS: entries})
 
     def _check(self, instance: Instance) -> None:
+        lower, certified, upper = self.lower_bound, self.certified_lower_bound, self.upper_bound
+
+        def refuse(field: str, value: object, reason: str) -> None:
+            raise InvalidValueError("known bounds", field, value, reason)
+
         for field in ("upper_bound", "lower_bound", "certified_lower_bound"):
-            if getattr(self, field) is not None:
-                as_integer(getattr(self, field), "known bounds", field, minimum=0)
+            bound = getattr(self, field)
+            if bound is not None:
+                as_integer(bound, "known bounds", field, minimum=0)
+                if upper is not None and bound > upper:
+                    refuse(field, bound, f"exceeds upper_bound = {upper}")
+        if certified is not None and (lower is None or certified > lower):
+            refuse("certified_lower_bound", certified, f"exceeds lower_bound = {lower}")
         if self.start_times is not None:
             schedule = Schedule(instance, self.start_times)
-            violations = schedule.violations()
-            if violations:
-                reason = f"is infeasible: {violations[0]}"
-                raise InvalidValueError("known bounds", "start_times", "...", reason)
-            if schedule.total_latency != self.upper_bound:
+            for violation in schedule.violations():
+                refuse("start_times", "...", f"is infeasible: {violation}")
+            if schedule.total_latency != upper:
                 reason = f"differs from the start times' total latency {schedule.total_latency}"
-                raise InvalidValueError("known bounds", "upper_bound", self.upper_bound, reason)
-        certified, lower = self.certified_lower_bound, self.lower_bound
-        if certified is not None and (lower is None or certified > lower):
-            reason = f"exceeds lower_bound = {lower}"
-            raise InvalidValueError("known bounds", "certified_lower_bound", certified, reason)
-        for field in ("lower_bound", "certified_lower_bound"):
-            bound = getattr(self, field)
-            if bound is not None and self.upper_bound is not None and bound > self.upper_bound:
-                reason = f"exceeds upper_bound = {self.upper_bound}"
-                raise InvalidValueError("known bounds", field, bound, reason)
+                refuse("upper_bound", upper, reason)
 
 
 def known_bounds(instance: Instance) -> KnownBounds | None:
@@ -109,14 +112,12 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
         return None
     if not isinstance(entries, dict):
         raise InvalidTypeError("metadata", KNOWN_BOUNDS, entries, "is not a JSON object")
-    if entries.get("digest") != instance.digest:
-        raise InvalidValueError(
-            "known bounds", "digest", entries.get("digest"), "belongs to another instance"
-        )
-    starts = entries.get("start_times")
+    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
+    digest, starts = entries.get("digest"), given["start_times"]
+    if digest != instance.digest:
+        raise InvalidValueError("known bounds", "digest", digest, "belongs to another instance")
     if starts is not None and not isinstance(starts, list):
         raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
-    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
     bounds = KnownBounds(**given | {"start_times": None if starts is None else tuple(starts)})
     bounds._check(instance)
     return bounds
@@ -150,71 +151,61 @@ def from_document(document: Any, path: str = "document") -> Instance:
     InvalidValueError, InvalidTypeError
         What `Request` and `Instance` refuse.
     """
-    optional = ("name", "metadata", "memory_rule", "replicas")
-    _check_keys(document, path, FORMAT, ("memory_limit", "requests"), optional)
+    _check_document(document, path, FORMAT, ("memory_limit", "requests"), optional=OPTIONAL)
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")
     try:
         json.dumps(document.get("metadata"), allow_nan=False)
     except ValueError as error:
         raise FileFormatError(path, f"metadata is not valid JSON: {error}") from error
-    requests = [
-        _request(entry, position, path) for position, entry in enumerate(document["requests"])
-    ]
+    rule = document.get("memory_rule", {})
+    _check_object(rule, path, "'memory_rule'", (), [field.name for field in fields(MemoryRule)])
     return Instance(
-        requests,
+        [_request(entry, position, path) for position, entry in enumerate(document["requests"])],
         document["memory_limit"],
         document.get("name"),
         document.get("metadata"),
-        memory_rule=_memory_rule(document.get("memory_rule", {}), path),
+        memory_rule=MemoryRule(**rule),
         replicas=document.get("replicas", 1),
     )
 
 
-def _check_keys(
-    document: Any, path: str, expected: str, required: tuple[str, ...], optional: tuple[str, ...]
+def _check_document(
+    document: Any, path: str, form: str, required: Iterable[str], optional: Iterable[str]
 ) -> None:
-    """Refuse what is no object of that format and this version with these keys."""
+    """Refuse what is not an object of that format and this version with these keys."""
     if not isinstance(document, dict):
         raise FileFormatError(path, "the top level is not a JSON object")
-    if document.get("format") != expected:
-        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {expected!r}")
-    unknown = set(document) - {"format", "version", *required, *optional}
-    if unknown:
-        raise FileFormatError(path, f"unknown key {min(unknown)!r}")
+    if document.get("format") != form:
+        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {form!r}")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
-    for key in required:
-        if key not in document:
-            raise FileFormatError(path, f"key {key!r} is missing")
+    _check_object(document, path, "", required, ("format", "version", *optional))
 
 
-def _memory_rule(entry: Any, path: str) -> MemoryRule:
+def _check_object(
+    entry: Any, path: str, name: str, required: Iterable[str], optional: Iterable[str]
+) -> None:
+    """Refuse what is not an object with these keys."""
+    owner = f"{name}: " if name else ""
     if not isinstance(entry, dict):
-        raise FileFormatError(path, "'memory_rule' is not a JSON object")
-    unknown = set(entry) - {field.name for field in fields(MemoryRule)}
-    if unknown:
-        raise FileFormatError(path, f"'memory_rule' has the unknown key {min(unknown)!r}")
-    return MemoryRule(**entry)
+        raise FileFormatError(path, f"{name} is not a JSON object")
+    for key in required:
+        if key not in entry:
+            raise FileFormatError(path, f"{owner}key {key!r} is missing")
+    for key in sorted(set(entry).difference(required, optional)):
+        raise FileFormatError(path, f"{owner}unknown key {key!r}")
 
 
 def _request(entry: Any, position: int, path: str) -> Request:
-    if not isinstance(entry, dict):
-        raise FileFormatError(path, f"request {position} is not a JSON object")
-    for key in ("prompt_length", "output_length"):
-        if key not in entry:
-            raise FileFormatError(path, f"request {position} lacks {key!r}")
-    unknown = set(entry).difference(REQUEST_KEYS, ("weight",))
-    if unknown:
-        raise FileFormatError(path, f"request {position} has the unknown key {min(unknown)!r}")
-    identifier = entry.get("id")
+    lengths, others = ("prompt_length", "output_length"), ("id", "arrival_time", "weight")
+    _check_object(entry, path, f"request {position}", lengths, others)
+    label = entry.get("id")
     return Request(
-        entry.get("arrival_time", 0),
-        entry["prompt_length"],
-        entry["output_length"],
-        position if identifier is None else identifier,
-        entry.get("weight", 1),
+        **entry
+        | {"arrival_time": entry.get("arrival_time", 0)}
+        | {"id": position if label is None else label}
     )
 
 
@@ -258,13 +249,9 @@ def save_schedule(
     InvalidTypeError
         Metadata of the instance that JSON cannot hold.
     """
-    document: dict[str, Any] = {
-        "format": SCHEDULE_FORMAT,
-        "version": VERSION,
-        "instance": to_document(schedule.instance),
-    }
-    document |= schedule_document(schedule)
-    _write(document, path)
+    head = {"format": SCHEDULE_FORMAT, "version": VERSION}
+    document = {"instance": to_document(schedule.instance), **schedule_document(schedule)}
+    _write(head | document, path)
 
 
 def schedule_document(schedule: Schedule | PreemptiveSchedule | FleetSchedule) -> dict[str, Any]:
@@ -303,7 +290,7 @@ def load_schedule(
     """
     document, name = parse_json(read_bytes(path), path), str(path)
     kinds = ("start_times", "stretches")
-    _check_keys(document, name, SCHEDULE_FORMAT, ("instance",), (*kinds, "assignment"))
+    _check_document(document, name, SCHEDULE_FORMAT, ("instance",), (*kinds, "assignment"))
     given = [key for key in kinds if key in document]
     if len(given) != 1:
         raise FileFormatError(path, "holds not one of 'start_times' and 'stretches'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer, set_fields
 
 from .instance import Instance
-from .schedule import RoundSchedule, Schedule, StretchColumns
+from .schedule import RoundSchedule, Schedule, StretchColumns, check_count
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PreemptiveSchedule(RoundSchedule):
     """The rounds in which each request of an instance runs.
 
@@ -61,13 +62,7 @@ class PreemptiveSchedule(RoundSchedule):
         self, instance: Instance, stretches: Sequence[Sequence[Sequence[int] | IntArray]]
     ) -> None:
         instance.require_one_replica()
-        if len(stretches) != len(instance):
-            raise InvalidValueError(
-                "preemptive schedule",
-                "len(stretches)",
-                len(stretches),
-                f"differs from the {len(instance)} requests",
-            )
+        check_count("preemptive schedule", "stretches", stretches, instance)
         rows: list[list[int]] = []
         for index, (request, own) in enumerate(zip(instance, stretches, strict=True)):
             owner = f"request {request.id!r}"
@@ -93,12 +88,12 @@ class PreemptiveSchedule(RoundSchedule):
                 raise InvalidValueError(
                     owner, "rounds", produced, f"differ from output_length {request.output_length}"
                 )
-        columns = list(np.array(rows, dtype=np.int64).reshape(-1, 4).T)
-        columns.append(columns[1][columns[3] == 0] - 1)
-        names = ("request", "first_round", "rounds", "tokens_before", "start_times")
-        set_fields(
-            self, instance=instance, **dict(zip(names, map(read_only, columns), strict=True))
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        columns = dict(
+            zip(("request", "first_round", "rounds", "tokens_before"), table, strict=True)
         )
+        columns["start_times"] = table[1][table[3] == 0] - 1
+        set_fields(self, instance=instance, **{k: read_only(v) for k, v in columns.items()})
 
     @classmethod
     def from_schedule(cls, schedule: Schedule) -> PreemptiveSchedule:
@@ -123,25 +118,8 @@ class PreemptiveSchedule(RoundSchedule):
             ],
         )
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PreemptiveSchedule):
-            return NotImplemented
-        return self.instance == other.instance and self.stretches == other.stretches
-
-    def __hash__(self) -> int:
-        return hash((self.instance, self.first_round.tobytes(), self.rounds.tobytes()))
-
-    def __reduce__(
-        self,
-    ) -> tuple[type[PreemptiveSchedule], tuple[Instance, list[list[tuple[int, int]]]]]:
-        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), (self.instance, self.stretches)
-
-    def __repr__(self) -> str:
-        return (
-            f"PreemptiveSchedule({self.instance!r}, total_latency={self.total_latency}, "
-            f"preemptions={self.preemptions})"
-        )
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.instance, self.stretches
 
     @property
     def stretches(self) -> list[list[tuple[int, int]]]:

@@ -37,55 +37,23 @@ class Violation:
 
     Attributes
     ----------
-    kind : {"early-start", "memory"}
-        ``"early-start"`` (t_i < a_i) or ``"memory"`` (a round holds more than M, or than the usable
-        blocks of the memory rule).
-    request_id : RequestId or None
-        The request that starts early, or None.
-    round_index : int or None
-        The round of a memory violation, or None.
-    amount : int
-        Rounds too early, or tokens above M or the usable blocks.
-    replica : int or None, default None
-        The replica, in a fleet.
-    """
-
-    kind: Literal["early-start", "memory"]
-    request_id: RequestId | None
-    round_index: int | None
-    amount: int
-    replica: int | None = None
-
-    def __str__(self) -> str:
-        where = _on(self.replica)
-        if self.kind == "early-start":
-            early = f"{self.amount} rounds before it arrives{where}"
-            return f"request {self.request_id!r} starts {early}"
-        excess = f"{self.amount} tokens more than memory_limit{where}"
-        return f"round {self.round_index} holds {excess}"
-
-
-@dataclass(frozen=True, slots=True)
-class SecondsViolation:
-    """A broken rule of a schedule in seconds.
-
-    Attributes
-    ----------
     kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
-        ``"early-start"`` (something is done before a_i), ``"memory"`` (a round holds more than M,
-        or than the usable blocks of the memory rule), ``"clock"`` (a round begins before the one
-        before it is over), ``"order"`` (a stretch that neither goes on where the one before it
-        ended nor enters the cache anew), ``"prompt"`` (more prompt tokens processed than there
-        are), ``"output"`` (not all output tokens are emitted, or more, or something is done after
-        the last).
+        ``"early-start"`` (a request is served before it arrives) or ``"memory"`` (a round holds
+        more than M, or than the usable blocks of the memory rule). In seconds also ``"clock"`` (a
+        round begins before the previous one ends), ``"order"`` (a stretch neither continues the
+        previous one nor enters the cache again), ``"prompt"`` (more prompt tokens are processed
+        than there are) and ``"output"`` (not all output tokens are emitted, or more, or something
+        is done after the last).
     request_id : RequestId or None
         The request, or None.
     round_index : int or None
-        The round, from 1, or None.
-    amount : float
-        Seconds too early, tokens above that, or tokens too many or missing.
+        The round, or None.
+    amount : int or float
+        Rounds or seconds too early, tokens above the limit, or tokens too many or missing.
     replica : int or None, default None
         The replica, in a fleet.
+    unit : str, default "rounds"
+        Unit of the clock.
     """
 
     kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
@@ -93,22 +61,33 @@ class SecondsViolation:
     round_index: int | None
     amount: float
     replica: int | None = None
+    unit: str = "rounds"
 
     def __str__(self) -> str:
-        where = f"request {self.request_id!r}"
-        at = f"round {self.round_index}"
-        return {
-            "early-start": f"{where} is served {self.amount:g} s before it arrives",
-            "memory": f"{at} holds {self.amount:g} tokens more than memory_limit",
-            "clock": f"{at} begins {self.amount:g} s before the one before it ends",
-            "order": f"{where} does not go on in {at} where it was",
-            "prompt": f"{where} processes {self.amount:g} prompt tokens too many from {at} on",
-            "output": f"{where} is {self.amount:g} output tokens off when it is last served",
-        }[self.kind] + _on(self.replica)
+        who, where = f"request {self.request_id!r}", f"round {self.round_index}"
+        amount = f"{self.amount:g}" if isinstance(self.amount, float) else f"{self.amount}"
+        text = {
+            "early-start": f"{who} starts {amount} {self.unit} before it arrives",
+            "memory": f"{where} holds {amount} tokens more than memory_limit",
+            "clock": f"{where} begins {amount} s before the previous one ends",
+            "order": f"{who} does not continue in {where} where it was",
+            "prompt": f"{who} processes {amount} prompt tokens too many from {where} on",
+            "output": f"{who} is {amount} output tokens off when it is last served",
+        }[self.kind]
+        return text if self.replica is None else f"{text} on replica {self.replica}"
 
 
-def _on(replica: int | None) -> str:
-    return "" if replica is None else f" on replica {replica}"
+def check_count(owner: str, field: str, column: Any, problem: Instance | Workload) -> None:
+    """Refuse a column that has not one entry per request.
+
+    Raises
+    ------
+    InvalidValueError
+        Another number of entries.
+    """
+    if len(column) != len(problem):
+        reason = f"differs from the {len(problem)} requests"
+        raise InvalidValueError(owner, f"len({field})", len(column), reason)
 
 
 class StretchColumns(NamedTuple):
@@ -170,6 +149,29 @@ class TimedSchedule(ABC):
     @abstractmethod
     def _facts(self) -> dict[str, object]:
         """Figures in a notebook, between the requests and the verdict."""
+
+    @abstractmethod
+    def _arguments(self) -> tuple[Any, ...]:
+        """Return what the constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
+        return type(self), self._arguments()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimedSchedule) or type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._arguments(), other._arguments(), strict=True)
+        return all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b) for a, b in pairs
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.completion_times.tobytes())
+
+    def __repr__(self) -> str:
+        cost = f"total_latency={self.total_latency:.6g} {self.problem.unit}"
+        return f"{type(self).__name__}({self.problem!r}, {cost})"
 
     @property
     def machines(self) -> tuple[Any, ...]:
@@ -349,7 +351,7 @@ class RoundSchedule(TimedSchedule):
         draw_memory(ax, starts, starts + 1, memory, limit, "rounds")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Schedule(RoundSchedule):
     """Start times t_i for every request of an instance.
 
@@ -375,13 +377,7 @@ class Schedule(RoundSchedule):
 
     def __init__(self, instance: Instance, start_times: Sequence[int] | IntArray) -> None:
         instance.require_one_replica()
-        if len(start_times) != len(instance):
-            raise InvalidValueError(
-                "schedule",
-                "len(start_times)",
-                len(start_times),
-                f"differs from the {len(instance)} requests",
-            )
+        check_count("schedule", "start_times", start_times, instance)
         column = start_times if isinstance(start_times, np.ndarray) else None
         if (
             column is None
@@ -396,29 +392,12 @@ class Schedule(RoundSchedule):
             column = np.array(checked, dtype=np.int64)
         set_fields(self, instance=instance, start_times=read_only(column))
 
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.instance, self.start_times
+
     def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
         """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
         return Schedule(instance, self.start_times + rounds)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Schedule):
-            return NotImplemented
-        return self.instance == other.instance and np.array_equal(
-            self.start_times, other.start_times
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.instance, self.start_times.tobytes()))
-
-    def __reduce__(self) -> tuple[type[Schedule], tuple[Instance, list[int]]]:
-        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), (self.instance, self.start_times.tolist())
-
-    def __repr__(self) -> str:
-        return (
-            f"Schedule({self.instance!r}, total_latency={self.total_latency}, "
-            f"total_waiting={self.total_waiting})"
-        )
 
     @cached_property
     def completion_times(self) -> IntArray:
