@@ -22,8 +22,8 @@ GROUPS = {
         "experiment": "many such trials, stored as they go, resumed where they stopped",
         "table": "the ratios of stored trials, with confidence intervals",
         "report": "stored trials as one self-contained page",
-        "policies": "the registered policies, their parameters and where they are from",
         "check": "what every policy or bound must hold, tried on yours",
+        "leaderboard": "policies on the library of instances, beside its records",
         "example": "ratios --demo",
     },
     "A server's log": {
@@ -32,10 +32,9 @@ GROUPS = {
     },
     "An optimum or a bound": {
         "generate": "instances of families, traces, or found worst cases, as files",
-        "solve": "the hindsight optimum of an instance, or an interval around it",
-        "relax": "a certified lower bound at any size",
-        "verify": "check a certificate, with no solver in sight",
-        "library": "named instances with their best known schedules and bounds",
+        "solve": "the hindsight optimum of an instance, an interval or a bound",
+        "verify": "check a certificate or records of the library, without a solver",
+        "show": "policies, routers, generators, presets, named instances",
         "example": "generate 'generator:mixed(n=8)' --out small.json\n"
         f"  $ {PROGRAM} solve small.json",
     },

@@ -433,8 +433,7 @@ class RecordStore:
                 if path is not None and not path.exists():
                     raise MissingCertificatesError(
                         f"the certificate of {entry.name} is not installed: the package comes "
-                        "without certificates. Clone the repository, and verify there or with "
-                        "--records CLONE/instances/catalogue"
+                        "without certificates. Clone the repository, and verify there"
                     )
 
 

@@ -13,11 +13,11 @@ from .console import guarded, run, run_typer
 
 RENAMED = {
     "worst-case": "generate 'worst:POLICY(n=12)'",
+    "relax": "solve --method relaxation",
+    "policies": "show policies",
+    "library": "show library, verify library:NAME or leaderboard",
 }
 """What takes the place of subcommands of earlier versions."""
-
-NESTED = ("library leaderboard",)
-"""Subcommands of two words, which have options of their own besides those of the first word."""
 
 
 class _Subcommands(TyperGroup):
@@ -27,8 +27,6 @@ class _Subcommands(TyperGroup):
         name, stub, rest = super().resolve_command(ctx, args)
         if name is None or stub is None:
             return name, stub, rest
-        if rest and (nested := f"{name} {rest[0]}") in NESTED:
-            name, rest = nested, rest[1:]
         alone = typer.Typer(add_completion=False)
         alone.command(name)(guarded(_command(name)))
         return name, typer.main.get_command(alone), rest
@@ -52,6 +50,6 @@ def _stub() -> None: ...
 
 def _command(name: str) -> Callable[..., int | None]:
     """Return the function of a subcommand, which has the name of its module."""
-    name = name.replace("-", "_").replace(" ", "_")
+    name = name.replace("-", "_")
     found: Callable[..., int | None] = getattr(import_module(f"{__package__}.{name}"), name)
     return found

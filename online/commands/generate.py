@@ -14,7 +14,7 @@ from instances import Instance, InvalidValueError
 from instances.files import all_or_nothing
 from online.runtime.table import table_of
 
-from .console import Wide, check_output, fail, parameters_text
+from .console import check_output, fail
 from .json_output import JsonFile, answer
 from .options import importing
 from .sources import SourceTexts, in_rounds, parse_source, read_sources, rounding_notes
@@ -27,21 +27,11 @@ def generate(
         Path | None,
         typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
-    wide: Wide = False,
     json_file: JsonFile = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="Show the generators and their parameters.")
-    ] = False,
 ) -> None:
     """Draw instances and write them as JSON. Equal seeds give equal digests."""
-    if list_:
-        known = _catalogue()
-        main, prose = ("generator", "what", "parameters"), ("what", "parameters")
-        table = table_of("", known, text=main, main=main, prose=prose)
-        answer(json_file, "generate", {"generators": known}, table, wide=wide)
-        return
     if not sources:
-        fail("a SOURCE is missing, such as generator:uniform; --list shows the generators")
+        fail("a SOURCE is missing, such as generator:uniform (llm-hindsight show generators)")
     single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
     check_output(out, folder=not single)
     read = read_sources([parse_source(text) for text in sources])
@@ -71,7 +61,7 @@ def generate(
     order = ("instance", "n", "M", "file", "digest")
     table = table_of("", shown, text=("instance", "digest", "file"), main=order)
     notes = read.notes + rounding_notes(drawn)
-    answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, table, wide=wide)
+    answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, table)
 
 
 def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
@@ -90,14 +80,3 @@ def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
             with suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def _catalogue() -> list[dict[str, str]]:
-    return [
-        {
-            "generator": name,
-            "parameters": parameters_text(instances.generator_parameters(name)),
-            "what": instances.generator_documentation(name).partition("\n")[0],
-        }
-        for name in instances.generator_names()
-    ]

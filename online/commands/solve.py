@@ -18,6 +18,7 @@ from online.trials.intervals import Interval
 from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
 from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json
 from .options import OWN_METAVAR, Seed, Threads, TimeLimit, importing, limit_note, limit_of
+from .relaxation import RELAXATION, relaxed
 from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
 if TYPE_CHECKING:
@@ -25,107 +26,113 @@ if TYPE_CHECKING:
     from hindsight.exact.second_opinion import Opinion
 
 CERTIFICATE_SHARE = 0.25
-"""Of the time limit, kept for the certificate."""
+"""Share of the time limit that is kept for the certificate."""
 
-GOAL_OPTIONS = {
-    "makespan": "--objective makespan",
-    "preemptive_total_latency": "--objective preemptive-total-latency",
-}
-
-PREEMPTIVE = "preemptive_"
-"""What the goal with preemption adds to the objective."""
+GOALS = ("latency", "makespan")
+PREEMPTIONS = ("never", "keep")
+GOAL_OPTIONS = {"makespan": "--goal makespan", "preemptive_total_latency": "--preemption keep"}
 
 REFUSED = {
-    "total_latency": ((), ""),
-    "makespan": (("--crosscheck", "--out", "--certificate"), "is about total latency"),
-    "preemptive_total_latency": (
-        ("--crosscheck", "--out", "--export", "--formulation"),
-        "is about the optimum without preemption: leave out --objective preemptive-...",
+    "--goal makespan": (("--crosscheck", "--out", "--certificate"), "is about total latency"),
+    "--preemption keep": (
+        ("--goal", "--crosscheck", "--out", "--export"),
+        "is not about the optimum with preemption",
+    ),
+    "--method relaxation": (
+        ("--goal", "--preemption", "--crosscheck", "--out", "--export", "--certificate", "--bound"),
+        "is not about the relaxation",
     ),
 }
-"""Options refused with an objective, and why."""
+"""Options refused together with another one, and why."""
 
 LARGE_MODEL = 100_000_000
-"""Bytes from which the size of a model is told though it is solved as well: it takes seconds."""
+"""Bytes from which the size of a model is printed even if it is solved as well."""
 
 
 @importing
 def solve(  # noqa: PLR0913
     source: OneSource,
-    method: Annotated[
-        str,
-        typer.Option(help="auto, paths, mip or beams (docs/solving.md)."),
-    ] = "auto",
-    objective_name: Annotated[
+    goal: Annotated[
+        str, typer.Option(metavar="latency|makespan", help="The minimised objective.")
+    ] = "latency",
+    preemption: Annotated[
         str,
         typer.Option(
-            "--objective",
-            metavar="total-latency|makespan|preemptive-total-latency",
-            help="What is minimised. With preemption requests may be stopped between rounds, hold "
-            "no memory then and keep their tokens; not with --crosscheck, --export, --formulation "
-            "or --out.",
+            metavar="never|keep",
+            help="keep: a request may be stopped between rounds, holds no memory then and keeps "
+            "its tokens.",
         ),
-    ] = "total-latency",
+    ] = "never",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto, paths, mip or beams (docs/solving.md); or relaxation: only a lower bound, "
+            "at any size, also relaxation-lp, -lagrangian or -states (docs/scale.md)."
+        ),
+    ] = "auto",
     time_limit: TimeLimit = None,
     gap: Annotated[
-        float, typer.Option(min=0, max=1, help="Relative gap at which the search ends.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Relative gap at which to stop; default: 0, of relaxation 0.01."
+        ),
+    ] = None,
     seed: Seed = 0,
     threads: Threads = None,
+    own_bounds: Annotated[
+        list[str] | None,
+        typer.Option("--bound", metavar=OWN_METAVAR, help="Custom lower bound; repeatable."),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a proof that verify checks, as JSON. A quarter of a given time limit is "
+            "kept for it; if a proof takes longer, a weaker one is written."
+        ),
+    ] = None,
     crosscheck: Annotated[
         bool, typer.Option("--crosscheck", help="Solve again with PuLP and CBC, and compare.")
     ] = False,
     export: Annotated[
         Path | None,
         typer.Option(
-            help="Write the integer program, model.lp or model.mps, and end; with --out, "
-            "--bound, --certificate, --crosscheck, --gap, --method or --time-limit it is "
-            "solved as well."
+            help="Write the integer program, model.lp or model.mps, and end; with an option that "
+            "needs a solve it is solved as well."
         ),
     ] = None,
-    formulation: Annotated[str, typer.Option(help="Program exported: dense or sparse.")] = "dense",
     out: Annotated[
         Path | None, typer.Option(help="Write the instance with the bounds found, as JSON.")
     ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a proof that llm-hindsight verify checks, as JSON. A quarter of a time "
-            "limit given is kept for it; where a proof would take longer, one that proves less is "
-            "written."
-        ),
-    ] = None,
-    own_bounds: Annotated[
-        list[str] | None,
-        typer.Option("--bound", metavar=OWN_METAVAR, help="Lower bound of your own; repeatable."),
-    ] = None,
     json_file: JsonFile = None,
 ) -> int:
-    """The hindsight optimum of an instance without preemption, or a certified interval around it.
+    """The hindsight optimum of an instance, or a certified interval around it.
 
-    With --objective preemptive-total-latency requests may be stopped and go on later. The waiting
-    is what the optimum's total latency is beyond the output lengths, which no schedule avoids.
-    Ctrl-C ends the search with the interval found so far (exit status 130). The time limit counts
-    from the reading of the file. A first schedule and bound are found whatever it is: that of a
-    million requests takes seconds.
+    The waiting is the total latency beyond the output lengths, which no schedule avoids. Ctrl-C
+    ends the search with the interval found so far (exit status 130). The time limit counts from the
+    reading of the file. A first schedule and bound are found even without time: for a million
+    requests they take seconds.
 
     The search starts from the best schedule that the file carries, as one that --out wrote does, or
-    that the library has of a name, for the goal asked for.
-
-    Values of bounds of your own are shown by name; claimed ones count for nothing else.
-    docs/own-bounds.md has how to write them.
+    that the library has of a name, for the same goal. Values of custom bounds are shown by name;
+    claimed ones count for nothing else (docs/own-bounds.md).
     """
-    given = {"--crosscheck": crosscheck, "--out": out, "--export": export}
-    given |= {"--formulation": formulation != "dense", "--certificate": certificate}
-    objective = _objective(objective_name, given)
+    given = {
+        "--goal": goal != "latency",
+        "--preemption": preemption != "never",
+        "--crosscheck": crosscheck,
+        "--out": out,
+        "--export": export,
+        "--certificate": certificate,
+        "--bound": own_bounds,
+    }
+    objective = _objective(goal, preemption, method, given)
     parsed = parse_source(source)
     check_output(export, (".lp", ".mps"), "--export")
     check_output(out, (".json",), source=parsed.file)
     check_output(certificate, (".json",), "--certificate", source=parsed.file)
     check_json(json_file, source=parsed.file)
-    if export is None and formulation != "dense":
-        reason = "is that of --export, which is not given"
-        raise InvalidValueError(None, "--formulation", formulation, reason)
+    if method.startswith(RELAXATION):
+        return relaxed(parsed, method, 0.01 if gap is None else gap, time_limit, threads, json_file)
     instance, limit, reading = read_in_time(parsed, limit_of(time_limit))
     import hindsight
     from instances.ctrl_c import Interruption
@@ -137,26 +144,26 @@ def solve(  # noqa: PLR0913
     if export is not None:
         others = (out, certificate, crosscheck, gap, own_bounds, method != "auto")
         alone = time_limit is None and not any(others)
-        told_from = math.inf if json_file == STANDARD_OUTPUT else 0 if alone else LARGE_MODEL
-        record["export"] = _export(instance, formulation, objective, export, told_from)
+        shown_from = math.inf if json_file == STANDARD_OUTPUT else 0 if alone else LARGE_MODEL
+        record["export"] = _export(instance, goal, export, shown_from)
         if alone:
             answer(json_file, "solve", record, f"written to  {export}")
             return 0
     if time_limit is not None and limit is not None and certificate is not None:
         limit *= 1 - CERTIFICATE_SHARE
     start = _start(instance, objective, notes, is_named=parsed.kind == "library")
-    # However often it is pressed: a search that Ctrl-C has ended is saved.
-    with Interruption(math.inf), _shown_progress(instance, objective) as show:
+    # A search that Ctrl-C has ended is saved, however often it is pressed.
+    with Interruption(math.inf), _shown_progress(instance, goal) as show:
         result = hindsight.solve(
             instance,
             limit,
             threads=threads,
             seed=seed,
-            goal="makespan" if objective == "makespan" else "latency",
-            method=method,
+            goal=cast(Any, goal),
+            method=cast(Any, method),
             start=start,
-            preemption="keep" if objective.startswith(PREEMPTIVE) else "never",
-            gap=gap,
+            preemption=cast(Any, preemption),
+            gap=gap or 0,
             bounds=own_bounds or (),
             progress=show,
         )
@@ -179,17 +186,21 @@ def solve(  # noqa: PLR0913
     return INTERRUPTED_STATUS if result.stop_reason == "interrupted" else 0
 
 
-def _objective(name: str, given: Mapping[str, object]) -> str:
-    """The objective by its name in JSON; refuse options given that it has no use for."""
-    names = [one.replace("_", "-") for one in REFUSED]
-    if name not in names:
-        raise UnknownNameError("objective", name, names)
-    objective = name.replace("-", "_")
-    refused, reason = REFUSED[objective]
-    for option in refused:
-        if given[option]:
-            raise InvalidValueError(None, option, str(given[option]), reason)
-    return objective
+def _objective(goal: str, preemption: str, method: str, given: Mapping[str, object]) -> str:
+    """Return the objective by its name in the library; refuse options that contradict others."""
+    for kind, name, known in (("goal", goal, GOALS), ("preemption", preemption, PREEMPTIONS)):
+        if name not in known:
+            raise UnknownNameError(kind, name, [*known])
+    chosen = (f"--goal {goal}", f"--preemption {preemption}", f"--method {method.split('-')[0]}")
+    for option in chosen:
+        refused, reason = REFUSED.get(option, ((), ""))
+        for other in refused:
+            if given[other]:
+                told = f"{reason}: leave out {option} or {other}"
+                raise InvalidValueError(None, other, str(given[other]), told)
+    if preemption == "keep":
+        return "preemptive_total_latency"
+    return "makespan" if goal == "makespan" else "total_latency"
 
 
 def _refuse_large_crosscheck(instance: Instance) -> None:
@@ -200,18 +211,16 @@ def _refuse_large_crosscheck(instance: Instance) -> None:
     model_size(instance, "dense", horizon).refuse_too_large()
 
 
-def _export(
-    instance: Instance, formulation: str, objective: str, path: Path, told_from: float
-) -> dict[str, Any]:
-    """Write the model; its size, from ``told_from`` bytes, is told before anything is built."""
+def _export(instance: Instance, goal: str, path: Path, shown_from: float) -> dict[str, Any]:
+    """Write the model; print its size before it is built if that is at least ``shown_from``."""
     import hindsight
-    from hindsight.exact.pyomo_model import FORMULATIONS, last_round, model_size
+    from hindsight.exact.pyomo_model import last_round, model_size
 
-    kind, horizon = cast(Any, formulation), None
-    found: dict[str, Any] = {"file": path, "formulation": formulation}
-    if formulation in FORMULATIONS and objective == "total_latency":
-        horizon = last_round(instance, formulation, None, "latency")
-        size = model_size(instance, formulation, horizon)
+    horizon = None
+    found: dict[str, Any] = {"file": path}
+    if goal == "latency":
+        horizon = last_round(instance, "dense", None, "latency")
+        size = model_size(instance, "dense", horizon)
         found |= {
             "horizon_rounds": horizon,
             "variables": size.columns,
@@ -219,13 +228,12 @@ def _export(
             "non_zeros": size.non_zeros,
             "memory_bytes": size.bytes,
         }
-        if size.bytes >= told_from:
+        if size.bytes >= shown_from:
             say(
                 f"model  {size.columns:,} variables, {size.rows:,} constraints, {size.non_zeros:,} "
                 f"non-zeros, rounds 1 .. {horizon:,}; about {size.bytes / 1e6:,.0f} MB to build"
             )
-    goal: Any = "makespan" if objective == "makespan" else "latency"
-    hindsight.build_model(instance, kind, horizon=horizon, goal=goal, path=path)
+    hindsight.build_model(instance, "dense", horizon=horizon, goal=cast(Any, goal), path=path)
     return found
 
 
@@ -242,7 +250,7 @@ def _start(instance: Instance, objective: str, notes: list[str], *, is_named: bo
 
 
 @contextmanager
-def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Progress], None]]:
+def _shown_progress(instance: Instance, goal: str) -> Iterator[Callable[[Progress], None]]:
     from hindsight.outcomes.result import relative_waiting_gap
 
     with progress_bar(1, lines=True) as update:
@@ -251,7 +259,7 @@ def _shown_progress(instance: Instance, objective: str) -> Iterator[Callable[[Pr
         def show(news: Progress) -> None:
             low, high = news.lower_bound, news.upper_bound
             text = f"{news.phase}: [{low}, {high}] {percent(news.gap)}"
-            if objective != "makespan":
+            if goal != "makespan":
                 text += f", waiting {percent(relative_waiting_gap(instance, low, high))}"
             update(0, text)
 

@@ -1,49 +1,71 @@
-"""Check a certificate of a lower bound or an optimum, with no solver in sight."""
+"""Check a certificate, or records of the library, with no solver in sight."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import instances
 from hindsight.certificates.checking import check_certificate
 from hindsight.certificates.format import (
     CertificateError,
     MalformedCertificateError,
     read_certificate,
 )
-from instances import FileFormatError
+from instances import FileFormatError, LibraryEntry, RecordStore
+from online.runtime.table import Table, table_of
 
-from .console import FAILED_STATUS, reject
+from .console import FAILED_STATUS, progress_bar, reject
 from .json_output import JsonFile, answer, check_json
+
+if TYPE_CHECKING:
+    from hindsight.records.verification import RecordVerdict
+
+LIBRARY = "library"
 
 
 def verify(
-    certificate_file: Annotated[
-        Path,
+    subject: Annotated[
+        str,
         typer.Argument(
-            metavar="CERTIFICATE.json",
-            help="Written by hindsight.write_certificate or solve --certificate.",
+            metavar="FILE.json or library:NAME",
+            help="A certificate, as solve --certificate writes it; or records of the library by "
+            "name, set or pattern; 'library' for all.",
         ),
     ],
+    jobs: Annotated[int, typer.Option(min=1, help="Processes for records of the library.")] = 1,
     json_file: JsonFile = None,
 ) -> int:
-    """Check a certificate: exit status 0 valid, 1 a claim that does not hold, 2 no certificate.
+    """Check a certificate or records: status 0 valid, 1 a claim does not hold, 2 no certificate.
 
-    Loads neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver, except to
-    evaluate prices in seconds, by compiled loops of the solver. A file that is malformed, or takes
-    more than some minutes to check, is none: no claim was refused.
+    Of a record the schedule, its cost, and the proof of the bound are checked. Loads neither Pyomo
+    nor HiGHS nor compiled loops, and shares no code with the solver, except to evaluate prices in
+    seconds, by compiled loops of the solver. A file that is malformed, or takes more than some
+    minutes to check, is none: no claim was refused.
     """
-    check_json(json_file, source=certificate_file)
+    name, _, pattern = subject.partition(":")
+    if name != LIBRARY or Path(subject).exists():
+        return _certificate(Path(subject), json_file)
+    check_json(json_file)
+    return _records(instances.library().matching(*filter(None, [pattern])), jobs, json_file)
+
+
+def _certificate(path: Path, json_file: Path | None) -> int:
+    check_json(json_file, source=path)
     began = time.monotonic()
     try:
-        verdict = check_certificate(read_certificate(certificate_file))
+        verdict = check_certificate(read_certificate(path))
     except MalformedCertificateError as error:
-        raise FileFormatError(certificate_file, str(error)) from error
+        raise FileFormatError(path, str(error)) from error
     except MemoryError as error:
-        raise FileFormatError(certificate_file, "takes more memory than there is") from error
+        raise FileFormatError(path, "takes more memory than there is") from error
     except CertificateError as error:
         reject(error)
         return FAILED_STATUS
@@ -79,7 +101,65 @@ def verify(
         found["replicas"] = verdict.replicas
         fields["replicas"] = str(verdict.replicas)
     names = ("proof", "requests", "price_sets", "leaves", "digest", "memory_rule")
-    # The memory rule is empty where it is that of tokens.
+    # The memory rule is empty if memory is counted in tokens.
     fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}
     answer(json_file, "verify", found, fields | {"runtime": f"{seconds:.1f} s"})
     return 0
+
+
+def _records(entries: Sequence[LibraryEntry], jobs: int, json_file: Path | None) -> int:
+    store = RecordStore()
+    store.require_certificates(entries)
+    began = time.monotonic()
+    verdicts: list[RecordVerdict] = []
+    names = [entry.name for entry in entries]
+    with (
+        progress_bar(len(names), is_long=True) as update,
+        ProcessPoolExecutor(min(jobs, len(names))) as pool,
+    ):
+        for verdict in (map if jobs == 1 else pool.map)(_verdict, names):
+            verdicts.append(verdict)
+            update(len(verdicts), verdict.name)
+    seconds = time.monotonic() - began
+    refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
+    every = frozenset(one.name for one in instances.library())
+    for name in dict.fromkeys(entry.set for entry in entries):
+        # If the file cannot be read, each of its instances is refused already.
+        with suppress(FileFormatError):
+            strangers = store.unknown(name, every)
+            refused += [f"{one}: is not the name of an instance" for one in strangers]
+    found = {"verdicts": verdicts, "refused": refused, "runtime_seconds": seconds}
+    count = sum(verdict.kind != "none" for verdict in verdicts)
+    line = f"{count} record{'s' * (count != 1)} checked in {seconds:.1f} s, {len(refused)} refused"
+    answer(json_file, "verify", found, _verdict_table(entries, verdicts), line)
+    for line in refused:
+        reject(line)
+    return FAILED_STATUS if refused else 0
+
+
+def _verdict(name: str) -> RecordVerdict:
+    from hindsight.records.verification import verify_record
+
+    return verify_record(instances.library(name), RecordStore())
+
+
+def _verdict_table(entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVerdict]) -> Table:
+    """Return a table with a row for each set, and one for all."""
+    own: dict[str, list[RecordVerdict]] = {}
+    for entry, verdict in zip(entries, verdicts, strict=True):
+        own.setdefault(entry.set, []).append(verdict)
+    rows = []
+    for name, some in {**own, "all": verdicts}.items():
+        kinds = Counter(verdict.kind for verdict in some)
+        holding = [verdict for verdict in some if verdict.kind in ("closed", "open")]
+        row = {
+            "set": name,
+            "instances": len(some),
+            "closed": kinds["closed"],
+            "open": kinds["open"],
+            "no certificate": sum(not verdict.has_certificate for verdict in holding),
+            "no record": kinds["none"],
+            "refused": kinds["refused"],
+        }
+        rows.append({column: str(cell) for column, cell in row.items()})
+    return table_of("", rows, text=("set",))

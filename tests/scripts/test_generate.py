@@ -105,10 +105,3 @@ def test_without_out_nothing_is_written(ok: Ok, tmp_path: Path) -> None:
     printed = ok("generate generator:arrival-model-1")
     assert instances.generate("arrival-model-1").digest in printed
     assert [*tmp_path.iterdir()] == before
-
-
-def test_the_list_shows_every_generator(ok: Ok) -> None:
-    printed = ok("generate --list")
-    assert [name for name in instances.generator_names() if name not in printed] == []
-    assert "n=None, memory_limit=None" in printed
-    assert "Arrival Model 1" in printed

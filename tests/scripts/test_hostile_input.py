@@ -76,8 +76,8 @@ def test_what_the_optimum_is_of_is_told(ok: Ok, tmp_path: Path) -> None:
     scaled = "'trace:t.csv(memory_limit=10, token_scale=64, round_seconds=3.2)'"
     told = "bounds are of the rounded instance, not of the log: tokens are rounded up to"
     assert told in ok(f"generate {scaled} --out t.json")
-    for command in ("solve", "relax --method lagrangian"):
-        assert told in ok(f"{command} t.json --time-limit 0")
+    for command in ("", "--method relaxation-lagrangian"):
+        assert told in ok(f"solve t.json {command} --time-limit 0")
     ratios = "competitive_ratios --policy mc-sf --jobs 1 --time-limit 0"
     assert ok(f"{ratios} {scaled} --out page.md").count(told) == 1
     assert told in page.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""llm-hindsight library."""
+"""The library on the command line: shown, verified, improved, solved."""
 
 from __future__ import annotations
 
@@ -9,41 +9,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked_scripts import COMMAND, ForkedScripts, Ok, fields
+from forked_scripts import Ok, Script, fields
+from library import improve
 from library_records import OPEN, bare_record, listed_record, records_file
 
+from hindsight.records.improvement import Gain
 from instances import RecordStore, library, load, save
 
 MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
 WHEEL = """
 from pathlib import Path
 from instances.catalogue import records
-records.PACKAGE = Path("nowhere")
+records.PACKAGE = Path(".")
 from llm_hindsight import main
 main()
 """
-"""The command where the package has neither records nor certificates."""
+"""The command with the records of the working folder as those of the package."""
 CAPTURED: Any = {"capture_output": True, "text": True, "check": True}
-PREEMPTIVE_OBJECTIVE = "--objective preemptive-total-latency"
+PREEMPTIVE_OBJECTIVE = "--preemption keep"
 
 
-def test_sets_and_instances_are_listed(ok: Ok) -> None:
-    lines = ok("library list").splitlines()
+def test_sets_instances_and_one_instance_are_shown(ok: Ok, tmp_path: Path) -> None:
+    lines = ok("show library").splitlines()
     assert [line.split()[0] for line in lines[2:]] == [one.name for one in library().sets]
-    one = ok("library list worst-n7-*")
-    (line,) = (line for line in one.splitlines() if line.startswith(OPEN))
+    (line,) = (row for row in ok("show library:worst-n7-*").splitlines() if row.startswith(OPEN))
     assert "closed" in line
-    found = json.loads(ok("library list --largest 7 --json -"))["instances"]
+    found = json.loads(ok("show library:worst --json -"))["instances"]
     assert {entry["set"] for entry in found} == {"worst"}
-    assert all(entry["requests"] <= 7 for entry in found)
-
-
-def test_one_is_shown(ok: Ok, tmp_path: Path) -> None:
-    found = fields(ok(f"library show {MAKESPAN}"))
-    assert found["instance"] == MAKESPAN
-    assert (found["optimum"], found["status"]) == ("3", "closed")
-    assert "closed form, no certificate" in found["verified lower bound"]
-    recipe = fields(ok("library show w25-uniform-n20-00"))["recipe"]
+    shown = fields(ok(f"show library:{MAKESPAN}"))
+    assert (shown["instance"], shown["optimum"], shown["record"]) == (MAKESPAN, "3", "closed")
+    assert "closed form, no certificate" in shown["verified lower bound"]
+    recipe = fields(ok("show library:w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
     ok(f"generate '{recipe}' --out one.json")
     assert load(tmp_path / "one.json").digest == library("w25-uniform-n20-00").digest
@@ -51,7 +47,7 @@ def test_one_is_shown(ok: Ok, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
-    empty: Path, installed: bool, no_package: Path
+    empty: Path, installed: bool
 ) -> None:
     """A wheel has records without certificates."""
     _, record = listed_record(RecordStore(empty))
@@ -59,9 +55,9 @@ def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
     if not installed:
         record.certificate.unlink()
     path = str(Path("certificates", f"{OPEN}.json.xz"))
-    line = ["library", "show", OPEN, "--records", "."]
+    line = [sys.executable, "-c", WHEEL, "show", f"library:{OPEN}"]
     text, document = (
-        subprocess.run([sys.executable, "-c", WHEEL, *line, *more], cwd=empty, **CAPTURED).stdout
+        subprocess.run([*line, *more], cwd=empty, **CAPTURED).stdout
         for more in ([], ["--json", "-"])
     )
     absent = f"not installed; the repository has instances/catalogue/{path}"
@@ -70,52 +66,59 @@ def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
     assert shown == (path if installed else None)
 
 
-def test_a_tampered_record_is_rejected(forked: ForkedScripts, empty: Path) -> None:
+def test_records_are_verified_and_a_tampered_one_is_rejected(empty: Path) -> None:
     bare_record(RecordStore(empty))
-    arguments = ("library", "verify", "worst-n7-*", "--records", ".")
-    held = forked.run(COMMAND, *arguments, cwd=empty)
-    assert (held.returncode, held.stderr) == (0, "")
-    assert " records checked in " in held.stdout
-    one = forked.run(COMMAND, "library", "verify", OPEN, "--records", ".", cwd=empty)
-    assert "\n1 record checked in " in one.stdout
-    path = records_file(empty)
-    document = json.loads(path.read_text("utf-8"))
-    document["records"][OPEN]["schedule"]["start_times"][-1] += 10**6
-    document["records"]["worst-n7-99"] = document["records"][OPEN]
-    path.write_text(json.dumps(document), "utf-8")
-    refused = forked.run(COMMAND, *arguments, cwd=empty)
-    assert refused.returncode == 1
-    first, second = refused.stderr.splitlines()
-    assert first.startswith(f"rejected: {OPEN}: upper bound is")
-    assert second == "rejected: worst-n7-99: no instance of the library has this name"
-
-
-def test_what_a_terminal_obeys_is_printed_as_text(forked: ForkedScripts, empty: Path) -> None:
-    bare_record(RecordStore(empty))
+    line = [sys.executable, "-c", WHEEL, "verify"]
+    held = subprocess.run([*line, "library:worst-n7-*"], cwd=empty, **CAPTURED)
+    assert "\n1 record checked in " in held.stdout
     path = records_file(empty)
     document = json.loads(path.read_text("utf-8"))
     own = document["records"][OPEN]
-    document["records"] = {OPEN: {**own, "digest": "\x1b[2J\n"}, "x\x1b[31m\u202e": own}
+    own["schedule"]["start_times"][-1] += 10**6
+    document["records"] |= {"worst-n7-99": own, "x\x1b[31m\u202e": own}
     path.write_text(json.dumps(document), "utf-8")
-    refused = forked.run(COMMAND, "library", "verify", OPEN, "--records", ".", cwd=empty)
+    refused = subprocess.run(
+        [*line, "library:worst-n7-*"], cwd=empty, **{**CAPTURED, "check": False}
+    )
     assert refused.returncode == 1
-    lines = refused.stderr.splitlines()
-    assert len(lines) == 2
-    assert all(line.startswith("rejected: ") and line.isprintable() for line in lines)
+    first, second, third = refused.stderr.splitlines()
+    assert first.startswith(f"rejected: {OPEN}: upper bound is")
+    assert second == "rejected: worst-n7-99: is not the name of an instance"
+    assert third.startswith("rejected: ")
+    assert third.isprintable()
 
 
 @pytest.mark.slow
-def test_the_records_that_come_along_hold(ok: Ok) -> None:
+def test_the_bundled_records_hold(ok: Ok) -> None:
     one, two = (
-        json.loads(ok(f"library verify --jobs {jobs} --json -"))["verdicts"] for jobs in (1, 2)
+        json.loads(ok(f"verify library --jobs {jobs} --json -"))["verdicts"] for jobs in (1, 2)
     )
     assert one == two
     assert len(one) == len(library())
 
 
+def test_records_are_improved_in_a_folder_and_damaged_ones_left_out(
+    script: Script, tmp_path: Path, no_package: Path
+) -> None:
+    store, lost, damaged = RecordStore(tmp_path), "worst-n3-00", "j25-m1-n10-00"
+    for name in (OPEN, damaged):
+        bare_record(store, name)
+    records_file(tmp_path, damaged).write_text("{", "utf-8")
+    (tmp_path / "certificates" / f"{lost}.json.xz").mkdir(parents=True)
+    found = list(improve([library(name) for name in (OPEN, lost, damaged)], store, 12.0, jobs=2))
+    (gain,) = (one for one in found if isinstance(one, Gain))
+    assert (gain.entry.name, gain.improves, gain.after.status) == (OPEN, True, "closed")
+    complaints = [one for one in found if isinstance(one, str)]
+    assert len(complaints) == 2
+    assert any(f"{lost}: " in line and "directory" in line for line in complaints)
+    assert any(str(records_file(tmp_path, damaged)) in line for line in complaints)
+    checked = script("library", "verify", OPEN, "--records", tmp_path)
+    assert checked.stdout == "1 records checked, 0 refused\n"
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("j25-m1-n20-00", ""), ("preemptive-j25-m2-n15-00", "--objective preemptive-total-latency")],
+    [("j25-m1-n20-00", ""), ("preemptive-j25-m2-n15-00", "--preemption keep")],
 )
 def test_a_solve_of_a_name_starts_from_its_record(
     ok: Ok, tmp_path: Path, name: str, options: str
@@ -141,8 +144,8 @@ IS_PREEMPTIVE = "is total latency with preemption, asked for by "
 @pytest.mark.parametrize(
     ("line", "notes"),
     [
-        (f"solve {MAKESPAN}", [f"{MAKESPAN} is makespan, asked for by --objective makespan"]),
-        (f"solve {MAKESPAN} --objective makespan", []),
+        (f"solve {MAKESPAN}", [f"{MAKESPAN} is makespan, asked for by --goal makespan"]),
+        (f"solve {MAKESPAN} --goal makespan", []),
         (f"solve {PREEMPTIVE}", [f"{PREEMPTIVE} {IS_PREEMPTIVE}{PREEMPTIVE_OBJECTIVE}"]),
         (f"solve {PREEMPTIVE} {PREEMPTIVE_OBJECTIVE}", []),
         (f"solve {OPEN} {PREEMPTIVE_OBJECTIVE}", []),

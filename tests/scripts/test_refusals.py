@@ -52,18 +52,17 @@ solve ../small.json --export model.txt | does not end in .lp or .mps
 solve ../small.json --export missing/model.lp | missing/model.lp: cannot be written
 solve ../small.json --time-limit -1 | --time-limit
 solve ../small.json --threads 0 | --threads
-solve ../small.json --export x.lp --formulation other | is not one of dense, sparse
-solve ../small.json --formulation sparse | --formulation = 'sparse' is that of --export
-solve ../small.json --objective x | unknown objective 'x'; known: total-latency, makespan
-solve ../small.json --objective makespan --out x.json | --out = 'x.json' is about total latency
-solve ../small.json --objective makespan --certificate x.json | --certificate =
-solve ../small.json --objective preemptive-total-latency --crosscheck | --crosscheck = 'True'
-solve ../small.json --objective preemptive-total-latency --out x.json | leave out --objective
-solve ../small.json --objective preemptive-total-latency --export x.lp | --export =
-solve ../small.json --objective preemptive-total-latency --formulation sparse | --formulation =
+solve ../small.json --goal x | unknown goal 'x'; known: latency, makespan
+solve ../small.json --preemption x | unknown preemption 'x'; known: never, keep
+solve ../small.json --goal makespan --out x.json | --out = 'x.json' is about total latency
+solve ../small.json --goal makespan --certificate x.json | --certificate =
+solve ../small.json --preemption keep --crosscheck | --crosscheck = 'True'
+solve ../small.json --preemption keep --out x.json | leave out --preemption keep or --out
+solve ../small.json --preemption keep --export x.lp | --export =
+solve ../small.json --method relaxation --out x.json | --out = 'x.json' is not about the relaxation
 solve ../large.json --export model.lp | non-zeros, about
 solve ../large.json --crosscheck | non-zeros, about
-relax ../small.json --gap 0 | --gap
+llm_hindsight relax ../small.json | 'relax' is now solve --method relaxation
 generate | a SOURCE is missing
 generate generator:sqrt-n-adversary | it has no instance before a run
 generate generator:uniform(prompt_allocation=none) | 'none' is neither whole nor chunks
@@ -107,7 +106,7 @@ ratios --demo --slo latency=3 --slo e2e=4 | --slo = 'latency=4' is given twice
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios --demo --slo latency | --slo = 'latency' is not of the form name=value
 ratios --demo --slo ttft=soon | first_token = 'soon' is not a number
-library leaderboard j25-m1 --policy edf | policies = 'edf' needs a service level
+leaderboard j25-m1 --policy edf | policies = 'edf' needs a service level
 ratios ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
@@ -141,17 +140,16 @@ headroom ../log.csv {M} --out nowhere/page.html | cannot be written
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../bench.json | is the file that is read
 headroom ../bench.json {M} --json ../link.json | is the file that is read
-library show | show needs a name
-library show nothing | unknown instance or set of the library
-library show j25-m1 --largest 9 | leaves no instance
-library verify --records none | Not a directory
-library list x --time-limit 3 | means nothing to list
-library show x --jobs 4 | means nothing to show
-library leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
-library leaderboard --out nowhere/t.txt | nowhere/t.txt
-library leaderboard --scores s.txt | does not end in .csv
-library leaderboard --records nowhere | nowhere
-library leaderboard j25-m1-n10-00 --policy fcfs --results ../text.json | is not a results file
+show rules | unknown kind of names 'rules'; known: policies, routers, generators
+show library:nothing | unknown instance or set of the library
+verify library:nothing | unknown instance or set of the library
+library improve --time-limit 0 | --time-limit
+llm_hindsight library list | 'library' is now show library, verify library:NAME or leaderboard
+leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
+leaderboard --out nowhere/t.txt | nowhere/t.txt
+leaderboard --scores s.txt | does not end in .csv
+leaderboard --records nowhere | nowhere
+leaderboard j25-m1-n10-00 --policy fcfs --results ../text.json | is not a results file
 library_summary missing/folder | missing
 run_experiment ../lifo.toml --results r.sqlite | unknown policy 'lifo'
 run_experiment --results r.sqlite | choose one of EXPERIMENT.toml and --preset

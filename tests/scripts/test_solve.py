@@ -1,4 +1,4 @@
-"""scripts/solve.py and scripts/relax.py as processes."""
+"""scripts/solve.py as a process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(ok: Ok, tmp_
     pair = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
     instances.save(pair, tmp_path / "pair.json")
     assert hindsight.solve(pair).upper_bound == 12
-    objective = "--objective preemptive-total-latency --certificate proof.json"
+    objective = "--preemption keep --certificate proof.json"
     shown = fields(ok(f"solve pair.json {objective}"))
     for bound in ("upper", "lower", "certified lower"):
         assert shown[f"preemptive optimum, {bound} bound"] == "11"
@@ -94,7 +94,7 @@ def test_the_preemptive_optimum_is_named_wherever_its_number_stands(ok: Ok, tmp_
 
 
 def test_the_bounds_of_a_relaxation_are_printed(ok: Ok, small: Path) -> None:
-    shown = fields(ok("relax small.json --method lagrangian --time-limit 0"))
+    shown = fields(ok("solve small.json --method relaxation-lagrangian --time-limit 0"))
     assert shown["method"] == "lagrangian (time-limit)"
     # The optimum: the requests of outputs 3, 6 and 2 begin at 0, 0 and 6.
     assert 11 <= int(shown["certified lower bound"]) <= 17
@@ -106,25 +106,20 @@ def test_the_bounds_of_a_relaxation_are_printed(ok: Ok, small: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options", "drawn", "n"),
+    ("options", "drawn", "n"),
     [
-        ("solve", ("--out", "out.json"), "arrival-model-1", 50),
-        ("relax", ("--gap", "1e-6"), "mixed-long-short", 2000),
+        (("--out", "out.json"), "arrival-model-1", 50),
+        (("--method", "relaxation", "--gap", "1e-6"), "mixed-long-short", 2000),
     ],
 )
 def test_ctrl_c_gives_the_interval_so_far(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    options: tuple[str, str],
-    drawn: str,
-    n: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], drawn: str, n: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
     instance = instances.generate(drawn, 0, n=n)
     instances.save(instance, "large.json")
     for delay in (10, 30, 60):
-        process = start(SCRIPTS / f"{name}.py", "large.json", *options)
+        process = start(SCRIPTS / "solve.py", "large.json", *options)
         with pytest.raises(subprocess.TimeoutExpired):
             process.communicate(timeout=delay)
         press_ctrl_c(process)
@@ -133,7 +128,7 @@ def test_ctrl_c_gives_the_interval_so_far(
         if complained != "error: interrupted\n":  # which says that nothing had been found yet
             break
     shown = fields(printed)
-    assert "(interrupted)" in shown["status" if name == "solve" else "method"]
+    assert "(interrupted)" in shown["status" if "--out" in options else "method"]
     assert int(shown["certified lower bound"]) > instance.total_output_length
-    if name == "solve":
+    if "--out" in options:
         assert instances.known_bounds(instances.load("out.json")) is not None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +29,6 @@ OPEN = "worst-n7-00"
 
 CREDIT = ("2026-01-01", "by hand", "0")
 """Date, method and version."""
-
-
-def library_command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Of the command that is installed."""
-    command = Path(sys.executable).with_name("llm-hindsight"), "library", *map(str, arguments)
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:

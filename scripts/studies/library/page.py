@@ -22,8 +22,8 @@ from online.leaderboard.standings import (
     standings,
     without_ratio,
 )
-from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
+from studies.library.gaps import median_gap, open_gaps
 
 from .summary import (
     Known,
@@ -93,7 +93,7 @@ request has ended.
 
 LEADERBOARD_END = """
 [{scores}]({folder}/{scores}) has the figure of each policy on each instance. `llm-hindsight
-library leaderboard --scores docs/library/leaderboard.csv` runs what has changed since and prints
+leaderboard --scores docs/library/leaderboard.csv` runs what has changed since and prints
 the tables again; `--format csv` also has the largest ratio of each set.
 """
 

@@ -11,8 +11,8 @@ from hindsight.outcomes.result import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
 from instances.files import TableWriter
 from online.leaderboard.standings import COMPARED_WITH
-from online.records.gaps import median_gap, open_gaps
 from online.runtime.table import Table
+from studies.library.gaps import median_gap, open_gaps
 
 SIZES = ((1, 12), (13, 25), (26, 50), (51, 100), (101, 2000))
 """First and last number of requests of a column."""

@@ -41,7 +41,7 @@ def test_the_table_of_instances_is_of_the_records(known: Known) -> None:
 
 
 def test_every_policy_was_played_on_every_instance(scores: list[Score]) -> None:
-    """Otherwise: llm-hindsight library leaderboard --scores docs/library/leaderboard.csv."""
+    """Otherwise: llm-hindsight leaderboard --scores docs/library/leaderboard.csv."""
     played = {(score.instance, score.policy) for score in scores}
     library = instances.library()
     assert played == {

@@ -1,4 +1,4 @@
-"""`library leaderboard` as a process."""
+"""`leaderboard` as a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Longest(PriorityPolicy):
     def priority(self, request):
         return -request.prediction.upper
 """
-FEW = "library leaderboard j25-m1-n10-* --policy mc-sf --policy fcfs --jobs 1 --results r.sqlite"
+FEW = "leaderboard j25-m1-n10-* --policy mc-sf --policy fcfs --jobs 1 --results r.sqlite"
 
 
 def test_the_table_is_of_what_was_stored(ok: Ok, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from .table import Format, OutputFormat, rendered
 
 
 @importing
-def library_leaderboard(  # noqa: PLR0913
+def leaderboard(  # noqa: PLR0913
     names: Annotated[
         list[str] | None,
         typer.Argument(

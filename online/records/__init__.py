@@ -1,1 +1,0 @@
-"""Records of the library verified and improved on several cores."""
