@@ -44,8 +44,8 @@ def draw(paper: str) -> Any:
     for ax in figure.axes:
         _recolour(ax, background, ink, limit)
     for ax, title in titles.items():
-        for bands in ax.collections:
-            bands.set_edgecolor(background)
+        for band in ax.patches:
+            band.set_edgecolor(background)
         for text in ax.texts:
             text.set_text(text.get_text().replace("M = ", "all the memory: "))
         ax.set_title(title, loc="left", fontsize=style.TEXT_POINTS + 2, color=ink)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .curves import Curve, latency_curves
 from .gantt import gantt
-from .histograms import ratio_distribution, ratio_histogram
+from .histograms import ratio_histogram
 from .memory import batch_size_over_time, memory_over_time, policy_and_optimum, stacked_memory
 from .page import page
 from .style import new_axes, save
@@ -23,7 +23,6 @@ __all__ = [
     "new_axes",
     "page",
     "policy_and_optimum",
-    "ratio_distribution",
     "ratio_histogram",
     "save",
     "stacked_memory",

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 from instances.problem.schedule import RoundSchedule
 from online.simulation import metrics
-from online.simulation.occupancy import stays_of
 from online.simulation.run import Run
 
 from . import style
-from .memory import clock_label, length_colours, length_scale, unfinished_label
+from .memory import clock_label, length_colours, length_scale, stays_of, unfinished_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,8 +94,8 @@ def _stays(
     """List request, begin and end on the clock of each stay, and whether it completed."""
     if isinstance(shown, RoundSchedule):
         stays = stays_of(shown)
-        begin, end = stays.begin.astype(np.float64), stays.end.astype(np.float64)
-        return stays.request, begin, end, stays.completed
+        begin = stays.begin.astype(np.float64)
+        return stays.request, begin, begin + stays.rounds, stays.completed
     attempts = shown.attempts
     if shown.round_end_times is None:
         begin, end = attempts.start_round.astype(np.float64), attempts.end_round.astype(np.float64)

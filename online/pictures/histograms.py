@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import numpy as np
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.validation import as_integer, as_number
-from online.comparison.trial import OPTIMA
 from online.trials.intervals import Interval
 
 from . import style
@@ -102,64 +101,6 @@ def ratio_histogram(
     return ax
 
 
-def ratio_distribution(
-    groups: Mapping[str, Iterable[Interval]],
-    *,
-    ax: Axes | None = None,
-    title: str = "",
-    x_label: str | None = None,
-) -> Axes:
-    """Draw the share of trials with a ratio of at most x, a curve for each policy.
-
-    With unproved optima the share lies between two curves, those of the upper and of the lower
-    ends of the ratios: the band between them is shaded.
-
-    Parameters
-    ----------
-    groups : Mapping[str, Iterable[Interval]]
-        Ratios by label, at most seven groups.
-    ax : Axes or None, default None
-        The axes to draw on; None makes a new figure.
-    title : str, default ''
-        Title of the axes.
-    x_label : str or None, default None
-        Label of the horizontal axis. None names the optimum that the ratios are to.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        No group or too many, an empty group, ratios to different optima, or something that is not
-        an `Interval`.
-    """
-    style.check_few("len(groups)", len(groups))
-    checked = {label: _intervals(ratios, label) for label, ratios in groups.items()}
-    axis = _label([one for ratios in checked.values() for one in ratios], x_label)
-    ax = style.axes_or_new(ax, 4.6, 3.0)
-    ends = [end for ratios in checked.values() for end in _known_ends(ratios)]
-    right = 1.0 + 1.06 * max(max(ends, default=1.0) - 1.0, 0.01)
-    for index, (label, ratios) in enumerate(checked.items()):
-        # Where an upper end is unknown its curve never counts the trial.
-        lows = [1.0 if one.lower is None else float(one.lower) for one in ratios]
-        highs = [np.inf if one.upper is None else float(one.upper) for one in ratios]
-        grid = np.unique([1.0, right, *lows, *[high for high in highs if high < np.inf]])
-        most = np.searchsorted(np.sort(lows), grid, side="right") / len(ratios)
-        least = np.searchsorted(np.sort(highs), grid, side="right") / len(ratios)
-        colour = style.LINE_COLOURS[index]
-        line = style.LINE_STYLES[index % len(style.LINE_STYLES)]
-        step: dict[str, Any] = {"where": "post", "color": colour, "linestyle": line}
-        unproved = sum(not ratio.is_exact for ratio in ratios)
-        if unproved:
-            label = f"{label} ({unproved} of {len(ratios)} unproved)"
-            ax.fill_between(grid, least, most, step="post", color=colour, alpha=0.22, linewidth=0)
-            ax.step(grid, most, linewidth=0.7, **step)
-        ax.step(grid, least, linewidth=1.3, label=label, **step)
-    ax.set_xlim(1.0, right)
-    ax.set_ylim(0, 1.02)
-    style.dress(ax, title, axis, "share of trials")
-    style.legend(ax, loc="lower right", handlelength=2.6)
-    return ax
-
-
 def _intervals(ratios: Iterable[Interval], owner: str) -> list[Interval]:
     found = list(ratios)
     for ratio in found:
@@ -176,7 +117,7 @@ def _label(ratios: Sequence[Interval], given: str | None) -> str:
     if len(names) > 1:
         reason = "are different optima: draw ratios to one, such as Trial.to_preemptive_optimum"
         raise InvalidValueError("ratios", "compared_with", names, reason)
-    name = "hindsight optimum" if names in ([], [OPTIMA[0]]) else names[0]
+    name = "hindsight optimum" if names in ([], ["optimum"]) else names[0]
     return f"total latency / {name}" if given is None else given
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from instances import Instance
 from instances.arrays import IntArray
+from instances.problem.memory import memory_profile
 from instances.problem.schedule import RoundSchedule
+from instances.show import stacked
 from online.simulation import metrics
-from online.simulation.occupancy import Band, bands_of, stays_of
 from online.simulation.run import Run
 from online.trials.intervals import HindsightBounds, ratio
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LIMIT_LINE = "memory-limit"
 """Group id of the line at M."""
+FEW_BANDS = 200
+"""More bands have no edges, which would hide them."""
 LAYOUT_SHARE = 0.85
 """Share of the axes that labels and the colour scale leave, roughly: ids come before layout."""
 
@@ -62,7 +66,7 @@ def stacked_memory(
     Raises
     ------
     ValueError
-        A run with requests held midway (see `online.simulation.occupancy.stays_of`).
+        A run with requests held midway (see `stays_of`).
     """
     ax = style.axes_or_new(ax)
     _draw_bands(ax, shown, _last_round(shown), [ax] if colorbar else [])
@@ -145,45 +149,94 @@ def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
 def _draw_bands(
     ax: Axes, shown: RoundSchedule | Run, extent: int, colorbar: Sequence[Axes] = ()
 ) -> None:
-    from matplotlib.collections import PolyCollection
-
     stays = stays_of(shown)
-    bands = bands_of(stays)
     holder: Instance | Run = shown.instance if isinstance(shown, RoundSchedule) else shown
     lengths, limit = holder.output_lengths, holder.memory_limit
-    ids = holder.ids
-    colours = length_colours(lengths)
+    shades = length_colours(lengths).to_rgba(lengths[stays.request])
     ax.set_xlim(0, extent * 1.02)
     ax.set_ylim(0, limit * 1.1)
-    wide, tall = _points_per_unit(ax)
-    for done in (True, False):
-        chosen = [band for band in bands if bool(stays.completed[band.stay]) is done]
-        if not chosen:
-            continue
-        requests = stays.request[[band.stay for band in chosen]]
-        shades = colours.to_rgba(lengths[requests])
-        # Edges must not eat the bands they part.
-        thin = [
-            min(len(band.top) * wide, float((band.top - band.bottom).mean()) * tall)
-            for band in chosen
-        ]
-        ax.add_collection(
-            PolyCollection(
-                [np.column_stack(band.outline()) for band in chosen],
-                facecolors=shades if done else style.LOST,
-                edgecolors="white" if done else style.QUIET,
-                linewidths=np.clip(0.08 * np.array(thin), 0.0, 0.6),
-                hatch=None if done else "////",
-                label=None if done else unfinished_label(shown),
-            )
-        )
-        if done:
-            _write_ids(ax, chosen, [str(ids[request]) for request in requests], shades)
+    line = 0.4 if len(shades) <= FEW_BANDS else 0.0
+    lost: dict[str, Any] = {"color": style.LOST, "ec": style.QUIET, "hatch": "////", "lw": line}
+    lost["label"] = unfinished_label(shown)
+    for row, bottom, top in stacked(stays.begin, stays.held, stays.rounds):
+        edges = np.arange(stays.begin[row], stays.begin[row] + len(top) + 1)
+        if stays.completed[row]:
+            ax.stairs(top, edges, baseline=bottom, fill=True, color=shades[row], ec="w", lw=line)
+            _write_id(ax, str(holder.ids[stays.request[row]]), edges, bottom, top, shades[row])
+        else:
+            ax.stairs(top, edges, baseline=bottom, fill=True, **lost)
+            lost.pop("label", None)
     draw_limit(ax, limit)
     style.whole_numbers(ax, "x")
     style.legend(ax)
     if colorbar:
         length_scale(colorbar, lengths)
+
+
+def _write_id(
+    ax: Axes, name: str, edges: IntArray, bottom: IntArray, top: IntArray, shade: Any
+) -> None:
+    """Write an id into the middle of a band that has room for it."""
+    box, size = ax.get_window_extent(), style.TEXT_POINTS - 1.5
+    # Points on paper of a round and of a token, before layout.
+    scale = LAYOUT_SHARE * 72 / ax.figure.dpi
+    wide, tall = box.width * scale / ax.get_xlim()[1], box.height * scale / ax.get_ylim()[1]
+    middle = len(top) // 2
+    reach = max(0, math.ceil((0.65 * size * len(name) + 2) / wide / 2 - 0.5))
+    window = slice(middle - reach, middle + reach + 1)
+    if middle < reach or middle + reach >= len(top):
+        return
+    low, high = int(bottom[window].max()), int(top[window].min())
+    if (high - low) * tall >= 1.15 * size:
+        pale = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) > 0.5
+        place: dict[str, Any] = {"ha": "center", "va": "center", "clip_on": True}
+        color = style.ON_PALE if pale else style.ON_DARK
+        ax.text(edges[middle] + 0.5, (low + high) / 2, name, fontsize=size, color=color, **place)
+
+
+class Stays(NamedTuple):
+    """Stays of requests in the batch, as columns of shape (k,).
+
+    Attributes
+    ----------
+    request : int64 array
+        Index of the request.
+    begin, held, rounds : int64 array
+        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``.
+    completed : bool array
+        Whether the stay ended by completion; otherwise the request was sent back. In a schedule
+        all have: a stopped request loses nothing.
+    """
+
+    request: IntArray
+    begin: IntArray
+    held: IntArray
+    rounds: IntArray
+    completed: npt.NDArray[np.bool_]
+
+
+def stays_of(shown: RoundSchedule | Run) -> Stays:
+    """Return every stay of a schedule or a run.
+
+    Raises
+    ------
+    ValueError
+        The run held requests midway or processed prompts in chunks, so that a stay does not grow by
+        a token per round.
+    """
+    if isinstance(shown, RoundSchedule):
+        columns = shown.stretch_columns
+        return Stays(*columns, np.ones(len(columns.request), dtype=np.bool_))
+    ran = shown.attempts
+    held, rounds = shown.prompt_lengths[ran.request], ran.end_round - ran.start_round
+    base = held + ran.tokens_kept - shown.service_model.prefill_rounds
+    memory = memory_profile(ran.start_round, base, rounds, shown.rounds_run)
+    if not len(shown.pauses.rounds) and np.array_equal(memory, shown.memory_profile()):
+        return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
+    raise ValueError(
+        f"the run of {shown.policy_name!r} held requests midway: they do not grow by a token per "
+        "round, and cannot be stacked from their starts; draw memory_over_time instead"
+    )
 
 
 def unfinished_label(shown: RoundSchedule | Run) -> str:
@@ -204,51 +257,6 @@ def draw_limit(ax: Axes, memory_limit: int) -> None:
         fontsize=style.TEXT_POINTS,
         color=style.LIMIT,
     )
-
-
-def _write_ids(ax: Axes, bands: Sequence[Band], names: Sequence[str], shades: Any) -> None:
-    """Write ids into the bands that have room for them."""
-    size = style.TEXT_POINTS - 1.5
-    wide, tall = _points_per_unit(ax)
-    for band, name, shade in zip(bands, names, shades, strict=True):
-        reach = math.ceil((0.65 * size * len(name) + 2) / wide / 2 - 0.5)
-        middle = _roomiest(band, max(0, reach), 1.15 * size / tall)
-        if middle is None:
-            continue
-        begin, end = middle - max(0, reach), middle + max(0, reach) + 1
-        height = (int(band.bottom[begin:end].max()) + int(band.top[begin:end].min())) / 2
-        luminance = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2]
-        ax.text(
-            band.begin + middle + 0.5,
-            height,
-            name,
-            ha="center",
-            va="center",
-            fontsize=size,
-            color=style.ON_PALE if luminance > 0.5 else style.ON_DARK,
-            clip_on=True,
-        )
-
-
-def _roomiest(band: Band, reach: int, height: float) -> int | None:
-    """Find a round around which ``2 reach + 1`` rounds hold a box of ``height`` tokens, or None."""
-    for share in (0.5, 0.6, 0.7, 0.8, 0.9):
-        middle = int(share * len(band.top))
-        begin, end = middle - reach, middle + reach + 1
-        if begin < 0 or end > len(band.top):
-            continue
-        if band.top[begin:end].min() - band.bottom[begin:end].max() >= height:
-            return middle
-    return None
-
-
-def _points_per_unit(ax: Axes) -> tuple[float, float]:
-    """Compute the points on paper of a round and of a token, before layout."""
-    box = ax.get_window_extent()
-    scale = LAYOUT_SHARE * 72 / ax.figure.dpi
-    left, right = ax.get_xlim()
-    low, high = ax.get_ylim()
-    return box.width * scale / (right - left), box.height * scale / (high - low)
 
 
 def _last_round(shown: RoundSchedule | Run) -> int:

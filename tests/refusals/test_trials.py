@@ -123,8 +123,6 @@ VALUES: Rows = [
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
     (lambda: pictures.ratio_histogram([]), "is empty"),
-    (lambda: pictures.ratio_distribution({"mc-sf": []}), "is empty"),
-    (lambda: pictures.ratio_distribution({str(k): [EXACT] for k in range(8)}), "between 1 and 7"),
     *each(pictures.Curve.from_samples, "is empty", {}),
     *each(pictures.Curve.from_samples, "x = 1: samples", {1: []}),
     *each(pictures.Curve.from_samples, "finite", {1: [2.0, NAN]}),

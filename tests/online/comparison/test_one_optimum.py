@@ -112,11 +112,9 @@ def test_no_axis_has_ratios_to_both_optima(compared: Records) -> None:
     own = {name: [one for one in compared if one.policy == name] for name in ("SRPT", "mc-sf")}
     groups = {name: [one.ratio for one in trials] for name, trials in own.items()}
     with pytest.raises(InvalidValueError, match="are different optima: draw ratios to one"):
-        pictures.ratio_distribution(groups)
-    with pytest.raises(InvalidValueError, match="are different optima: draw ratios to one"):
         pictures.ratio_histogram([one.ratio for one in compared])
     same = {name: [one.to_preemptive_optimum for one in trials] for name, trials in own.items()}
-    axes = pictures.ratio_distribution(same)
+    axes = pictures.ratio_histogram(same["SRPT"])
     assert axes.get_xlabel() == "total latency / preemptive optimum"
     axes = pictures.ratio_histogram(groups["mc-sf"])
     assert axes.get_xlabel() == "total latency / hindsight optimum"

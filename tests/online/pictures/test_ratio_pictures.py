@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -80,26 +79,6 @@ def test_proved_ratios_leave_nothing_hatched() -> None:
     assert not any(bar.get_hatch() for bar in ax.patches)
     same = pictures.ratio_histogram([interval("1", "1")] * 3, bins=2)
     assert sum(bar.get_height() for bar in same.patches) == 3
-
-
-def value_at(line: Any, x: float) -> float:
-    """Of a line drawn with steps that hold from their left end."""
-    xs, ys = line.get_data()
-    return float(ys[np.searchsorted(xs, x, side="right") - 1])
-
-
-def test_a_distribution_is_a_band_where_optima_are_unproved() -> None:
-    exact = [interval(text, text) for text in ("1", "1.1", "1.4", "1.4")]
-    ax = pictures.ratio_distribution({"some": RATIOS, "all": exact})
-    ax.figure.canvas.draw()
-    most, least, proved = ax.lines
-    # At 1.2: surely 1, 1.2, [1.1, 1.15] and [?, 1.05]; possibly [1.15, 1.35] too.
-    assert (value_at(least, 1.2), value_at(most, 1.2)) == (4 / 6, 5 / 6)
-    assert [value_at(proved, x) for x in (1.0, 1.2, 1.39, 1.4)] == [0.25, 0.5, 0.5, 1.0]
-    # What has no upper end is never counted for sure.
-    assert value_at(least, 9.0) == 5 / 6
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["some (4 of 6 unproved)", "all"]
 
 
 # --- curves ------------------------------------------------------------------------------------

@@ -33,15 +33,13 @@ def timed() -> online.Run:
 
 def polygons(ax: Any) -> list[tuple[tuple[int, ...], float]]:
     """Colour and area of every band."""
-    found = []
-    for collection in ax.collections:
-        colours = collection.get_facecolor()
-        for place, path in enumerate(collection.get_paths()):
-            x, y = path.vertices.T
-            area = abs(float(x @ np.roll(y, 1) - y @ np.roll(x, 1))) / 2
-            rgb = (255 * colours[place % len(colours)][:3]).round().astype(int)
-            found.append((tuple(rgb.tolist()), area))
-    return found
+    return [
+        (
+            tuple((255 * np.array(patch.get_facecolor()[:3])).round().astype(int).tolist()),
+            float((patch.get_data().values - patch.get_data().baseline).sum()),
+        )
+        for patch in ax.patches
+    ]
 
 
 def drawn(ax: Any) -> Any:
@@ -127,7 +125,7 @@ def test_an_axes_given_is_used_and_its_figure_kept() -> None:
     schedule = Schedule(Instance.from_arrays([1], [2], memory_limit=4), [0])
     assert pictures.stacked_memory(schedule, ax=left, title="mine", colorbar=False) is left
     assert left.get_title(loc="left") == "mine"
-    assert not right.collections
+    assert not right.patches
     assert len(left.figure.axes) == 2
 
 

@@ -23,8 +23,8 @@ from instances import Instance, PreemptiveSchedule, ServiceLevel
 from instances.problem.arrival_source import ProblemSource, in_seconds
 from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, Decision, Policy
 from online.experiment import Predictions
+from online.pictures.memory import stays_of
 from online.simulation import metrics
-from online.simulation.occupancy import profile_of, stays_of
 from online.simulation.token_times import token_rounds
 
 SOLVING = {"sorted-lp", "lp-swap"}
@@ -219,7 +219,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
         with pytest.raises(ValueError, match="held requests midway"):
             stays_of(run)
     else:
-        assert profile_of(stays_of(run), run.rounds_run).tolist() == run.memory_profile().tolist()
+        stays_of(run)
     return rounds
 
 
