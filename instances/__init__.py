@@ -39,6 +39,8 @@ from .generators.registry import (
     generator_names,
     generator_parameters,
 )
+from .logs.request_log import RequestLog, read_log
+from .logs.windows import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 from .problem.arrival_processes import (
     PiecewiseConstantArrivals,
     PoissonArrivals,
@@ -54,11 +56,6 @@ from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
 from .service_level import ServiceLevel
-from .traces.reading import TraceReader, open_trace
-from .traces.request_log import RequestLog, read_log
-from .traces.row import TraceRow
-from .traces.trace_format import TraceFormat
-from .traces.window import TraceReport, TraceRule, read_trace, read_workload, trace_windows
 from .version import package_version as _package_version
 
 del _cascade, _prediction_families, _arrival_models, _sqrt_n_adversary
@@ -87,10 +84,7 @@ __all__ = [
     "SecondsSchedule",
     "ServiceLevel",
     "SinusoidalArrivals",
-    "TraceFormat",
-    "TraceReader",
     "TraceReport",
-    "TraceRow",
     "TraceRule",
     "UnknownNameError",
     "Violation",
@@ -105,7 +99,6 @@ __all__ = [
     "load",
     "load_schedule",
     "one_long_and_units",
-    "open_trace",
     "partition_makespan_instance",
     "read_log",
     "read_partition",

@@ -168,7 +168,7 @@ def test_rates_whose_sum_no_float_holds_are_refused() -> None:
 
 ALONE = {
     "instances/validation.py": "the one place",
-    "instances/traces/row.py": "cells of a file, read as text",
+    "instances/logs/cells.py": "cells of a file, read as text",
 }
 KINDS = {"bool", "int", "float", "Real", "Integral", "number", "integer", "floating"}
 

@@ -36,12 +36,11 @@ from instances import (
     UnknownNameError,
     Workload,
 )
+from instances.logs.columns import ROLES
 from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts, parse_value, quoted
-from instances.traces.detection import ROLES
-from instances.traces.window import workload_windows
 from instances.validation import as_integer, as_number
 from online.trials.library import entry_of
 
@@ -386,8 +385,9 @@ def _windows(
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
-    windows: Any = workload_windows if timed else instances.trace_windows
-    found = list(windows(source.name, memory_rule=rule, **options))
+    found = list(
+        instances.trace_windows(source.name, in_seconds=timed, memory_rule=rule, **options)
+    )
     stem = Path(source.name).name.partition(".")[0]
     notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
     return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)], notes

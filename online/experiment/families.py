@@ -18,14 +18,15 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     MemoryRule,
+    TraceRule,
     Workload,
+    trace_windows,
 )
 from instances.errors import printable
 from instances.generators.registry import check_parameters, generator_parameters
 from instances.problem.arrival_source import AnySource, in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, as_memory_rule
-from instances.traces.window import TraceRule, trace_windows, workload_windows
 from instances.validation import as_integer, as_name, as_number
 from online.policy_interface.specs import PolicySpec
 
@@ -219,11 +220,9 @@ class TraceWindows(_Source):
         return {"trace": self.trace, "parameters": dict(self.parameters), **self._document()}
 
     def _given(self, in_seconds: bool) -> Iterator[AnySource]:
-        windows: Callable[..., Iterator[tuple[AnySource, Any]]] = (
-            workload_windows if in_seconds else trace_windows
-        )
-        path = Path(self.folder) / self.trace
-        for problem, _ in windows(path, memory_rule=self.memory_rule, **self.parameters):
+        path, options = Path(self.folder) / self.trace, {"memory_rule": self.memory_rule}
+        windows = trace_windows(path, in_seconds=in_seconds, **options, **self.parameters)
+        for problem, _ in windows:
             yield problem
 
 

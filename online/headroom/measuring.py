@@ -172,7 +172,7 @@ class Task:
     def with_reuse(self) -> Task:
         """Make the same search for prompts without the tokens that other requests could supply.
 
-        `instances.traces.prefixes` has the proof that lower bounds for these prompts hold for whole
+        `instances.logs.prefixes` has the proof that lower bounds for these prompts hold for whole
         ones, whatever is reused.
         """
         assert self.shared is not None

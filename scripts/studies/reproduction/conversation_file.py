@@ -12,7 +12,7 @@ from typing import Any
 
 from instances.errors import FileFormatError
 from instances.files import bounded_lines, parse_json
-from instances.traces.streams import LONGEST_ITEM
+from instances.logs.records import LONGEST_RECORD
 
 PARQUET = b"PAR1"
 """How such a file begins."""
@@ -98,7 +98,7 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
         return
     try:
         with path.open(encoding="utf-8-sig") as text:
-            for number, line in enumerate(bounded_lines(text, path, longest=LONGEST_ITEM), 1):
+            for number, line in enumerate(bounded_lines(text, path, longest=LONGEST_RECORD), 1):
                 if line.strip():
                     yield number, parse_json(line, f"{path}, row {number}")
     except UnicodeDecodeError as error:

@@ -14,14 +14,13 @@ import numpy as np
 from instances.arrays import IntArray
 from instances.errors import FileFormatError
 from instances.files import read_bytes
-from instances.traces.formats import FORMATS
-from instances.traces.row import as_count
+from instances.logs.cells import as_count
 
 Unit = Literal["words", "tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 COLUMNS: dict[tuple[str, str], Unit] = {
     **{(f"prompt_{unit}", f"output_{unit}"): unit for unit in UNITS},
-    (FORMATS["vidur"].prompt, FORMATS["vidur"].output): "tokens",
+    ("num_prefill_tokens", "num_decode_tokens"): "tokens",
 }
 """What the two columns may be called, and what they count then."""
 

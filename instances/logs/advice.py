@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .plausibility import likely_unit
-from .row import DATES, MILLISECONDS, SECONDS, Clock, as_count, name_words, named_unit
+from .cells import DATES, MILLISECONDS, SECONDS, Clock, as_count
+from .formats import FORMATS, Format
+from .paths import name_words, named_unit
+from .units import likely_unit
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -92,6 +94,47 @@ def refuse_totals(path: object, keys: Collection[str]) -> None:
     for key, answer in TOTALS.items():
         if key in keys:
             raise FileFormatError(path, f"holds {answer}")
+
+
+def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
+    """Detect the format whose columns a file has.
+
+    Parameters
+    ----------
+    path : object
+        What errors call the file.
+    records : sequence of mapping
+        Some of them; of a table one may be its columns without cells.
+
+    Raises
+    ------
+    FileFormatError
+        No format or several fit; the message says what can be done.
+    """
+    filled = [one for one in records if one]
+    if not filled:
+        raise FileFormatError(path, "holds no record that has fields")
+    fitting = [[kind for kind in FORMATS.values() if kind.fits(one)] for one in filled]
+    found = next((some for some in fitting if len(some) == 1), fitting[0])
+    if {one.name for one in found} == {"mooncake", "qwen-bailian"}:
+        unit = likely_unit(filled, found[0].name_of("arrival"), found[0].name_of("prompt"))
+        found = [one for one in found if unit in (None, one.unit)]
+    if len(found) > 1:
+        ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
+        raise FileFormatError(path, f"fits several formats: which is it? Say {ways}")
+    if not found:
+        refuse_totals(path, filled[0])
+        refuse_unknown(path, filled, f"fits no format{_nearly(filled[0])}")
+    return found[0]
+
+
+def _nearly(record: Mapping[str, Any]) -> str:
+    """Name the one column that a file lacks of a known trace."""
+    for one in FORMATS.values():
+        missing = [name for name in one.required if name not in record]
+        if not one.is_log and len(missing) == 1 and len(one.required) > 2:
+            return f" (of {one.name} column {missing[0]!r} is missing)"
+    return ""
 
 
 def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> NoReturn:

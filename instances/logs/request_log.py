@@ -1,11 +1,11 @@
-"""A whole log as arrays: the requests in order of arrival, and beside them what it measured."""
+"""A whole log as arrays or a frame: the requests in order of arrival, and what it measured."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,12 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 from instances.errors import FileFormatError, InvalidValueError, printable
 
-from .held_rows import HeldRows
+from .cells import DATES, TICKS_PER_SECOND, SkippedRows
 from .prefixes import shared_prefixes
-from .reading import TraceReader
-from .row import DATES, MOST_INTER_TOKEN_TIMES, OnBadRows, SkippedRows
+from .reading import OnBadRows, read_rows
 
-PIECE = 2**14
-"""Requests whose times between tokens are put in order at once."""
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +115,22 @@ class RequestLog:
         """Labels of the requests, as instances made of the same rows have them."""
         return [f"row{number}" for number in self.row_numbers.tolist()]
 
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """A row a request; ``attrs`` has what the file is and the unit of its arrivals."""
+        import pandas
+
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        rows = {
+            name: column
+            for name, column in columns.items()
+            if isinstance(column, np.ndarray) and not name.startswith("inter_token")
+        }
+        told = {name: columns[name] for name in ("source", "format", "time_unit", "note")}
+        found = pandas.DataFrame(rows)
+        found.attrs |= told
+        return found
+
     def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
         """The log with some of its requests only; the counts stay those of the file.
 
@@ -124,33 +139,33 @@ class RequestLog:
         kept : bool array of shape (n,) or int64 array
             Which, as a mask or as positions.
         """
-        places = np.arange(len(self))[kept]
-        times, offsets = _taken(self.inter_token_times, self.inter_token_offsets, places)
+        places, offsets = np.arange(len(self))[kept], self.inter_token_offsets
+        counts = np.diff(offsets)[places]
+        begins = np.repeat(offsets[places] - np.cumsum(counts) + counts, counts)
         columns: dict[str, Any] = {
             name: column[places]
             for name, column in vars(self).items()
             if isinstance(column, np.ndarray) and not name.startswith("inter_token")
         }
-        return replace(self, inter_token_times=times, inter_token_offsets=offsets, **columns)
+        return replace(
+            self,
+            inter_token_times=self.inter_token_times[begins + np.arange(len(begins))],
+            inter_token_offsets=np.concatenate([[0], np.cumsum(counts)]),
+            **columns,
+        )
 
     def without_shared_prefixes(
-        self,
-        *,
-        block_size: int | None = None,
-        cache_block_size: int | None = None,
-        outputs: bool = True,
+        self, *, cache_block_size: int | None = None, outputs: bool = True
     ) -> RequestLog:
         """Shorten every prompt by what another request of the log could supply.
 
         A lower bound for the shortened requests is one for the whole ones with any cache of
-        prefixes; `instances.traces.prefixes` has the conditions and the proof. A schedule of the
+        prefixes; `instances.logs.prefixes` has the conditions and the proof. A schedule of the
         shortened requests need not be one of the whole ones. Choose windows of the log afterwards:
         requests outside a window supply prefixes too.
 
         Parameters
         ----------
-        block_size : int or None, default None
-            Tokens of a block of the log; None takes it as the log has it.
         cache_block_size : int or None, default None
             Tokens of a block of the cache; None means that it shares blocks of the log.
         outputs : bool, default True
@@ -169,32 +184,20 @@ class RequestLog:
         if unknown:
             reason = (
                 f"lacks the hashes of {unknown} of {len(self)} prompts: mooncake and dynamo are "
+                "formats that have them, and read_log holds them with block_hashes=True"
             )
-            reason += "formats that have them, and read_log holds them with block_hashes=True"
             raise InvalidValueError(None, "log", self.source, reason)
         sizes = {one.block_size for one in blocks}
-        if block_size is None and len(sizes) > 1:
-            raise InvalidValueError(None, "block_size", sorted(sizes), "are several: which is it?")
+        if len(sizes) > 1:
+            raise InvalidValueError(None, "block sizes", sorted(sizes), "are several")
         shared = shared_prefixes(
             [one.hashes for one in blocks],
-            min(sizes) if block_size is None else block_size,
+            min(sizes),
             self.prompt_lengths,
             self.output_lengths if outputs else None,
             cache_block_size=cache_block_size,
         )
         return replace(self, prompt_lengths=self.prompt_lengths - shared, shared_tokens=shared)
-
-    @property
-    def shared_note(self) -> str | None:
-        """What is said beside a bound for shortened prompts; None where none are shortened."""
-        if self.shared_tokens is None:
-            return None
-        tokens = int(self.shared_tokens.sum())
-        share = tokens / int(tokens + self.prompt_lengths.sum())
-        return (
-            f"prompts shortened by {tokens:,} tokens that other requests share "
-            f"({100 * share:.1f} % of all prompt tokens)"
-        )
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
@@ -231,8 +234,7 @@ def read_log(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,  # noqa: A002
-    columns: Mapping[str, str] | None = None,
-    most_inter_token_times: int = MOST_INTER_TOKEN_TIMES,
+    columns: Mapping[str, Any] | None = None,
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
 ) -> RequestLog:
@@ -241,13 +243,24 @@ def read_log(
     Parameters
     ----------
     path : str or os.PathLike
-        Any file that `open_trace` reads.
-    format, columns : str or None, Mapping[str, str] or None
-        As in `open_trace`.
-    most_inter_token_times : int, default 16777216
-        Times between tokens to hold, 4 bytes each; of later requests only the mean is held.
+        A table (CSV), JSON lines, JSON, YAML or Parquet, plain or compressed with gzip; a pipe too.
+    format : str or None, default None
+        The name of a format; None tells it from the content.
+    columns : Mapping[str, str] or None, default None
+        Instead of a format, which column holds what: ``{"arrival": ..., "prompt": ..., "output":
+        ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``; a dot in a key has a
+        backslash before it. Arrivals are seconds or dates, as the first is and the name of their
+        column says; ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a
+        second; without any all arrive at once. Measurements are ``"latency"``,
+        ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each with ``_ms`` or in the
+        unit that ends its name, else in seconds; ``"end"`` and ``"first_token"`` are times on the
+        clock of arrivals. ``"error"`` is empty, 0, false, a success or a status below 400 where a
+        request succeeded, ``"worker"`` the replica that served it, ``"requests"`` the list of
+        requests in a larger object. ``{"worker": "pod"}`` alone says which column names the
+        replica in a file of any format, and ``{"run": 2}`` which of a benchmark's runs is read.
     bad_rows : {"refuse", "skip"}, default "refuse"
-        What becomes of rows that cannot be read, as in `open_trace`.
+        What becomes of a row that cannot be read, such as one with an empty or negative cell: an
+        error, or the row is skipped and counted.
     block_hashes : bool, default False
         Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
 
@@ -256,47 +269,55 @@ def read_log(
     OSError
         The file cannot be read.
     FileFormatError
-        As in `TraceReader`, no request is left, or none has the worker that ``columns`` name.
+        No format fits, a column is missing, a row cannot be read, no request is left, or none has
+        the worker that ``columns`` name.
     UnknownNameError, InvalidTypeError, InvalidValueError
         No format of the name given, or columns that do not say what is read.
     """
-    held = HeldRows(most_inter_token_times)
-    empty = 0
-    with TraceReader(path, format, columns=columns, bad_rows=bad_rows) as reader:
-        for row in reader.rows():
-            if row.prompt_tokens and row.output_tokens:
-                held.append(row if block_hashes else row._replace(blocks=None))
-            else:
-                empty += 1
-    if not len(held):
+    found = read_rows(
+        path, format, columns, sort=True, bad_rows=bad_rows, block_hashes=block_hashes
+    )
+    facts, arrays = found.facts, found.arrays
+    kept = np.flatnonzero((arrays["prompt_lengths"] > 0) & (arrays["output_lengths"] > 0))
+    empty = len(found.ticks) - len(kept)
+    if not len(kept):
+        left_out = "".join(f"{count} {why}, " for why, count in facts["left_out"].items())
+        skipped = f", {facts['skipped']}" if facts["skipped"] else ""
         raise FileFormatError(
             path,
-            f"no request is left of {reader.skipped.rows} ({reader.failed} failed, "
-            f"{''.join(f'{count} {why}, ' for why, count in (+reader.left_out).items())}"
-            f"{reader.without_output} without output length, {empty - reader.without_output} "
-            f"empty{f', {reader.skipped}' if reader.skipped else ''})",
+            f"no request is left of {facts['rows']} ({facts['failed']} failed, {left_out}"
+            f"{facts['without_output']} without output length, "
+            f"{empty - facts['without_output']} empty{skipped})",
         )
-    arrays = held.arrays()
-    if columns and "worker" in columns and "workers" not in arrays:
-        reason = f"no request says which worker served it: {columns['worker']!r} is missing"
-        raise FileFormatError(path, reason)
+    workers = arrays.get("workers")
+    if workers is not None and all(one is None for one in workers[kept]):
+        if columns and "worker" in columns:
+            reason = f"no request says which worker served it: {columns['worker']!r} is missing"
+            raise FileFormatError(path, reason)
+        del arrays["workers"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The tokens after the first come between it and the end.
+        later = arrays["latencies"] - arrays["times_to_first_token"]
+        derived = np.where(later >= 0, later / (arrays["output_lengths"] - 1), np.nan)
+    means = arrays["mean_inter_token_times"]
+    has_mean = np.isfinite(means) | (arrays["output_lengths"] < 2)
+    arrays["mean_inter_token_times"] = np.where(has_mean, means, derived)
+    first = found.ticks[kept[0]]
+    between = found.between or [np.zeros(0, np.float32)] * len(found.ticks)
     return RequestLog(
-        source=printable(os.path.basename(os.fsdecode(path))),
-        format=reader.format.name,
-        has_arrival_times=reader.has_arrival_times,
+        source=name_of(path),
+        arrival_times=np.array([(one - first) / TICKS_PER_SECOND for one in found.ticks]),
         **arrays,
-        inter_token_times_are_cut=held.is_cut or reader.inter_token_times_are_cut,
-        rows=reader.skipped.rows,
-        failed=reader.failed,
-        left_out=+reader.left_out,
+        inter_token_times=np.concatenate(between),
+        inter_token_offsets=np.cumsum([0, *map(len, between)]),
         dropped_empty=empty,
-        without_output=reader.without_output,
-        out_of_order=reader.out_of_order,
-        time_unit=reader.time_unit,
-        note=reader.note,
-        skipped=reader.skipped,
-        settings=reader.settings,
-    ).select(held.order())
+        **facts,
+    ).select(kept)
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """Name of a file, as it can be shown."""
+    return printable(os.path.basename(os.fsdecode(path)))
 
 
 def arrivals_note(unit: str | None, span: float, origin: str = "second 0") -> str:
@@ -304,19 +325,3 @@ def arrivals_note(unit: str | None, span: float, origin: str = "second 0") -> st
     if unit is None:
         return f"no arrival times, all at {origin}"
     return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"
-
-
-def _taken(
-    values: npt.NDArray[np.float32], offsets: IntArray, places: IntArray
-) -> tuple[npt.NDArray[np.float32], IntArray]:
-    """The pieces of ``values`` at these places, one after the other, and where each begins."""
-    counts = np.diff(offsets)[places]
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    if len(values) == starts[-1] and np.array_equal(places, np.arange(len(offsets) - 1)):
-        return values, starts
-    taken = np.empty(starts[-1], np.float32)
-    for first in range(0, len(places), PIECE):
-        last = min(first + PIECE, len(places))
-        shift = np.repeat(offsets[places[first:last]] - starts[first:last], counts[first:last])
-        taken[starts[first] : starts[last]] = values[shift + np.arange(starts[first], starts[last])]
-    return taken, starts
