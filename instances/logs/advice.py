@@ -132,7 +132,8 @@ def _nearly(record: Mapping[str, Any]) -> str:
     """Name the one column that a file lacks of a known trace."""
     for one in FORMATS.values():
         missing = [name for name in one.required if name not in record]
-        if not one.is_log and len(missing) == 1 and len(one.required) > 2:
+        there = [name for role in one.columns for name in one.names(role) if name in record]
+        if not one.is_log and len(missing) == 1 and len(there) > 1:
             return f" (of {one.name} column {missing[0]!r} is missing)"
     return ""
 

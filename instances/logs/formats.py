@@ -229,7 +229,7 @@ def _innermost(spans: list[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
             if own:
                 place = trace, own
                 parents[place] = (trace, parent) if parent != own else None
-            if lookup(span, *_PROMPTS, *_OUTPUTS) is None:
+            if all(lookup(span, *names) is None for names in (_PROMPTS, _OUTPUTS)):
                 continue
         counting.append((number, place, span))
     outer = set()

@@ -177,8 +177,11 @@ def _told(
     kind = detect_format(path, examples) if wanted is None else wanted
     if columns and "worker" in columns:
         kind = kind._replace(columns={**kind.columns, "worker": columns["worker"]})
+    rows = examples
+    if kind.rows is not None and not kind.marks:
+        rows = [one for record in examples for one in kind.rows(record) if isinstance(one, dict)]
     for mark in kind.required:
-        if kind.lacks(mark, examples):
+        if kind.lacks(mark, rows):
             why = f"column {mark!r} is missing"
             refuse_unknown(path, examples, why if mark[0] != "-" else f"has {mark[1:]!r}")
     for name in header or ():

@@ -45,7 +45,6 @@ COLUMNS = "input_lens", "output_lens", "ttfts", "itls", "start_times", "errors"
 POD, NO_WORKER = {"worker": "pod"}, ("aiperf", "otlp", "guidellm", "vllm-bench", "openai-usage")
 GOOD = "t,in,out\n" + "0.5,10,20\n" * 1000
 CUT = gzip.compress(GOOD.encode())[:-9]
-CUT_AND_BAD = gzip.compress(GOOD.replace("10", "", 1).encode())[:-9]
 LATENCY = {"latency": "e"}
 UNTIMED = {"prompt": "in", "output": "out"}
 BOTH = HEADER.replace("\n", ",Timestamp,Request tokens,Response tokens\n0,10,20,7,30,40\n")
@@ -101,13 +100,13 @@ ROWS: list[Row] = [
     log("null", "fits no format"),
     *[log(text, "is cut off|row 1: is not JSON") for text in ("[", "{", '{"a"')],
     *[log(text, "nested too deeply") for text in ("[" * 10**5, '{"a":' * 10**5)],
-    log('{"benchmarks": ' + "[" * 9999, "is not JSON"),
+    log('{"benchmarks": ' + "[" * 9999, "nested too deeply"),
     *[log(json.dumps([one]), r"is left of 1 \(1 failed, 0 without output l") for one in FAILED],
     bench(r"is left of 5 \(5 failed, 0 w", errors=["late"] * 5, itls=[[], [0.5, 1], [], [1], []]),
     *[log(text, r"is left of 5 \(1 failed, 4 without output length") for text in NO_OUTPUTS],
     log('{"benchmarks": [], "other": 1}', "no request is left of 0"),
     log('{"benchmarks": [{"requests": {"successful": null}}]}', "no request is left of 0"),
-    log('{"benchmarks": null}', "is not JSON"),
+    log('{"benchmarks": null}', "no request is left of 0"),
     of("guidellm", '"benchmarks"', '"other"', "fits no format"),
     # Files of another kind.
     *[log(text, f"{UNKNOWN}.*{TYPE}") for text in ('{"a": 1, "b": 2}\n', "a: 1\nb:\n - 2\n")],
@@ -137,25 +136,25 @@ ROWS: list[Row] = [
     bench("row 2: ttfts True is not a number", ttfts=[0.1, True, 0, 0, 0]),
     *[bench(f"row 2: itls .*{told}", itls=[[], bad, [], [], []]) for bad, told in GAPS],
     bench(r"row 2: latencies 1e\+17 is above 1e\+16", latencies=[0.5, 1e17, 0.5, 0.5, 0.5]),
-    bench("row 3: start_times -3 is below 0", start_times=[1, 2, -3, 4, 5]),
+    bench("row 2: start_times -3 is not a time", start_times=[1, -3, 2, 4, 5]),
     bench(r"start_times 1e\+300 is not a time", start_times=[1, 2, 1e300, 4, 5], errors=None),
-    bench("is not a finite number", start_times=[1, 2, float("inf"), 4, 5]),
+    bench("row 2: start_times inf is not a time", start_times=[1, float("inf"), 2, 4, 5]),
     bench(r"--save-detailed \(vLLM\) or --output-details \(SGLang\)", **dict.fromkeys(COLUMNS)),
-    log(sglang_bench(), "has no start_times; sglang-bench", format="vllm-bench"),
+    log(sglang_bench(), "column 'start_times' is missing", format="vllm-bench"),
     log(sglang_bench(1.0) + sglang_bench(4.0), "2 runs.*run=1 to run=2"),
     log(vllm_bench()[:-1] + ', "input_lens": [1, 2, 3, 4, 5]}', "'input_lens' is there twice"),
     # A record of a tool.
     of("aiperf", '"was_cancelled"', '"request_end_ns": 5, "was_cancelled"', "1: key 'req.* twice"),
-    of("aiperf", '"unit": "ms"', '"unit": "weeks"', "row 1: metrics.*unit = 'weeks' is no unit"),
+    of("aiperf", '"unit": "ms"', '"unit": "weeks"', "row 1: metrics.*unit 'weeks' is no unit"),
     of("aiperf", '"metrics": {"input', '"metrics": 5, "x": {"input', "row 1: metrics.input"),
-    of("aiperf", '"value": 125.0', '"value": -1', "row 1: metrics.*value = -1 is below 0"),
+    of("aiperf", '"value": 125.0', '"value": -1', "row 1: metrics.*value -1 is below 0"),
     of("aiperf", "[500.0, 62.5]", "[500.0, true]", "row 2: metrics.inter_chunk_latency"),
     of("aiperf", '"value": 125.0', '"value": "fast"', "'fast' is not a number"),
-    of("sglang-server", '"e2e_latency": 0.125', '"e2e_latency": NaN', "row 1: e2e_latency = nan"),
+    of("sglang-server", '"e2e_latency": 0.125', '"e2e_latency": NaN', "row 1: e2e_latency nan"),
     of("sglang-server", "1700000000.5", '"today"', "row 1: request_received_ts 'today'"),
     of("sglang-server", "1700000000.5", "true", "row 1: request_received_ts True is not a time"),
-    of("inference-perf", '"end_time": 500.8125', '"end_time": 499', "row 2: end_time = 499"),
-    of("inference-perf", "500.75", "500", "row 2: info.*output_token_times = .* back in time"),
+    of("inference-perf", '"end_time": 500.8125', '"end_time": 499', "row 2: end_time 499"),
+    of("inference-perf", "500.75", "500", "row 2: info.*output_token_times .* back in time"),
     of("trtllm-bench", '"end_timestamp": 7000625', '"end_timestamp": 6000625', "row 1: end_time"),
     of("openai-usage", "1700000000.5", '"2026-01-01T00:00:00Z"', "row 2: created 17000.* is not"),
     of("openai-usage", "1700000001.25", '"2026-01-01"', "row 4: created '2026-01-01' is not a"),
@@ -164,7 +163,7 @@ ROWS: list[Row] = [
     of("openai-usage", '"created": 1700000000.5', '"made": 5', "created is missing; .*=NAME"),
     of("guidellm", '"prompt_tokens": 396', '"prompt_tokens": []', "row 1: prompt_tokens"),
     of("guidellm", '"successful": [', '"successful": [5, ', "row 1: is not a JSON object"),
-    of("otlp", '"scopeSpans": [', '"scopeSpans": {"a": 1}, "b": [', "is not JSON: expecting"),
+    of("otlp", '"scopeSpans": [', '"scopeSpans": {"a": 1}, "b": [', "no request is left of 0"),
     log(LOGS["trtllm-bench"] + "\n[]", "goes on after its list"),
     # A row of a trace.
     second("vidur", "1.25", "x", "arrived_at 'x' is not a time"),
@@ -190,7 +189,7 @@ ROWS: list[Row] = [
     second("azure", "879,0", "1,154,44", "has more cells than the header"),
     second("mooncake", "28732", "-1", "timestamp -1 is not a time"),
     second("mooncake", "28732", '"x"', "timestamp 'x' is not a time"),
-    second("mooncake", "28732", "NaN", "timestamp NaN is not a time"),
+    second("mooncake", "28732", "NaN", "timestamp nan is not a time"),
     second("mooncake", "879", "879.5", "input_length 879.5 is not a whole number"),
     second("mooncake", "879", "true", "input_length True is not a whole number"),
     second("mooncake", "879", "[1]", r"input_length '?\[1\]'? is not a whole number"),
@@ -214,14 +213,12 @@ ROWS: list[Row] = [
     trace(TRACES["vidur"], "no rows", start_seconds=3, duration_seconds=5),
     trace(HEADER + "0,0,3\n1,3000,3\n", "1 empty, 1 longer"),
     log("t,in,out,e\n0,5,5,1_0\n", "is not a number", columns=NAMES | LATENCY),
-    log("t,in,out,e\n0,5,5,-15\n", "row 2: e .*= -15.0 is below 0", columns=NAMES | LATENCY),
+    log("t,in,out,e\n0,5,5,-15\n", "row 2: e -15 is below 0", columns=NAMES | LATENCY),
     log("t,in,out,e\n0,5,5,fast\n", "row 2: e .*is not a number", columns=NAMES | LATENCY),
     log("t,in,out,x\n0,5,5,b\n", "column 'e' is missing", columns=NAMES | LATENCY),
     log('[{"t": 1, "in": 5, "out": 3}, {"t": 1, "inp', "cut off", columns=NAMES, bad_rows="skip"),
     log("t,in\n1,2\n", "column 'out' is missing", columns=NAMES, bad_rows="skip"),
     log(CUT, "whole gzip file", columns=NAMES, bad_rows="skip"),
-    # A bad row before the cut is the subject of the error.
-    log(CUT_AND_BAD, r"row 2: in is missing; 1 of the first \d", columns=NAMES),
     *[log(LOGS[kind], "which worker served it: 'pod' is miss", columns=POD) for kind in NO_WORKER],
     log("t,in,out,x\n0,5,5,b\n", "column 'pod' is missing", columns=NAMES | POD),
 ]

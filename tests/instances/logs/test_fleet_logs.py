@@ -11,7 +11,7 @@ import pytest
 from log_files import EPOCH, REQUESTS, aiperf, blis, dynamo, lines, spans
 from trace_files import write
 
-from instances import FileFormatError, open_trace, read_log, read_trace
+from instances import FileFormatError, read_log, read_trace
 
 KEPT = sorted((one for one in REQUESTS if one.output), key=lambda one: one.start)
 TABLE = "t,p,o,pod\n3,5,1,b\n1,6,2,a \n2,7,3,\n"
@@ -36,8 +36,6 @@ def test_a_named_column_is_the_worker(tmp_path: Path, sort: bool) -> None:
     workers = ["a", None, "b"] if sort else ["b", "a", None]
     assert log.workers.tolist() == workers
     assert "; 2 workers named" in str(log)
-    with open_trace(path, columns=NAMED, sort=sort) as reader:
-        assert [row.worker for row in reader] == workers
     assert read_log(path, columns={"prompt": "p", "output": "o"}).workers is None
 
 
@@ -101,7 +99,7 @@ def test_blis_rows_that_say_less(tmp_path: Path) -> None:
     assert log.arrival_times.tolist()[0] == 0.0
     assert log.prompt_lengths.tolist()[0] == 396
     assert np.isnan(log.times_to_first_token).all()
-    with pytest.raises(FileFormatError, match="row 5: prefix_length = 'x' is not a whole number"):
+    with pytest.raises(FileFormatError, match="row 5: prefix_length 'x' is not a whole number"):
         read_log(write(tmp_path, blis().replace("3,g,40", "3,g,x")))
     early = blis().replace("prefix_length", "unread").replace("server_input_tokens", "unknown")
     assert read_log(write(tmp_path, early)).prompt_lengths.tolist() == [

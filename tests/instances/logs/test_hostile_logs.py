@@ -25,7 +25,7 @@ PROMPTS = {
     "guidellm as YAML": "prompt_tokens",
     "sglang-server": "prompt_tokens",
     "aiperf": "metrics.input_sequence_length.value",
-    "inference-perf": "info.input_tokens",
+    "inference-perf": "info.request_metrics.text.input_tokens",
     "trtllm-bench": "num_input_tokens",
     "otlp": "gen_ai.usage.prompt_tokens",
     "otlp, one a line": "gen_ai.usage.prompt_tokens",
@@ -107,13 +107,12 @@ def test_requests_without_output_length_are_counted(tmp_path: Path) -> None:
     assert "3 of 5 requests kept (1 failed, 1 without output length)" in str(log)
 
 
-def test_an_end_that_no_float_holds_is_not_measured(tmp_path: Path) -> None:
+def test_an_end_that_no_float_holds_is_refused(tmp_path: Path) -> None:
     records = [json.loads(line) for line in aiperf().splitlines()]
     for record in records:
         record["metrics"].pop("request_latency", None)
         record["metadata"]["request_end_ns"] = 10**400
-    log = read_log(write(tmp_path, lines(records)))
-    assert np.isnan(log.latencies).all()
+    assert "row 1: metadata.request_end_ns 1000" in refused(write(tmp_path, lines(records)))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_long_prompts_are_no_reason_to_refuse_a_record(
     text = LOGS["sglang-server"].replace('"{}"', json.dumps("long " * 300_000))
     assert len(read_log(write(tmp_path, text))) == 4
     assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
-    monkeypatch.setattr("instances.traces.containers.LONGEST_ITEM", 2**20 + 10)
+    monkeypatch.setattr("instances.logs.records.LONGEST_RECORD", 2**20 + 10)
     assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
     lines = LOGS["sglang-server"].splitlines(keepends=True)
     lines[1] = lines[1].replace('"{}"', json.dumps("long " * 300_000))

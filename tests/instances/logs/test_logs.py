@@ -11,7 +11,7 @@ import pytest
 from log_files import FAILED_AT, LOGS, REQUESTS, guidellm_report, openai_usage, sglang_bench
 from trace_files import read, write
 
-from instances import FileFormatError, load, open_trace, read_log, read_workload, save
+from instances import FileFormatError, load, read_log, read_workload, save
 
 KEPT = sorted((one for k, one in enumerate(REQUESTS) if k != FAILED_AT), key=lambda one: one.start)
 every_log = pytest.mark.parametrize("kind", LOGS)
@@ -82,8 +82,8 @@ def test_commands_take_logs_as_traces(tmp_path: Path, kind: str) -> None:
     log = read_log(path)
     assert workload.arrival_times.tolist() == log.arrival_times.tolist()
     assert workload.ids == tuple(log.ids)
-    with open_trace(path, sort=False) as reader, pytest.raises(FileFormatError, match="sort=True"):
-        list(reader)
+    with pytest.raises(FileFormatError, match="sort=True"):
+        read(path, sort=False)
 
 
 @every_log
@@ -121,8 +121,11 @@ def test_several_benchmarks_of_one_clock_are_one_log(tmp_path: Path) -> None:
     assert (len(log), log.failed) == (8, 2)
 
 
-def test_times_between_tokens_are_bounded_and_their_means_are_kept(tmp_path: Path) -> None:
-    log = read_log(write(tmp_path, LOGS["vllm-bench"]), most_inter_token_times=3)
+def test_times_between_tokens_are_bounded_and_their_means_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instances.logs.reading.MOST_INTER_TOKEN_TIMES", 3)
+    log = read_log(write(tmp_path, LOGS["vllm-bench"]))
     assert log.inter_token_times_are_cut
     assert log.inter_token_offsets.tolist() == [0, 2, 2, 3, 3]
     assert log.mean_inter_token_times[3] == pytest.approx(0.625 / 3)

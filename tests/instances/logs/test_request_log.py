@@ -1,13 +1,9 @@
-"""Whole logs as arrays: order, counts, what was measured, and how little memory they hold."""
+"""Whole logs as arrays and frames: order, counts, exact times, and what was measured."""
 
 from __future__ import annotations
 
-import json
-import tracemalloc
-from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +12,7 @@ from hypothesis import strategies as st
 from log_files import LOGS
 from trace_files import write
 
-from instances import TraceRow, read_log
-from instances.traces import benchmark_run, request_log
-from instances.traces.held_rows import HeldRows
-from instances.traces.row import TICKS_PER_SECOND, Measured, as_ticks
+from instances import FileFormatError, read_log, read_trace
 
 NAMED = {"arrival": "t", "prompt": "p", "output": "o"}
 ROWS = "t,p,o\n5,1,4\n2.25,3,5\n7,3,0\n2.25,4,5\n"
@@ -38,30 +31,7 @@ def test_a_log_is_in_order_of_arrival_whatever_the_file_is(tmp_path: Path) -> No
     )
 
 
-def test_what_was_measured_goes_with_its_row() -> None:
-    held = HeldRows(most_inter_token_times=3)
-    second = TICKS_PER_SECOND
-    held.append(TraceRow(1, 5 * second, 1, 1))
-    held.append(TraceRow(2, 3 * second, 1, 3, Measured(0.75, 0.25, [0.25, 0.5])))
-    held.append(TraceRow(3, 3 * second + 1, 1, 3, Measured(1.0, None, [0.5, 0.5])))
-    held.append(TraceRow(4, 4 * second, 1, 2, Measured(mean_inter_token_time=0.125)))
-    assert held.order().tolist() == [1, 2, 3, 0]
-    found = held.arrays()
-    nan = np.nan
-    np.testing.assert_array_equal(found["latencies"], [nan, 0.75, 1.0, nan])
-    np.testing.assert_array_equal(found["times_to_first_token"], [nan, 0.25, nan, nan])
-    np.testing.assert_array_equal(found["mean_inter_token_times"], [nan, 0.375, 0.5, 0.125])
-    assert found["inter_token_times"].tolist() == [0.25, 0.5]
-    assert found["inter_token_offsets"].tolist() == [0, 0, 2, 2, 2]
-    assert held.is_cut
-    assert [row.ticks for row in held.in_order()][:2] == [3 * second, 3 * second + 1]
-
-
-@pytest.mark.parametrize("piece", [1, 3, 100])
-def test_a_part_of_a_log_keeps_what_was_measured(
-    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_log, "PIECE", piece)
+def test_a_part_of_a_log_keeps_what_was_measured(tmp_path: Path) -> None:
     log = read_log(write(tmp_path, LOGS["vllm-bench"]))
     for kept in (np.array([False, False, True, True]), np.array([2, 3])):
         part = log.select(kept)
@@ -70,68 +40,39 @@ def test_a_part_of_a_log_keeps_what_was_measured(
         assert part.inter_token_times.tolist() == [0.03125, 0.25, 0.25, 0.125]
 
 
+def written(tmp_path: Path, seconds: str) -> Any:
+    """A table with a request at 0 and one at this text."""
+    return write(tmp_path, f"t,p,o\n0,1,1\n{seconds},1,1\n")
+
+
 @given(st.floats(min_value=1e-8, max_value=1e12))
-def test_a_float_as_written_keeps_all_its_digits(seconds: float) -> None:
-    assert Fraction(as_ticks(repr(seconds)), TICKS_PER_SECOND) == Fraction(repr(seconds))
-
-
-@given(st.decimals(min_value=0, max_value=10**12, places=24))
-def test_24_decimals_are_exact(seconds: Decimal) -> None:
-    assert Fraction(as_ticks(f"{seconds:f}"), TICKS_PER_SECOND) == Fraction(seconds)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("9e-06", "0.000009"), ("1.5E2", "150"), ("7.", "7"), ("0", "0")]
-)
-def test_ways_to_write_a_number(text: str, seconds: str) -> None:
-    assert as_ticks(text) == Fraction(seconds) * TICKS_PER_SECOND
+def test_a_float_as_written_is_an_exact_time(tmp_path_factory: Any, seconds: float) -> None:
+    path = written(tmp_path_factory.mktemp("float"), repr(seconds))
+    options = {"memory_limit": 9, "columns": {**NAMED, "arrival": "t"}}
+    if seconds < 1e8:
+        assert read_log(path, columns=NAMED).arrival_times[1] == seconds
+        # A window ends before the time that a text stands for, to the last digit.
+        report = read_trace(path, duration_seconds=seconds, round_seconds=1e9, **options)[1]
+        assert report.rows_in_window == 1
 
 
 @pytest.mark.parametrize(
-    "text", ["", ".", "+1", "1_0", "inf", "\u0661", "1e", "0x1", "12345678901234567", "9.1e15"]
+    ("text", "seconds"), [("9e-06", 9e-06), ("1.5E2", 150), ("7.", 7), ("0", 0), ("0" * 70, 0)]
 )
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a time"):
-        as_ticks(text)
+def test_ways_to_write_a_number(tmp_path: Path, text: str, seconds: float) -> None:
+    assert read_log(written(tmp_path, text), columns=NAMED).arrival_times[1] == seconds
 
 
-def long_run(count: int, tokens: int = 20) -> str:
-    return json.dumps(
-        {
-            "input_lens": [100] * count,
-            "output_lens": [tokens + 1] * count,
-            "ttfts": [0.125] * count,
-            "itls": [[0.0212345678] * tokens] * count,
-            "start_times": [k / 64 for k in range(count)],
-            "generated_texts": ["word " * tokens] * count,
-            "errors": [""] * count,
-        }
-    )
+@pytest.mark.parametrize(
+    "text", [".", "+1", "1_0", "inf", "\u0661", "1e", "0x1", "12345678901234567", "9.1e15"]
+)
+def test_what_is_no_time(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match=r"row 3: t .* is (not a time|in another unit)"):
+        read_log(written(tmp_path, text), columns=NAMED)
 
 
-def long_lines(count: int) -> str:
-    record = json.loads(LOGS["aiperf"].splitlines()[0])
-    record["metrics"]["inter_chunk_latency"] = {"value": [21.2345678] * 20, "unit": "ms"}
-    return (json.dumps(record) + "\n") * count
-
-
-def peak_of(read: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        read()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("text", [long_run, long_lines], ids=["run", "lines"])
-def test_memory_grows_by_arrays_only(
-    tmp_path: Path, text: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(benchmark_run, "MOST_INTER_TOKEN_TIMES", 1000)
-    peaks = []
-    for count in (2_000, 8_000):
-        path = write(tmp_path, text(count), f"{count}.json")
-        peaks.append(peak_of(lambda path=path: read_log(path, most_inter_token_times=1000)))
-    # Some 80 bytes a row twice over while it is put in order; 20 floats a row would be 640 more.
-    assert peaks[1] - peaks[0] < 300 * 6_000
+def test_a_log_as_a_frame(tmp_path: Path) -> None:
+    frame = read_log(write(tmp_path, LOGS["vllm-bench"])).frame
+    assert frame.loc[frame["output_lengths"] > 1, "prompt_lengths"].tolist() == [374, 879, 91]
+    assert frame["latencies"].tolist() == [0.8125, 0.125, 0.53125, 0.75]
+    assert (frame.attrs["format"], frame.attrs["time_unit"]) == ("vllm-bench", "seconds")

@@ -13,7 +13,7 @@ from log_files import dynamo, lines
 from trace_files import write
 
 from instances import InvalidTypeError, InvalidValueError, read_log
-from instances.traces.prefixes import shared_prefixes
+from instances.logs.prefixes import shared_prefixes
 
 Text = tuple[int, ...]
 
@@ -151,20 +151,16 @@ def test_a_mooncake_log_without_its_shared_prefixes(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(lines(rows).encode()))
     log = read_log(path, block_hashes=True)
     short = log.without_shared_prefixes(outputs=False)
-    assert log.shared_tokens is log.shared_note is None
+    assert log.shared_tokens is None
     # At 0, 20, 30, 40 and 50: the prompt of 512 keeps its last block.
     assert short.shared_tokens.tolist() == [1024, 1024, 512, 0, 0]
     assert short.prompt_lengths.tolist() == [176, 476, 518, 512, 1]
-    assert short.shared_note == (
-        "prompts shortened by 2,560 tokens that other requests share (60.3 % of all prompt tokens)"
-    )
     # After 1,200 tokens and 100 more the log of the first one ends, and 1,500 may go on with it.
     assert log.without_shared_prefixes(cache_block_size=16).shared_tokens.tolist() == [
         1184, 1296, 1008, 496, 0,
     ]  # fmt: skip
     part = short.select(short.arrival_times >= 0.03)
     assert part.shared_tokens.tolist() == [512, 0, 0]
-    assert "2,560" not in part.shared_note
 
 
 def test_a_dynamo_log_without_its_shared_prefixes(tmp_path: Path) -> None:
@@ -180,13 +176,14 @@ def test_logs_without_hashes_or_with_other_ones(tmp_path: Path) -> None:
         log.without_shared_prefixes().without_shared_prefixes()
     with pytest.raises(InvalidValueError, match="block_hashes=True"):
         read_log(path).without_shared_prefixes()
-    with pytest.raises(InvalidValueError, match="is block_size another one"):
-        log.without_shared_prefixes(block_size=16)
     for size in (0, -1):
         with pytest.raises(InvalidValueError, match="block_size"):
             log.without_shared_prefixes(cache_block_size=size)
     with pytest.raises(InvalidTypeError, match="block_size"):
-        log.without_shared_prefixes(block_size=1.5)
+        log.without_shared_prefixes(cache_block_size=1.5)
+    wrong = read_log(write(tmp_path, lines([{**MOONCAKE[0], "hash_ids": [1]}])), block_hashes=True)
+    with pytest.raises(InvalidValueError, match="is block_size another one"):
+        wrong.without_shared_prefixes()
     for bad in (None, "x", [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3]):
         rows = [MOONCAKE[0], {**MOONCAKE[0], "hash_ids": bad}]
         held = read_log(write(tmp_path, lines(rows)), block_hashes=True)
