@@ -15,8 +15,8 @@ from instances import read_log
 from instances.batch_time import preset_names
 from instances.ctrl_c import Interruption
 from instances.files import write_atomically
+from instances.logs.doubts import doubts
 from instances.problem.memory_rule import TOKENS
-from instances.logs.units import doubts
 from online.headroom import Headroom, HeadroomProgress, headroom_page, measure_headroom
 from online.headroom.batch_times import FIT, LARGEST_ERROR, find_batch_time, preset_memory_limit
 from online.headroom.closed_loops import arrivals_of_log, with_own_times
