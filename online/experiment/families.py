@@ -220,9 +220,9 @@ class TraceWindows(_Source):
         return {"trace": self.trace, "parameters": dict(self.parameters), **self._document()}
 
     def _given(self, in_seconds: bool) -> Iterator[AnySource]:
-        path, options = Path(self.folder) / self.trace, {"memory_rule": self.memory_rule}
-        windows = trace_windows(path, in_seconds=in_seconds, **options, **self.parameters)
-        for problem, _ in windows:
+        path, options = Path(self.folder) / self.trace, dict(self.parameters)
+        options["memory_rule"] = self.memory_rule
+        for problem, _ in trace_windows(path, in_seconds=in_seconds, **options):
             yield problem
 
 
