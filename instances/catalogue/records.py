@@ -10,13 +10,12 @@ import errno
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -29,15 +28,12 @@ from instances.problem.schedule import Schedule
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
 
+if TYPE_CHECKING:
+    from .library import LibraryEntry
+
 FORMAT = "llm-hindsight/library-records"
 VERSION = 2
 PACKAGE = Path(__file__).resolve().parent
-
-LOCK = ".lock"
-"""File that is locked while records are written; network file systems lock no folders."""
-
-LOCK_SECONDS = 0.2
-"""How long to wait for another process before Ctrl-C is noticed."""
 
 LATE = "late_requests"
 """The goal that may be 0."""
@@ -56,38 +52,6 @@ RecordStatus = Literal["open", "closed"]
 
 class MissingCertificatesError(FileNotFoundError):
     """Certificates that a record names were not installed; the message says where they are."""
-
-
-class Named(Protocol):
-    """An entry of the library, as far as its record needs it."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the instance."""
-
-    @property
-    def set(self) -> str:
-        """Return the name of its set."""
-
-    @property
-    def n(self) -> int:
-        """Return the number of requests."""
-
-    @property
-    def goal(self) -> str:
-        """Return the goal: what is minimised."""
-
-    @property
-    def batch_time(self) -> str | None:
-        """Name of a preset."""
-
-    @property
-    def digest(self) -> str:
-        """Return the digest of the instance."""
-
-    @property
-    def instance(self) -> Instance | Workload:
-        """The instance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +81,7 @@ class Record:
         How often it was tried to improve.
     """
 
-    entry: Named
+    entry: LibraryEntry
     upper_bound: Bound
     rounds: Mapping[str, list[Any]]
     lower_bound: Bound
@@ -204,7 +168,9 @@ def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
     return {"stretches_in_seconds": np.stack(columns, axis=1).tolist()}
 
 
-def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
+def schedule_of(
+    entry: LibraryEntry, rounds: Mapping[str, list[Any]]
+) -> AnySchedule | SecondsSchedule:
     """Read the schedule of an entry's instance that `rounds_of` wrote.
 
     Raises
@@ -227,63 +193,57 @@ def schedule_of(entry: Named, rounds: Mapping[str, list[Any]]) -> AnySchedule | 
 
 
 class RecordStore:
-    """Records in a folder, each in place of the package's, or the package's alone.
+    """Records and certificates in a folder.
+
+    Processes that write to one folder at once may lose the records of the other.
 
     Parameters
     ----------
     folder : str or os.PathLike or None, default None
-        Where they are written, and read; the package's records count for all other instances. None
-        is the package's own folder.
+        The folder; None is the package's own.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = PACKAGE if folder is None else Path(folder)
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
-    def record(self, entry: Named) -> Record | None:
-        """Read what is known; a record of another digest is none of this instance.
+    def record(self, entry: LibraryEntry) -> Record | None:
+        """Read the record of an instance; a record with another digest does not count.
 
         Raises
         ------
         FileFormatError
             A file that is damaged, cannot be read, or has bounds that contradict its own schedule.
         """
-        folder, found = self._stored(entry)
+        found = self._records(entry.set).get(entry.name)
         if found is None or found.get("digest") != entry.digest:
             return None
-        return self._record(entry, found, folder)
+        return self._record(entry, found)
 
-    def stale(self, entry: Named) -> str | None:
-        """Return the digest of a record of that name which is of another instance."""
-        _, found = self._stored(entry)
+    def stale(self, entry: LibraryEntry) -> str | None:
+        """Return the digest in a record of that name for another instance, or None."""
+        found = self._records(entry.set).get(entry.name)
         digest = entry.digest if found is None else found.get("digest")
         return None if digest == entry.digest else str(digest)
 
     def unknown(self, set_name: str, names: frozenset[str]) -> list[str]:
         """List names with a record in a set's file that are not among ``names``."""
-        return [name for name in self._records(self.folder, set_name) if name not in names]
-
-    def _stored(self, entry: Named) -> tuple[Path, dict[str, Any] | None]:
-        """Return the folder with the record of that name, the package's if none has it."""
-        found = self._records(self.folder, entry.set).get(entry.name)
-        if found is not None:
-            return self.folder, found
-        return PACKAGE, self._records(PACKAGE, entry.set).get(entry.name)
+        return [name for name in self._records(set_name) if name not in names]
 
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
-        """Keep what is better than what is there; each file is replaced whole, or not at all.
+        """Keep the better of the record and the stored one; each file is replaced whole.
 
         Parameters
         ----------
         record : Record
-            Checked by whoever gives it.
+            A checked record.
         certificate : bytes or None, default None
             The compressed certificate of its lower bound, where that is new.
 
         Returns
         -------
         Record
-            What is known now.
+            The stored record.
 
         Raises
         ------
@@ -295,41 +255,28 @@ class RecordStore:
             Its bounds contradict those known.
         """
         entry = record.entry
-        path = self._file(self.folder, entry.set)
+        path, own = self._file(entry.set), self._certificate(entry.name)
+        self._read.pop(path, None)
+        known = self.record(entry)
+        if certificate is not None:
+            record = replace(record, certificate=own)
+        better = record if known is None else known.merged(record)
+        if better.lower_bound > better.upper_bound:
+            others = "each other" if known is None else str(known.interval)
+            raise InvalidValueError(entry.name, "bounds", record.interval, f"contradict {others}")
+        if certificate is not None and better.lower_bound == record.lower_bound:
+            own.parent.mkdir(parents=True, exist_ok=True)
+            # Before the record: a certificate that proves more than it says does no harm.
+            write_atomically(own, certificate)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.parent):
-            # What another process has written since belongs to it.
-            self._read.pop(path, None)
-            known = self.record(entry)
-            own = self.folder / "certificates" / f"{entry.name}.json.xz"
-            if certificate is not None:
-                record = replace(record, certificate=own)
-            better = record if known is None else known.merged(record)
-            if better.lower_bound > better.upper_bound:
-                others = "each other" if known is None else str(known.interval)
-                raise InvalidValueError(
-                    entry.name, "bounds", record.interval, f"contradict {others}"
-                )
-            proof = certificate if better.certificate is own else None
-            theirs = better.certificate
-            if theirs is not None and theirs != own and theirs.exists():
-                proof = theirs.read_bytes()
-            if proof is not None:
-                own.parent.mkdir(parents=True, exist_ok=True)
-                # Before the record: a certificate that proves more than it says does no harm.
-                write_atomically(own, proof)
-                better = replace(better, certificate=own)
-            self._write(path, entry, better)
-        return better
-
-    def _write(self, path: Path, entry: Named, record: Record) -> None:
-        records = {**self._records(self.folder, entry.set), entry.name: _document(record)}
+        records = {**self._records(entry.set), entry.name: _document(better)}
         lines = ",\n".join(
             f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}"
             for name, one in sorted(records.items())
         )
         head = json.dumps({"format": FORMAT, "version": VERSION, "set": entry.set})
         write_atomically(path, f'{head[:-1]}, "records": {{\n{lines}\n}}}}\n')
+        return better
 
     def require_writable(self) -> None:
         """Refuse a folder that cannot be written, before anything is computed.
@@ -345,15 +292,17 @@ class RecordStore:
             if not there.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
             if not os.access(there, os.W_OK):
-                reason = "cannot be written: records of your own need a folder (--records DIR)"
+                reason = "cannot be written: custom records need a folder (--records DIR)"
                 raise PermissionError(errno.EACCES, reason, str(folder))
 
-    @staticmethod
-    def _file(folder: Path, set_name: str) -> Path:
-        return folder / "records" / f"{set_name}.json"
+    def _file(self, set_name: str) -> Path:
+        return self.folder / "records" / f"{set_name}.json"
 
-    def _records(self, folder: Path, set_name: str) -> dict[str, Any]:
-        path = self._file(folder, set_name)
+    def _certificate(self, name: str) -> Path:
+        return self.folder / "certificates" / f"{name}.json.xz"
+
+    def _records(self, set_name: str) -> dict[str, Any]:
+        path = self._file(set_name)
         before = self._read.get(path)
         try:
             stamp = path.stat().st_mtime_ns
@@ -367,56 +316,46 @@ class RecordStore:
         document = parse_json(content, path)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
-        if document.get("version") not in (1, VERSION) or document.get("set") != set_name:
+        if document.get("version") != VERSION or document.get("set") != set_name:
             raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
         records = document.get("records")
         if not isinstance(records, dict) or not all(
             isinstance(one, dict) for one in records.values()
         ):
-            raise FileFormatError(path, "'records' is no object of objects")
+            raise FileFormatError(path, "'records' is not an object of objects")
         self._read[path] = stamp, records
         return records
 
-    def _record(self, entry: Named, found: Mapping[str, Any], folder: Path) -> Record:
-        path = self._file(folder, entry.set)
+    def _record(self, entry: LibraryEntry, found: Mapping[str, Any]) -> Record:
         number: Callable[..., Bound] = as_number if entry.goal == "seconds" else as_integer
 
         def bound(field: str, maximum: Bound = LARGEST_INTEGER) -> Bound:
             return number(found[field], None, field, minimum=0, maximum=maximum)
 
         try:
-            if "found" in found:
-                # Version 1 credited schedule and bound apart.
-                found = {**found, **max(found["found"], found["proved"], key=itemgetter("date"))}
             ((kind, rows),) = found["schedule"].items()
             if not isinstance(rows, list):
-                raise TypeError("the schedule is no list")
+                raise TypeError("the schedule is not a list")
             upper = bound("upper_bound")
             if upper == 0 and entry.goal != LATE:
                 raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
-            texts = {name: as_name(found[name], None, name) for name in NAMES}
-            is_certified = bool(found.get("certificate"))
             return Record(
                 entry,
                 upper,
                 {str(kind): rows},
                 bound("lower_bound", upper),
-                certificate=self._certificate(entry.name, folder) if is_certified else None,
+                certificate=self._certificate(entry.name) if found.get("certificate") else None,
                 attempts=as_integer(found.get("attempts", 0), None, "attempts", minimum=0),
-                **texts,
+                **{name: as_name(found[name], None, name) for name in NAMES},
             )
         except KeyError as error:
-            raise FileFormatError(path, f"the record of {entry.name} lacks {error}") from error
+            reason = f"the record of {entry.name} lacks {error}"
+            raise FileFormatError(self._file(entry.set), reason) from error
         except (AttributeError, OSError, TypeError, ValueError) as error:
-            raise FileFormatError(path, f"the record of {entry.name}: {error}") from error
+            reason = f"the record of {entry.name}: {error}"
+            raise FileFormatError(self._file(entry.set), reason) from error
 
-    @staticmethod
-    def _certificate(name: str, folder: Path) -> Path:
-        """Return the certificate's path: beside the record, or in the package."""
-        own, package = (one / "certificates" / f"{name}.json.xz" for one in (folder, PACKAGE))
-        return own if own.exists() else package
-
-    def require_certificates(self, entries: Iterable[Named]) -> None:
+    def require_certificates(self, entries: Iterable[LibraryEntry]) -> None:
         """Check that certificates can be read where the package came without them.
 
         Raises
@@ -424,34 +363,16 @@ class RecordStore:
         MissingCertificatesError
             The package was installed from a wheel, and the folder does not have them all.
         """
-        if (PACKAGE / "certificates").is_dir():
+        if (self.folder / "certificates").is_dir():
             return
         for entry in entries:
             with suppress(FileFormatError):
                 record = self.record(entry)
-                path = None if record is None else record.certificate
-                if path is not None and not path.exists():
+                if record is not None and record.certified:
                     raise MissingCertificatesError(
                         f"the certificate of {entry.name} is not installed: the package comes "
                         "without certificates. Clone the repository, and verify there"
                     )
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes that write there, until done or dead."""
-    import sqlite3
-
-    # SQLite locks a file on every system, and the lock ends with the process.
-    (folder / LOCK).touch()
-    with closing(sqlite3.connect(folder / LOCK, timeout=LOCK_SECONDS)) as lock:
-        while not lock.in_transaction:
-            try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise
-        yield
 
 
 def _document(record: Record) -> dict[str, Any]:

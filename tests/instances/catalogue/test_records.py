@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -91,55 +90,6 @@ def test_attempts_are_counted_as_far_as_they_are_read(tmp_path: Path, store: Rec
     assert reread(tmp_path).attempts == 2**53
 
 
-def test_a_record_of_ones_own_takes_the_place_of_the_packages(
-    tmp_path: Path, no_package: Path
-) -> None:
-    package, own = RecordStore(), RecordStore(tmp_path / "own")
-    package.put(record(90, 80), b"package")
-    assert own.record(ENTRY).certificate.parents[1] == no_package  # type: ignore[union-attr]
-    # What improves the package's is written whole, and the package is as it was.
-    own.put(record(85, 70, SECOND))
-    again = reread(tmp_path)
-    assert (again.interval, again.method) == ("[80, 85]", "method 2")
-    assert again.certificate == tmp_path / "own" / "certificates" / f"{ENTRY.name}.json.xz"
-    assert again.certificate.read_bytes() == b"package"
-    assert RecordStore().record(ENTRY).upper_bound == 90  # type: ignore[union-attr]
-    package.put(record(85, 84, SECOND), b"better")
-    assert reread(tmp_path).lower_bound == 80
-
-
-def test_a_certificate_that_the_package_came_without_is_not_copied(
-    tmp_path: Path, no_package: Path
-) -> None:
-    RecordStore().put(record(90, 80), b"package")
-    path = no_package / "certificates" / f"{ENTRY.name}.json.xz"
-    path.unlink()
-    RecordStore(tmp_path / "own").put(record(85, 70, SECOND))
-    assert (reread(tmp_path).interval, reread(tmp_path).certificate) == ("[80, 85]", path)
-
-
-def _put_all(folder: Path, names: list[str]) -> None:
-    for name in names:
-        entry = library(name)
-        rounds = {"start_times": [0] * entry.n}
-        RecordStore(folder).put(Record(entry, 90, rounds, 80, "output lengths", *FIRST))
-
-
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    names = [one.name for one in library() if one.set == "worst"]
-    folder = tmp_path / "own"
-    workers = [
-        multiprocessing.get_context("fork").Process(target=_put_all, args=(folder, names[part::2]))
-        for part in range(2)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    store = RecordStore(folder)
-    assert [name for name in names if store.record(library(name)) is None] == []
-
-
 def test_a_record_of_another_digest_is_none(tmp_path: Path, store: RecordStore) -> None:
     store.put(record(90, 80))
     path = tmp_path / "own" / "records" / "worst.json"
@@ -189,7 +139,7 @@ def test_a_killed_write_leaves_the_record_before(
         ({"upper_bound": -1}, "is below 0"),
         ({"lower_bound": 1.5}, "float"),
         ({"schedule": {}}, "unpack"),
-        ({"schedule": {"start_times": 3}}, "no list"),
+        ({"schedule": {"start_times": 3}}, "not a list"),
         ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
         ({"lower_bound": 91}, "lower_bound = 91 is above 90"),
         ({"attempts": math.inf}, "finite"),
@@ -214,29 +164,6 @@ def test_a_damaged_record_is_one_line(
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(FileFormatError, match=rf"record of {ENTRY.name} lacks 'schedule'"):
         RecordStore(tmp_path / "own").record(ENTRY)
-
-
-def test_a_record_of_version_1_has_the_newer_of_its_credits(
-    tmp_path: Path, store: RecordStore
-) -> None:
-    store.put(record(90, 80))
-    path = tmp_path / "own" / "records" / "worst.json"
-    document = json.loads(path.read_text("utf-8"))
-    old = document["records"][ENTRY.name]
-    names = ("date", "method", "version")
-    first, second = (dict(zip(names, one, strict=True)) for one in (FIRST, SECOND))
-    for name in names:
-        del old[name]
-    old |= {"found": second, "proved": first, "claimed_bound": 85, "claimed": second}
-    path.write_text(json.dumps(document | {"version": 1}), "utf-8")
-    again = reread(tmp_path)
-    assert (again.interval, again.date, again.method) == ("[80, 90]", *SECOND[:2])
-    # What is put beside it changes nothing.
-    other = library("worst-n7-00")
-    own = RecordStore(tmp_path / "own")
-    own.put(Record(other, 9, {"start_times": [0] * 7}, 8, "output lengths", *FIRST))
-    assert json.loads(path.read_text("utf-8"))["version"] > 1
-    assert reread(tmp_path).method == again.method
 
 
 def test_a_schedule_is_read_by_its_goal() -> None:
