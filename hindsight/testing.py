@@ -44,8 +44,6 @@ class Verdict:
         Reason of the failure on the smallest instance on which the property did not hold.
     reproduction : str or None
         Python code that shows the failure on this instance.
-    by_design : bool
-        Whether the caller expects the property not to hold. Then a failure is not reported as one.
     """
 
     name: str
@@ -54,24 +52,22 @@ class Verdict:
     failed: int = 0
     reason: str | None = None
     reproduction: str | None = None
-    by_design: bool = False
 
     @property
     def passed(self) -> bool:
-        """Return whether the property held on all instances, or the caller expected a failure."""
-        return self.failed == 0 or self.by_design
+        """Return whether the property held on all instances."""
+        return self.failed == 0
 
     def __str__(self) -> str:
         mark = "ok" if self.checked else "no case"
         if self.failed:
-            mark = "by design" if self.by_design else "FAILED"
+            mark = "FAILED"
         line = f"{mark:<10}{self.name:<15}{self.asks}"
         if not self.failed:
             return f"{line} ({self.checked} instances)"
         line += f": not on {self.failed} of {self.checked} instances\n          {self.reason}"
         # The code that reproduces the failure has no indentation, so that it runs when copied.
-        is_shown = self.reproduction and not self.by_design
-        return f"{line}\n\n{self.reproduction}\n" if is_shown else line
+        return f"{line}\n\n{self.reproduction}\n" if self.reproduction else line
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import typer
 import hindsight
 import online.testing
 from hindsight.testing import CheckReport
-from instances import InvalidValueError
 from online.policy_interface.specs import read_policy
 
 from .console import FAILED_STATUS
@@ -31,10 +30,6 @@ def check(
     subject: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
     count: Annotated[int, typer.Option(min=1, help="Instances drawn.")] = 100,
     seed: Seed = 0,
-    by_design: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CHECK", help="policy: known not to pass this one; repeatable."),
-    ] = None,
     json_file: JsonFile = None,
 ) -> int:
     """Check code of your own on drawn instances, smallest first.
@@ -45,12 +40,10 @@ def check(
     Exit status 0 if every check passed, 1 if one did not: each failure has the smallest instance
     found, and lines of Python that show it.
     """
-    if by_design and kind is not Kind.policy:
-        raise InvalidValueError(None, "--by-design", by_design[0], f"means nothing to a {kind}")
     report: CheckReport
     if kind is Kind.policy:
         policy = read_policy(subject)
-        report = online.testing.check_policy(policy, count, seed=seed, by_design=by_design or ())
+        report = online.testing.check_policy(policy, count, seed=seed)
     else:
         report = hindsight.check_bound(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}

@@ -1,4 +1,4 @@
-"""Instances to try a policy on, with what it is told; drawn, altered, and made smaller."""
+"""Instances on which policies are checked, with predictions: drawn, altered, and made smaller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_PROMPT = 8
 LONGEST_OUTPUT = 12
 MOST_REQUESTS = 30
 MOST_TRIES = 300
-"""Smaller instances that are tried before the smallest so far is taken."""
+"""Smaller instances tried before the smallest so far is taken."""
 
 EXACT = ExactPredictions()
 INTERVAL = IntervalPredictions(1, LONGEST_OUTPUT)
@@ -32,7 +32,7 @@ BUCKETS = BucketPredictions((3, 7, LONGEST_OUTPUT))
 
 @dataclass(frozen=True)
 class Case:
-    """An instance in order of arrival, with the predictions and the seed of a run on it."""
+    """An instance in order of arrival, with the predictions and the seed of a run."""
 
     instance: Instance
     predictions: PredictionModel = EXACT
@@ -44,7 +44,7 @@ class Case:
         return self.instance.digest, repr(self.predictions), self.seed
 
     def with_requests(self, requests: Sequence[Request]) -> Case | None:
-        """The same with other requests; None where they make no instance."""
+        """Return the case with other requests; None if they make no valid instance."""
         given = self.instance
         try:
             changed = Instance(requests, given.memory_limit, memory_rule=given.memory_rule)
@@ -73,11 +73,10 @@ _KINDS = (
     _Kind(arrivals=True, memory_rule=MemoryRule(4)),
     _Kind(BUCKETS, memory_rule=MemoryRule(4, "next")),
 )
-"""Told exact lengths or less, all at once or not, with little memory, equal lengths, or blocks."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
-    """Draw cases of every kind in turn, the small ones first."""
+    """Draw cases of every kind in turn, small ones first."""
     for place in range(count):
         rng = np.random.default_rng([seed, place])
         kind = _KINDS[place % len(_KINDS)]
@@ -88,26 +87,24 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
             prompts[:] = prompts[0]
         if kind.ties and kind.predictions is EXACT:
             outputs[:] = outputs[0]
-        arrivals = np.zeros(n, dtype=np.int64)
-        if kind.arrivals:
-            arrivals = np.sort(rng.integers(0, 3 * n, n))
+        arrivals = np.sort(rng.integers(0, 3 * n, n)) if kind.arrivals else np.zeros(n, np.int64)
         rows = zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True)
         requests = [Request(*row, f"r{index}") for index, row in enumerate(rows)]
-        rule = kind.memory_rule
         # Whatever lengths the predictions allow, each request fits alone.
         longest = int(outputs.max()) if kind.predictions is EXACT else LONGEST_OUTPUT
-        needed = rule.held(int(prompts.max()) + longest)
+        needed = kind.memory_rule.held(int(prompts.max()) + longest)
         limit = needed if kind.tight else int(needed * rng.uniform(1.2, 3))
-        yield Case(Instance(requests, limit, memory_rule=rule), kind.predictions, place)
+        instance = Instance(requests, limit, memory_rule=kind.memory_rule)
+        yield Case(instance, kind.predictions, place)
 
 
 def given_cases(instances: Sequence[Instance]) -> Iterator[Case]:
-    """Every instance twice: told exact lengths, and only that none is longer than the longest."""
+    """Yield each instance twice: with exact lengths, and with only an upper end of all lengths."""
     for place, instance in enumerate(instances):
         order = np.argsort(instance.arrival_times, kind="stable").tolist()
         case = Case(instance, seed=place).with_requests([instance[k] for k in order])
         if case is None:
-            # Such as one with empty prompts, which is accepted only where it is asked for.
+            # Such as one with empty prompts, which is accepted only on demand.
             yield Case(instance, seed=place)
             continue
         yield case
@@ -116,13 +113,11 @@ def given_cases(instances: Sequence[Instance]) -> Iterator[Case]:
 
 
 def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
-    """Give other output lengths behind the same predictions, and say whose they are."""
+    """Yield cases with equal predictions and other output lengths, and the changed requests."""
     if isinstance(case.predictions, IntervalPredictions):
-        ends = [0, case.predictions.upper]
-        least = case.predictions.lower
+        least, ends = case.predictions.lower, [0, case.predictions.upper]
     elif isinstance(case.predictions, BucketPredictions):
-        ends = [0, *case.predictions.upper_ends]
-        least = 1
+        least, ends = 1, [0, *case.predictions.upper_ends]
     else:
         return
     rng = np.random.default_rng([case.seed, 1])
@@ -134,10 +129,9 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
         )
         turned.append(replace(one, output_length=low + high - one.output_length))
         drawn.append(replace(one, output_length=int(rng.integers(low, high + 1))))
-    variants = [turned, drawn]
-    # One alone leaves more rounds until it shows.
-    variants += [[*requests[:k], turned[k], *requests[k + 1 :]] for k in {0, len(requests) - 1}]
-    for variant in variants:
+    # A change of one request alone shows later.
+    alone = [[*requests[:k], turned[k], *requests[k + 1 :]] for k in {0, len(requests) - 1}]
+    for variant in (turned, drawn, *alone):
         changed = {k for k, one in enumerate(variant) if one != requests[k]}
         altered = case.with_requests(variant)
         if changed and altered is not None:
@@ -145,47 +139,40 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
-    """Give other requests from some round on, and say from which."""
+    """Yield cases with other or fewer requests from some round on, and this round."""
     requests = case.instance.requests
     times = sorted({one.arrival_time for one in requests} - {0})
+    most = max(one.prompt_length for one in requests) + 1
+    longest = max(one.output_length for one in requests) + 1
     for now in {times[0], times[len(times) // 2], times[-1]} if times else ():
-        most = max(one.prompt_length for one in requests)
-        longest = max(one.output_length for one in requests)
-        for shift, turned in ((0, True), (3, False)):
-            future = [
-                replace(
-                    one,
-                    arrival_time=one.arrival_time + shift,
-                    prompt_length=most + 1 - one.prompt_length if turned else one.prompt_length,
-                    output_length=longest + 1 - one.output_length if turned else one.output_length,
-                )
-                for one in requests
-                if one.arrival_time >= now
-            ]
-            past = [one for one in requests if one.arrival_time < now]
-            altered = case.with_requests([*past, *future])
+        past = [one for one in requests if one.arrival_time < now]
+        future = [one for one in requests if one.arrival_time >= now]
+        later = [replace(one, arrival_time=one.arrival_time + 3) for one in future]
+        turned = [
+            replace(
+                one,
+                prompt_length=most - one.prompt_length,
+                output_length=longest - one.output_length,
+            )
+            for one in future
+        ]
+        for variant in ([*past, *turned], [*past, *later], requests[:-1], past):
+            altered = case.with_requests(variant) if variant else None
             if altered is not None and altered.instance != case.instance:
-                yield altered, now
-        # Nor how many there will be, or whether any.
-        for fewer in (requests[:-1], past):
-            altered = case.with_requests(fewer) if fewer else None
-            if altered is not None:
                 yield altered, now
 
 
 def other_order(case: Case) -> Case:
     """Return the case with simultaneous arrivals listed in reverse order."""
     backwards = case.instance.requests[::-1]
-    requests = sorted(backwards, key=lambda one: one.arrival_time)
-    altered = case.with_requests(requests)
+    altered = case.with_requests(sorted(backwards, key=lambda one: one.arrival_time))
     assert altered is not None
     return altered
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Shrink a failing case: leave out requests as long as it still fails."""
-    tries = 0
-    size = max(1, len(case.instance) // 2)
+    """Leave out requests of a failing case as long as it fails."""
+    tries, size = 0, max(1, len(case.instance) // 2)
     while size:
         first = 0
         while first < len(case.instance) and len(case.instance) > 1:

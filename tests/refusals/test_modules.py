@@ -99,7 +99,6 @@ VALUES: Rows = [
     (partial(arrivals, [(1, 1, 1)], float("nan")), "horizon"),
     # Fits, and tests of policies.
     (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
-    (lambda: check_policy("fcfs", by_design=["rests"]), "'rests' is not one of the checks"),
     (lambda: check_policy("fcfs", 0), "instances = 0"),
     (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
     # Comparisons, headroom, reports.

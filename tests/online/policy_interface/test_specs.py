@@ -296,7 +296,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     **SIMULATES,
     "compare": lambda policy: compare(PAIR[0], policy),
     "compare many": lambda policy: compare_many(PAIR[:1], policy),
-    "check": lambda policy: check_policy(policy, 1, hash_seed=False),
+    "check": lambda policy: check_policy(policy, 1),
     "experiment": lambda policy: Experiment("e", [Family("uniform", seeds=[1])], [policy]).specs,
     "headroom": lambda policy: measure_headroom(SOON, baseline=policy),
 }
