@@ -31,11 +31,10 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
         A request arrives after time 0, or there are several replicas.
     """
     instance.require_one_replica()
-    late = np.flatnonzero(instance.arrival_times)
-    if len(late):
-        request = instance[int(late[0])]
-        owner = f"request {request.id!r}"
-        raise InvalidValueError(owner, "arrival_time", request.arrival_time, "is not 0")
+    for request in instance:
+        if request.arrival_time:
+            owner = f"request {request.id!r}"
+            raise InvalidValueError(owner, "arrival_time", request.arrival_time, "is not 0")
     classes: dict[tuple[int, int, int], list[int]] = {}
     for position, request in enumerate(instance):
         label = (key(request), request.prompt_length, request.output_length)

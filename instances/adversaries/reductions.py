@@ -45,18 +45,16 @@ def three_partition_instance(numbers: Sequence[int]) -> Instance:
         They are not such numbers.
     """
     values = _checked(numbers)
-    groups, rest = divmod(len(values), 3)
-    if rest or not groups:
-        raise InvalidValueError("numbers", "len(numbers)", len(values), "is not 3, 6, 9, ...")
-    target, rest = divmod(sum(values), groups)
-    if rest:
-        raise InvalidValueError("numbers", "sum(numbers)", sum(values), f"is not {groups} times T")
-    for position, value in enumerate(values):
+    count, total, groups = len(values), sum(values), len(values) // 3
+    if count % 3 or not groups:
+        raise InvalidValueError("numbers", "len(numbers)", count, "is not 3, 6, 9, ...")
+    if total % groups:
+        raise InvalidValueError("numbers", "sum(numbers)", total, f"is not {groups} times T")
+    target = total // groups
+    for k, value in enumerate(values):
         if not target < 4 * value < 2 * target:
-            owner = f"number {position}"
-            raise InvalidValueError(
-                owner, "value", value, f"is not between T/4 and T/2, T={target}"
-            )
+            reason = f"is not between T/4 and T/2, T={target}"
+            raise InvalidValueError(f"number {k}", "value", value, reason)
     return _unit_requests(values, target, "three-partition")
 
 
@@ -74,13 +72,8 @@ def read_three_partition(schedule: Schedule) -> Groups:
         The instance is not from `three_partition_instance`, or the schedule is infeasible or costs
         more than the target.
     """
-    numbers, target = _source(schedule, "three-partition")
-    best = three_partition_target(len(numbers) // 3)
-    if schedule.total_latency != best:
-        raise InvalidValueError(
-            "schedule", "total_latency", schedule.total_latency, f"is not the target {best}"
-        )
-    return _rounds(schedule, numbers, target)
+    groups = len(schedule.instance) // 3
+    return _read(schedule, "three-partition", "total_latency", three_partition_target(groups))
 
 
 def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
@@ -98,14 +91,14 @@ def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
         no, and there is no instance to ask.)
     """
     values = _checked(numbers)
-    target, rest = divmod(sum(values), 2)
-    if rest or not values:
-        raise InvalidValueError("numbers", "sum(numbers)", sum(values), "is not even and positive")
-    for position, value in enumerate(values):
-        if value > target:
-            owner = f"number {position}"
-            raise InvalidValueError(owner, "value", value, f"exceeds half the sum, {target}")
-    return _unit_requests(values, target, "partition-makespan")
+    total = sum(values)
+    if total % 2 or not values:
+        raise InvalidValueError("numbers", "sum(numbers)", total, "is not even and positive")
+    for k, value in enumerate(values):
+        if 2 * value > total:
+            reason = f"exceeds half the sum, {total // 2}"
+            raise InvalidValueError(f"number {k}", "value", value, reason)
+    return _unit_requests(values, total // 2, "partition-makespan")
 
 
 def read_partition(schedule: Schedule) -> Groups:
@@ -117,10 +110,7 @@ def read_partition(schedule: Schedule) -> Groups:
         The instance is not from `partition_makespan_instance`, or the schedule is infeasible or has
         another makespan.
     """
-    numbers, target = _source(schedule, "partition-makespan")
-    if schedule.makespan != 2:
-        raise InvalidValueError("schedule", "makespan", schedule.makespan, "is not the target 2")
-    return _rounds(schedule, numbers, target)
+    return _read(schedule, "partition-makespan", "makespan", 2)
 
 
 @register_generator("three-partition")
@@ -217,27 +207,22 @@ def _unit_requests(values: list[int], target: int, kind: str) -> Instance:
     )
 
 
-def _source(schedule: Schedule, kind: str) -> tuple[list[int], int]:
-    """Numbers and T of the instance; refuses a schedule that proves nothing."""
+def _read(schedule: Schedule, kind: str, field: str, best: int) -> Groups:
+    """Return positions by round; refuse a schedule that proves nothing, and re-check the sums."""
     found = schedule.instance.metadata.get("reduction", {})
     if found.get("problem") != kind:
-        raise InvalidValueError(
-            "instance", "name", schedule.instance.name, f"is no {kind} instance"
-        )
-    violations = schedule.violations()
-    if violations:
-        raise InvalidValueError("schedule", "violations", len(violations), f": {violations[0]}")
-    return list(found["numbers"]), int(found["target"])
-
-
-def _rounds(schedule: Schedule, numbers: list[int], target: int) -> Groups:
-    """Positions by round; the sums are re-checked against the numbers themselves."""
+        reason = f"is not a {kind} instance"
+        raise InvalidValueError("instance", "name", schedule.instance.name, reason)
+    for violation in schedule.violations():
+        raise InvalidValueError("schedule", "violations", 1, f": {violation}")
+    cost = getattr(schedule, field)
+    if cost != best:
+        raise InvalidValueError("schedule", field, cost, f"is not the target {best}")
     groups: dict[int, list[int]] = {}
     for position, start in enumerate(schedule.start_times.tolist()):
         groups.setdefault(start, []).append(position)
-    found = [groups[start] for start in sorted(groups)]
-    for members in found:
-        total = sum(numbers[position] for position in members)
+    for members in groups.values():
+        total, target = sum(found["numbers"][k] for k in members), found["target"]
         if total != target:
             raise InvalidValueError("group", "sum", total, f"of {members} is not T = {target}")
-    return found
+    return [groups[start] for start in sorted(groups)]

@@ -7,14 +7,13 @@ were taken.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
 from instances.errors import InvalidValueError
 from instances.generators.prediction_families import equal_prompts
-from instances.generators.registry import Family, register_generator
+from instances.generators.registry import Family
 from instances.problem.instance import Instance
 from instances.validation import as_integer, ranged
 
@@ -57,9 +56,7 @@ class _Trap(Family):
         raise NotImplementedError
 
 
-@register_generator("mc-sf-trap")
-@dataclass(frozen=True, kw_only=True)
-class McSfTrap(_Trap):
+class McSfTrap(_Trap, name="mc-sf-trap"):
     """Short outputs with long prompts first: MC-SF's mistake ([W25] Theorem 1).
 
     X requests (s = K - 1, o = 1), which MC-SF serves first, then Y requests (s = 1, o = 2), which
@@ -93,9 +90,7 @@ class McSfTrap(_Trap):
         return first, limit, math.isqrt(first * first * limit // 6)
 
 
-@register_generator("mc-sf-total-trap")
-@dataclass(frozen=True, kw_only=True)
-class McSfTotalTrap(_Trap):
+class McSfTotalTrap(_Trap, name="mc-sf-total-trap"):
     """Long outputs with short prompts first: MC-SF2's mistake ([W25] Theorem EC.1).
 
     X requests (s = 1, o = K - 1), which `mc-sf-total` serves first, then Y requests (s = K,
@@ -129,9 +124,7 @@ class McSfTotalTrap(_Trap):
         return 8, self.memory_limit - 1, 8 * root
 
 
-@register_generator("identical-requests")
-@dataclass(frozen=True, kw_only=True)
-class IdenticalRequests(Family):
+class IdenticalRequests(Family, name="identical-requests"):
     """n equal requests at time 0, where MC-SF is within 4 of the optimum ([J25] Theorem 4.3).
 
     Parameters
@@ -157,9 +150,7 @@ class IdenticalRequests(Family):
         return Instance.from_arrays([prompt] * self.n, [output] * self.n, memory_limit=limit)
 
 
-@register_generator("two-point-worst-case")
-@dataclass(frozen=True, kw_only=True)
-class TwoPointWorstCase(Family):
+class TwoPointWorstCase(Family, name="two-point-worst-case"):
     """Two lengths in the shares that cost A_random most ([C25] Theorem 8.6).
 
     ``scale`` times ``upper`` requests of the lower length, then ``scale`` times ``lower`` of the

@@ -7,7 +7,6 @@ All requests arrive at once with the same prompt. Each instance says in its meta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from instances.validation import as_integer, ranged
 
 from .length_laws import draw_lengths
-from .registry import Family, register_generator
+from .registry import Family
 
 
 def equal_prompts(
@@ -41,9 +40,7 @@ def equal_prompts(
     return Instance.from_arrays(prompts, outputs, memory_limit=limit, metadata=metadata)
 
 
-@register_generator("two-point")
-@dataclass(frozen=True, kw_only=True)
-class TwoPoint(Family):
+class TwoPoint(Family, name="two-point"):
     """Every output is the lower or the upper length ([C25] Section 5.1).
 
     Parameters
@@ -93,7 +90,6 @@ memory_limit : int
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Decaying(Family):
     n: int = ranged(1000, minimum=1)
     q: float = ranged(0.8, above=0, below=1)
@@ -115,20 +111,16 @@ class _Decaying(Family):
         return equal_prompts(outputs, prompt, self.memory_limit, 1, upper)
 
 
-@register_generator("geometric")
-class _Geometric(_Decaying):
+class _Geometric(_Decaying, name="geometric"):
     __doc__ = _DECAYING.format(law="(1 - q) q^(k-1)", section="5.2")
 
 
-@register_generator("linearly-weighted-geometric")
-class _LinearlyWeightedGeometric(_Decaying):
+class _LinearlyWeightedGeometric(_Decaying, name="linearly-weighted-geometric"):
     __doc__ = _DECAYING.format(law="k (1 - q)^2 q^(k-1)", section="5.3")
     linear = True
 
 
-@register_generator("a-max-trap")
-@dataclass(frozen=True, kw_only=True)
-class AMaxTrap(Family):
+class AMaxTrap(Family, name="a-max-trap"):
     """Two lengths in the shares of [C25] Theorem 3.4's proof, against A_max.
 
     s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from instances.problem.instance import Instance
 from instances.problem.workload import Workload
 from instances.registry import Registry
 from instances.sources import user_sources
-from instances.validation import as_integer, check_ranges
+from instances.validation import as_integer, check_ranges, ranged
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
@@ -24,8 +25,20 @@ SYNTHETIC = "synthetic"
 """Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(ranged,))
 class Family:
-    """A generator that declares its parameters: a frozen dataclass with `ranged` fields."""
+    """Base of a generator that declares its parameters: a dataclass with `ranged` fields.
+
+    Parameters
+    ----------
+    name : str, optional
+        Name of the generator, in brackets behind the base: ``class Mine(Family, name="mine")``.
+    """
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+        if name:
+            _GENERATORS.add(name, cls)
 
     def __post_init__(self) -> None:
         check_ranges(self, owner=None)

@@ -114,9 +114,7 @@ class _Scaled(Family):
         return Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit, metadata=told)
 
 
-@register_generator("lmsys-like")
-@dataclass(frozen=True, kw_only=True)
-class LmsysLike(_Scaled):
+class LmsysLike(_Scaled, name="lmsys-like"):
     """Synthetic conversations with the published mean and median lengths of LMSYS-Chat-1M.
 
     Prompts have mean 41.84 and median 12, outputs 85.35 and 43 ([W25] Section 7); none exceeds
@@ -184,9 +182,7 @@ def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths,
     return prompts, outputs
 
 
-@register_generator("mixed-long-short")
-@dataclass(frozen=True, kw_only=True)
-class MixedLongShort(_Scaled):
+class MixedLongShort(_Scaled, name="mixed-long-short"):
     """Synthetic conversations and long summaries, shuffled, with the published moments.
 
     The mix of [W25] Section 7: long_share of the requests, rounded, have prompts of mean 2546.39

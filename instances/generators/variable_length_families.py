@@ -8,8 +8,6 @@ independent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from instances.problem.instance import Instance
@@ -26,22 +24,28 @@ from .length_laws import (
     rounded,
     uniform_law,
 )
-from .registry import Family, register_generator
+from .registry import Family
 
 
-def _draw(
-    rng: np.random.Generator, n: int, prompt_law: Law, output_law: Law, memory_limit: int
-) -> Instance:
-    largest = len(prompt_law) + len(output_law)
-    limit = as_integer(memory_limit, None, "memory_limit", minimum=largest)
-    prompts = draw_lengths(rng, prompt_law, n)
-    outputs = draw_lengths(rng, output_law, n)
-    return Instance.from_arrays(prompts, outputs, memory_limit=limit)
+class _Lengths(Family):
+    n: int = ranged(100, minimum=1)
+    maximum_length: int = ranged(50, minimum=2)
+    memory_limit: int = 100
+
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
+        raise NotImplementedError
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw prompts, then outputs."""
+        laws = self.laws()
+        largest = 2 * self.maximum_length
+        limit = as_integer(self.memory_limit, None, "memory_limit", minimum=largest)
+        prompts, outputs = (draw_lengths(rng, law, self.n) for law in laws)
+        return Instance.from_arrays(prompts, outputs, memory_limit=limit)
 
 
-@register_generator("uniform")
-@dataclass(frozen=True, kw_only=True)
-class UniformLengths(Family):
+class UniformLengths(_Lengths, name="uniform"):
     """Lengths are uniform on 1 .. maximum_length ([W25] Section EC.4.2).
 
     The paper writes U(1, 51) for lengths of at most 50: whole numbers below 51. With 51 itself a
@@ -57,19 +61,13 @@ class UniformLengths(Family):
         M, at least 2 maximum_length.
     """
 
-    n: int = ranged(100, minimum=1)
-    maximum_length: int = ranged(50, minimum=2)
-    memory_limit: int = 100
-
-    def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
         law = uniform_law(self.maximum_length)
-        return _draw(rng, self.n, law, law, self.memory_limit)
+        return law, law
 
 
-@register_generator("normal")
-@dataclass(frozen=True, kw_only=True)
-class NormalLengths(Family):
+class NormalLengths(_Lengths, name="normal"):
     """Lengths are normal, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
@@ -84,21 +82,16 @@ class NormalLengths(Family):
         M, at least 2 maximum_length.
     """
 
-    n: int = ranged(100, minimum=1)
     mean: float = ranged(25.0)
     standard_deviation: float = ranged(8.33, above=0)
-    maximum_length: int = ranged(50, minimum=2)
-    memory_limit: int = 100
 
-    def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
         law = rounded(normal(self.mean, self.standard_deviation), self.maximum_length)
-        return _draw(rng, self.n, law, law, self.memory_limit)
+        return law, law
 
 
-@register_generator("binomial")
-@dataclass(frozen=True, kw_only=True)
-class BinomialLengths(Family):
+class BinomialLengths(_Lengths, name="binomial"):
     """Lengths are 1 + Binomial(maximum_length - 1, probability) ([W25] Section EC.4.2).
 
     Parameters
@@ -113,20 +106,15 @@ class BinomialLengths(Family):
         M, at least 2 maximum_length.
     """
 
-    n: int = ranged(100, minimum=1)
     probability: float = ranged(0.5, above=0, below=1)
-    maximum_length: int = ranged(50, minimum=2)
-    memory_limit: int = 100
 
-    def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
         law = binomial_law(self.probability, self.maximum_length)
-        return _draw(rng, self.n, law, law, self.memory_limit)
+        return law, law
 
 
-@register_generator("exponential")
-@dataclass(frozen=True, kw_only=True)
-class ExponentialLengths(Family):
+class ExponentialLengths(_Lengths, name="exponential"):
     """Lengths are exponential, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
 
     Parameters
@@ -141,20 +129,15 @@ class ExponentialLengths(Family):
         M, at least 2 maximum_length.
     """
 
-    n: int = ranged(100, minimum=1)
     scale: float = ranged(5.0, above=0)
-    maximum_length: int = ranged(50, minimum=2)
-    memory_limit: int = 100
 
-    def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
         law = rounded(exponential(self.scale), self.maximum_length)
-        return _draw(rng, self.n, law, law, self.memory_limit)
+        return law, law
 
 
-@register_generator("mixed")
-@dataclass(frozen=True, kw_only=True)
-class MixedLengths(Family):
+class MixedLengths(_Lengths, name="mixed"):
     """Mostly short prompts, some long; exponential outputs ([W25] Section EC.4.2).
 
     A prompt is exponential, or with probability long_share lognormal; one that exceeds
@@ -189,11 +172,9 @@ class MixedLengths(Family):
     long_sigma: float = ranged(0.25, above=0)
     remap_lower: int = 40
     output_scale: float = ranged(5.0, above=0)
-    maximum_length: int = ranged(50, minimum=2)
-    memory_limit: int = 100
 
-    def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+    def laws(self) -> tuple[Law, Law]:
+        """Return the laws of prompts and of outputs."""
         largest = self.maximum_length
         lower = as_integer(self.remap_lower, None, "remap_lower", minimum=1, maximum=largest - 1)
         parts = [exponential(self.short_scale), lognormal(self.long_median, self.long_sigma)]
@@ -204,4 +185,4 @@ class MixedLengths(Family):
             return prompts(x) + too_long * min(max((x - lower) / (largest - lower), 0.0), 1.0)
 
         outputs = rounded(exponential(self.output_scale), largest)
-        return _draw(rng, self.n, rounded(remapped, largest), outputs, self.memory_limit)
+        return rounded(remapped, largest), outputs

@@ -248,8 +248,8 @@ VALUES: Rows = [
     # Reductions.
     (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])), "11 is not the target 9"),
     (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 0])), "violations"),
-    (lambda: read_three_partition(Schedule(PLAIN, [0] * 6)), "is no three-partition instance"),
-    (lambda: read_partition(Schedule(GROUPS, [0] * 6)), "is no partition-makespan instance"),
+    (lambda: read_three_partition(Schedule(PLAIN, [0] * 6)), "is not a three-partition instance"),
+    (lambda: read_partition(Schedule(GROUPS, [0] * 6)), "is not a partition-makespan instance"),
     (lambda: read_partition(Schedule(HALVES, [0, 1, 2, 2])), "makespan = 3"),
     *every(
         "sum = 21",
