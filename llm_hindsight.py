@@ -19,11 +19,7 @@ INTERRUPTED_STATUS = 130
 GROUPS = {
     "A scheduling policy beside the best possible": {
         "ratios": "policies against the hindsight optimum of the same requests",
-        "experiment": "many such trials, stored as they go, resumed where they stopped",
-        "table": "the ratios of stored trials, with confidence intervals",
-        "report": "stored trials as one self-contained page",
         "check": "what every policy or bound must hold, tried on yours",
-        "leaderboard": "policies on the library of instances, beside its records",
         "example": "ratios --demo",
     },
     "A server's log": {

@@ -10,8 +10,6 @@ from instances.version import package_version as _package_version
 from . import policies as _policies  # registers the policies
 from . import routers as _routers  # registers the routers
 from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
-from .comparison.blame import Blame, blame
-from .comparison.comparing import compare
 from .policy_interface.lookahead import PriorityPolicy
 from .policy_interface.policy import (
     Decision,
@@ -41,7 +39,7 @@ from .policy_interface.router import (
 from .policy_interface.specs import make_policy, make_router
 from .simulation.run import IncompleteRunError, NoScheduleError, Run
 from .simulation.simulator import simulate
-from .trials.intervals import MismatchError, Ratio, ratio, share_of_attainable
+from .trials.intervals import Interval, MismatchError, ratio
 from .trials.store import read_trials
 from .trials.sweep import sweep
 from .trials.table import frame, paired, table
@@ -53,11 +51,11 @@ __all__ = [
     "PREFILL_ROUND",
     "TOKEN_PER_ROUND",
     "AffineTime",
-    "Blame",
     "BucketPredictions",
     "Decision",
     "ExactPredictions",
     "IncompleteRunError",
+    "Interval",
     "IntervalPredictions",
     "IterationTime",
     "KnowledgeError",
@@ -69,7 +67,6 @@ __all__ = [
     "Prediction",
     "PriorityPolicy",
     "ProportionalPredictions",
-    "Ratio",
     "RelativePredictions",
     "ReplicaView",
     "Router",
@@ -79,8 +76,6 @@ __all__ = [
     "TiledTime",
     "Trial",
     "UnitTime",
-    "blame",
-    "compare",
     "frame",
     "make_policy",
     "make_router",
@@ -92,7 +87,6 @@ __all__ = [
     "register_policy",
     "register_router",
     "router_names",
-    "share_of_attainable",
     "simulate",
     "sweep",
     "table",

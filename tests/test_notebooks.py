@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CELLS = (
     """\
+import instances
 import online
-from online.experiment import Experiment, Family, read_results, run_experiment
+
+SMALL = [instances.generate("arrival-model-1", seed, n=5) for seed in range(2)]
 
 
 class WeightedLength(online.PriorityPolicy):
@@ -23,20 +25,20 @@ class WeightedLength(online.PriorityPolicy):
         return request.prediction.upper + 0.2 * request.prompt_length
 
 
-def experiment():
-    families = [Family("arrival-model-1", {"n": 5}, seeds=range(2))]
-    return Experiment("weighted length", families, [WeightedLength, "mc-sf"])
+def costs():
+    trials = online.sweep(SMALL, [WeightedLength, "mc-sf"], "trials.jsonl")
+    return [trial.cost for trial in trials], len(online.read_trials("trials.jsonl"))
 
 
-run_experiment(experiment(), "results.sqlite", progress=True)""",
+costs()""",
     """\
 class WeightedLength(online.PriorityPolicy):
     def priority(self, request):
-        return request.volume
+        return -request.prompt_length
 
 
-run_experiment(experiment(), "results.sqlite", progress=True)""",
-    "read_results('results.sqlite')",
+costs()""",
+    "online.table(online.sweep(SMALL, [WeightedLength]))",
     "import instances\n\nonline.simulate(instances.generate('uniform', n=4), WeightedLength())",
 )
 
@@ -51,11 +53,10 @@ def test_a_policy_edited_in_a_cell_is_run_again(
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
     *runs, table, figure = (cell.outputs for cell in notebook.cells)
-    # Each shows its progress in one output; of the second only the edited policy's trials are new.
-    for found, computed in zip(runs, ("computed=6,", "computed=2,"), strict=True):
-        warned, progress, result = found
-        assert "UserWarning: policy 'WeightedLength': defined in no file, so" in warned.text
-        assert [progress.output_type, result.output_type] == ["display_data", "execute_result"]
-        assert computed in result.data["text/plain"]
+    # Of the second run only the trials of the edited policy are new.
+    first, second = (found[-1].data["text/plain"] for found in runs)
+    assert first.endswith(", 4)")
+    assert second.endswith(", 6)")
+    assert first[:-2] != second[:-2]
     assert "WeightedLength" in table[-1].data["text/html"]
     assert "<svg" in figure[-1].data["text/html"]

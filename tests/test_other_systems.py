@@ -15,8 +15,8 @@ import llm_hindsight
 from instances import InvalidValueError
 from instances.catalogue.records import _alone
 from online.commands.sources import parse_source
-from online.comparison import PolicySpec
-from online.runtime.processes import _ctrl_c_blocked
+from online.policy_interface.specs import PolicySpec
+from online.workers import _ctrl_c_blocked
 
 WITHOUT_POSIX = """
 import os, signal, sys, time

@@ -67,9 +67,8 @@ OPTION_ERRORS = (FileFormatError, InvalidTypeError, InvalidValueError, UnknownNa
 LATE_ERRORS = {
     "hindsight.outcomes.errors.SolverError",
     "online.policy_interface.policy.PolicyError",
-    "online.runtime.processes.WorkerDiedError",
+    "online.workers.WorkerDiedError",
     "online.simulation.run.NoScheduleError",
-    "online.experiment.work.WorkerVersionError",
 }
 """Name of an error class that is not imported here: a solver takes a second to load."""
 

@@ -17,10 +17,8 @@ import typer
 
 from instances import Instance
 from instances.files import write_atomically
-from online.comparison.bootstrap import ConfidenceInterval
-from online.comparison.ratio_tables import record_cells
-from online.comparison.trial import Trial
 from online.runtime.table import Table
+from online.trials.bootstrap import Confidence
 from online.trials.intervals import Interval
 
 from .console import check_output, print_fields, print_table, say, writing
@@ -123,48 +121,11 @@ def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-ON_TIME = ("on_time", "share_on_time", "attainable", "of_attainable")
-"""What a record says of a service level, where it has counted."""
-
-
-def record_entry(record: Trial) -> dict[str, Any]:
-    """Return a trial for JSON; its latencies are in the unit that it names."""
-    figures = record.figures()
-    del figures["batch_time"]
-    entry = plain(figures)
-    # Bounds are rounded outwards, as in CSV.
-    cells = record_cells(record)
-    entry["optimum_certified"] = cells["optimum_certified"]
-    for name in ("optimum_upper", "optimum_lower"):
-        del entry[name]
-    for name, new in (("memory_limit", "memory_limit_tokens"), ("lower_bound", "bound_name")):
-        entry[new] = entry.pop(name)
-    if record.router:
-        entry["router"] = record.router
-    if record.on_time is not None:
-        entry |= {name: plain(getattr(record, name)) for name in ON_TIME}
-    return {
-        **entry,
-        "unit": record.unit,
-        "compared_with": record.compared_with,
-        "optimum": [cells["optimum_lower"], cells["optimum_upper"]],
-        "is_proved": record.is_proved,
-        "ratio": plain(record.ratio),
-        "to_optimum": plain(record.to_optimum),
-        "to_preemptive_optimum": plain(record.to_preemptive_optimum),
-        "mean_latency": plain(record.mean_latency),
-        "mean_optimum": [cells["mean_optimum_lower"], cells["mean_optimum_upper"]],
-        "waiting": plain(record.waiting),
-        "optimum_waiting": plain(record.optimum_waiting),
-        "waiting_ratio": plain(record.waiting_ratio),
-    }
-
-
 def plain(value: Any) -> Any:
     """Return a value in JSON's types: intervals as [low, high], None for what is not known."""
     if isinstance(value, Interval):
         value = value.ends
-    elif isinstance(value, ConfidenceInterval):
+    elif isinstance(value, Confidence):
         value = (value.low, value.high)
     elif isinstance(value, Fraction):
         value = float(value)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from instances import RecordStore, ServiceLevel, UnknownNameError
+from instances import ServiceLevel, UnknownNameError
 from instances.settings import parse_settings
 from instances.user_modules import import_sources
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
 from .json_output import check_json
-
-if TYPE_CHECKING:
-    from online.experiment import ExperimentProgress
 
 DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: most of what is proved at all is proved in less."""
@@ -62,17 +54,6 @@ Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")]
-OneExperiment = Annotated[
-    str | None, typer.Option(help="Only this experiment; default: all in the file.")
-]
-OwnRecords = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of records in place of the package's; improve writes there.",
-    ),
-]
-
 LevelTexts = Annotated[
     list[str] | None,
     typer.Option(
@@ -104,13 +85,6 @@ def importing(command: Callable[..., int | None]) -> Callable[..., int | None]:
     imported.__annotations__ = {one.name: one.annotation for one in parameters}
     imported.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     return imported
-
-
-def record_store(folder: Path | None) -> RecordStore:
-    """Return the package's records with those of a folder over them, which must be there."""
-    if folder is not None and not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
-    return RecordStore(folder)
 
 
 def limit_of(given: float | None, default: float = DEFAULT_SECONDS) -> float | None:
@@ -163,31 +137,3 @@ def chosen_policies(texts: Sequence[str] | None, *, deadlines: bool = False) -> 
     """
     named = [read_policy(text) for text in texts] if texts else None
     return policy_specs(named, deadlines=deadlines)
-
-
-@contextmanager
-def trial_bar() -> Iterator[Callable[[ExperimentProgress], None]]:
-    """Show what is done, failed and left on the error output, if that is a terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("done, {task.fields[failed]} failed, left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=None, failed=0)
-
-        def update(news: ExperimentProgress) -> None:
-            counts: dict[str, Any] = {
-                "completed": news.done,
-                "total": news.total,
-                "failed": news.failed,
-            }
-            if news.computed == 0:
-                # What was in the file took no time, and would make the time left look short.
-                bar.reset(task, **counts)
-            bar.update(task, description=news.stage, **counts)
-
-        yield update

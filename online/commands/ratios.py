@@ -1,75 +1,92 @@
-"""Competitive ratios: policies against the hindsight optimum of the same instances."""
+"""Competitive ratios: policies compared with the hindsight optimum of the same instances."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hindsight.outcomes.result import percent
 from hindsight.runtime.resources import available_cores
-from instances import Instance, InvalidValueError, Workload
+from instances import Instance, InvalidTypeError, InvalidValueError, Workload
 from instances.batch_time import preset_names
 from instances.errors import printable
-from instances.files import write_atomically
+from instances.files import parse_toml, read_bytes, write_atomically
 from instances.generators.registry import SYNTHETIC
-from instances.problem.arrival_source import batch_time_of, in_seconds
-from instances.problem.batches import BatchTime
+from instances.problem.arrival_source import in_seconds
+from instances.user_modules import import_sources
 from online.batch_time.measured_tables import read_batch_time
-from online.comparison import ratio_tables
-from online.comparison.comparing import Comparison, ComparisonProgress, compare_many
-from online.comparison.summaries import PolicySummary, summarise
-from online.comparison.trial import AnyProblem
-from online.runtime.table import Table
+from online.policy_interface.specs import policy_specs, read_policy
+from online.trials.sweep import sweep
+from online.trials.trial import FAILED, LATENCY, NOT_RUN
 
 from .console import (
     FAILED_STATUS,
     INTERRUPTED_STATUS,
-    Wide,
     check_output,
     fail,
     progress_bar,
     writing,
 )
 from .demo_instances import POLICIES, SECONDS, demo_instances
-from .json_output import JsonFile, answer, plain, record_entry
+from .json_output import JsonFile, answer
 from .options import (
     DEFAULT_SECONDS,
     Jobs,
     LevelTexts,
     Policies,
-    Seed,
     TimeLimit,
-    chosen_policies,
     importing,
     limit_note,
     limit_of,
     service_level,
 )
+from .ratio_report import SUFFIXES, Report, check_columns
 from .sources import SourceTexts, goal_notes, parse_source, read_sources, rounding_notes
 
-FEW_RECORDS = 10
-"""Trials up to which they are shown one by one without --trials."""
+LISTS = ("policy", "predictions", "slo", "router", "seed", "import")
+SETTINGS = (
+    *LISTS,
+    *("sources", "batch_time", "goal", "preemption", "replicas", "time_limit", "optimum"),
+)
+"""Keys of a TOML file: the names of options."""
 
 
 @importing
 def ratios(  # noqa: PLR0913
     sources: SourceTexts = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Built-in small instances, six policies.")
-    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Small instances and six policies.")] = False,
+    policy: Policies = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[(KEY=VALUE, ...)]",
+            help="What policies are given of output lengths; repeatable: exact, "
+            "'noisy(delta=3)', 'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.",
+        ),
+    ] = None,
     batch_time: Annotated[
         str | None,
         typer.Option(
             metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
-            help="Compare in seconds: a round lasts d0 + d1 * tokens processed + d2 * tokens held "
+            help="Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held "
             f"seconds. Names: {', '.join(preset_names())}; they set M of traces too.",
         ),
     ] = None,
-    policy: Policies = None,
+    goal: Annotated[
+        str | None, typer.Option(metavar="latency or makespan", help="Default: latency.")
+    ] = None,
+    slo: LevelTexts = None,
+    preemption: Annotated[
+        str | None,
+        typer.Option(
+            metavar="never, keep or recompute",
+            help="Which optimum; default: keep for policies that preempt and keep tokens.",
+        ),
+    ] = None,
     replicas: Annotated[
         int | None, typer.Option(min=1, help="Machines of a fleet, each with memory M.")
     ] = None,
@@ -77,133 +94,212 @@ def ratios(  # noqa: PLR0913
         list[str] | None,
         typer.Option(
             metavar="NAME[(KEY=VALUE, ...)] or FILE.py:CLASS",
-            help="Router of a fleet; repeatable, each with every policy. `policies` lists them.",
+            help="Router of a fleet; repeatable, each with every policy.",
         ),
     ] = None,
-    slo: LevelTexts = None,
-    seed: Seed = 0,
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, help="Seed of random choices; repeatable.")
+    ] = None,
     time_limit: TimeLimit = None,
-    policy_time_limit: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds for each policy's run, which then counts as failed."),
-    ] = None,
-    preemptive: Annotated[
-        bool,
+    optimum: Annotated[
+        str | None,
         typer.Option(
-            "--preemptive",
-            help="Compare every policy with the preemptive optimum, not only those that may.",
+            metavar="solve, records or none",
+            help="Where bounds on optima come from; records: of library instances and their goals.",
         ),
-    ] = False,
+    ] = None,
     jobs: Jobs = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Solver threads in each; default: 1 if --jobs > 1.")
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File of trials: continued where a run has stopped."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME,...", help="Columns of the table; default: the main ones."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write records as .csv, the whole report as .md, or its table as .tex."),
-    ] = None,
-    trials: Annotated[
-        bool,
+        list[Path] | None,
         typer.Option(
-            "--trials",
-            help="Show the trials too, a row each; without it only where they are at most "
-            f"{FEW_RECORDS}.",
+            metavar="FILE",
+            help="Write trials as .csv, the report as .md, .html or .json, its table as .tex; "
+            "repeatable.",
         ),
-    ] = False,
-    wide: Wide = False,
+    ] = None,
     json_file: JsonFile = None,
 ) -> int:
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
-    It is the optimum without preemption; for a policy that may preempt requests and keep their
-    tokens (it declares it, or did so in some run) the preemptive one, on all instances.
-    With --slo a search as long again finds the most requests that any scheduler has on time, and
-    tables tell the share of requests on time, and which part of the attainable that is.
-    With --batch-time latencies are in seconds, and the optimum is the least of every scheduler,
-    whatever it may do; arrival times of instances count as seconds.
+    SOURCE may also be a TOML file whose keys are names of these options. Its key sources is a list,
+    or a table of lists by the label of a group.
+
+    A policy that may preempt requests and keep their tokens is compared with the preemptive
+    optimum, other policies with the optimum without preemption. With --batch-time latencies are in
+    seconds, and the optimum is the least of every scheduler. With --slo the ratio is that of
+    requests on time to the most that any scheduler has on time.
+
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
-    policy failed: the tables say why, and have what the others did.
+    policy failed: the tables say why.
     """
-    check_output(out, (".csv", ".md", ".tex"))
-    level = service_level(slo)
-    chosen = policy or (POLICIES if demo else None)
-    specs = chosen_policies(chosen, deadlines=level is not None)
+    given = dict(locals())
+    for path in out or ():
+        check_output(path, SUFFIXES)
+    shown = check_columns(columns)
+    options = {
+        name: one for name, one in given.items() if name in SETTINGS and one not in (None, [])
+    }
     if demo == bool(sources):
         fail("give either SOURCEs or --demo; --help explains")
-    if preemptive and batch_time is not None:
-        fail("--preemptive goes without --batch-time: in seconds any scheduler may preempt")
-    seconds, memory_limit = read_batch_time(batch_time) if batch_time else (None, None)
-    problems, notes = _problems(sources or (), seconds, memory_limit)
-    if replicas is not None:
-        problems = [_fleet(one, replicas) for one in problems]
-    if seconds is None:
-        goal = "preemptive_total_latency" if preemptive else "total_latency"
-        notes += goal_notes(problems, goal, {"preemptive_total_latency": "--preemptive"})
-    if level is not None:
-        unit = "seconds" if any(map(batch_time_of, problems)) else "rounds"
-        notes.append(ratio_tables.level_note(level, unit))
-    adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
-    notes += [f"adaptive arrivals, answering each policy: {name}" for name in adaptive]
+    study = _study(options, demo)
     default = SECONDS if demo else DEFAULT_SECONDS
-    from instances.ctrl_c import Interruption
-
-    # However often it is pressed: what Ctrl-C has ended is saved.
-    with Interruption(math.inf):
-        with progress_bar(len(problems)) as update:
-
-            def tell(news: ComparisonProgress) -> None:
-                gap = "done" if news.gap is None else f"gap {percent(news.gap)}"
-                update(news.finished, f"{news.instance}: {gap}")
-
-            found = compare_many(
-                problems,
-                specs,
-                jobs=jobs or min(available_cores(), len(problems)),
-                time_limit=limit_of(time_limit, default),
-                seed=seed,
-                threads=threads,
-                progress=tell,
-                policy_time_limit=policy_time_limit,
-                preemptive=preemptive,
-                level=level,
-                routers=router,
-            )
-        if found.interrupted:
-            notes.append(f"interrupted: {found.finished} of {found.total} instances compared")
-        ended = {limit_note(time_limit, one.stop_reason, default) for one in found.records}
-        notes += [f"time limit of an optimum: {line}" for line in ended if line]
-        if out is not None:
-            with writing():
-                write_atomically(out, _rendered(found, notes, out.suffix.lower()))
-    sentence = ratio_tables.summary_sentence(found.records) if demo else None
-    parts = [*_parts(found, notes, trials=trials), *([sentence] if sentence else [])]
-    answer(json_file, "ratios", _document(found, notes), *parts, wide=wide)
-    if found.interrupted:
+    with progress_bar(len(study.problems)) as update:
+        trials = sweep(
+            study.groups,
+            study.policies,
+            store,
+            jobs=jobs or min(available_cores(), max(1, len(study.problems))),
+            time_limit=limit_of(study.time_limit, default),
+            progress=lambda done, total: update(done, f"{done} of {total} problems"),
+            **study.options,
+        )
+    is_interrupted = any(one.status == NOT_RUN for one in trials)
+    ended = {limit_note(study.time_limit, one.stop_reason, default) for one in trials}
+    notes = [*study.notes, *(f"time limit of an optimum: {line}" for line in ended if line)]
+    if is_interrupted:
+        notes.append(f"interrupted: {sum(one.status == NOT_RUN for one in trials)} trials not run")
+    report = Report(trials, notes, shown)
+    for path in out or ():
+        with writing():
+            write_atomically(path, report.text(path.suffix.lower()))
+    answer(json_file, "ratios", report.document(), *report.parts())
+    if is_interrupted:
         return INTERRUPTED_STATUS
-    return FAILED_STATUS if any(record.status == "failed" for record in found.records) else 0
+    return FAILED_STATUS if any(one.status == FAILED for one in trials) else 0
 
 
-def _problems(
-    sources: Sequence[str], batch_time: BatchTime | None, memory_limit: int | None
-) -> tuple[list[Any], list[str]]:
-    """Read the sources, or the demo where there is none; with what is to be said about them."""
-    if not sources:
-        return [in_seconds(one, batch_time) for one in demo_instances()], []
-    parsed = [parse_source(text) for text in sources]
-    read = read_sources(parsed, batch_time=batch_time, memory_limit=memory_limit)
+@dataclass
+class Study:
+    """The problems of a sweep by group, its policies and options, and notes on the problems."""
+
+    groups: dict[str, list[Any]]
+    policies: Any
+    time_limit: float | None
+    options: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[Any]:
+        """All problems."""
+        return [one for members in self.groups.values() for one in members]
+
+
+def _study(options: dict[str, Any], demo: bool) -> Study:
+    """Read the sources, with the options in a TOML file below those of the command line."""
+    folder = "."
+    if len(options.get("sources", ())) == 1 and options["sources"][0].endswith(".toml"):
+        path = options.pop("sources")[0]
+        folder = os.path.dirname(path) or "."
+        options = {**_toml(path), **options}
+        import_sources(options.get("import", []), folder)
+    if isinstance(options.get("sources"), list):
+        options["sources"] = {"": options["sources"]}
+    level = service_level(options.get("slo"))
+    time, memory_limit = None, None
+    if "batch_time" in options:
+        time, memory_limit = read_batch_time(options["batch_time"])
+    groups, notes = dict[str, list[Any]](), list[str]()
+    if demo:
+        groups[""] = [in_seconds(one, time) for one in demo_instances()]
+    given = options.get("sources", {})
+    for label, texts in given.items():
+        groups[label] = _read(texts, folder, time, memory_limit, notes)
+    if "replicas" in options:
+        groups = {
+            label: [_fleet(one, options["replicas"]) for one in own]
+            for label, own in groups.items()
+        }
+    chosen = options.get("policy") or (POLICIES if demo else None)
+    if chosen is not None:
+        chosen = policy_specs(
+            [read_policy(text, folder) for text in chosen], deadlines=level is not None
+        )
+    taken = {
+        "predictions": options.get("predictions", ["exact"]),
+        "router": options.get("router"),
+        "seeds": options.get("seed", [0]),
+        "preemption": options.get("preemption"),
+        "goal": options.get("goal", LATENCY),
+        "optimum": None if options.get("optimum") == "none" else options.get("optimum", "solve"),
+    }
+    if level is not None:
+        from hindsight import OnTime
+
+        taken["goal"] = OnTime(level)
+        notes.append(f"on time: {level}, in {'seconds' if time else 'rounds'}")
+    if time is None and taken["optimum"] != "records":
+        every = [one for members in groups.values() for one in members]
+        notes += goal_notes(every, "total_latency", {})
+    return Study(groups, chosen, options.get("time_limit"), taken, notes)
+
+
+def _toml(path: str) -> dict[str, Any]:
+    """Read the options in a TOML file.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        It cannot be read, or is not TOML.
+    InvalidValueError, InvalidTypeError
+        A key is unknown, or its value is not of the type of the option.
+    """
+    document = parse_toml(read_bytes(path), path)
+    for key, value in document.items():
+        if key not in SETTINGS:
+            reason = f"is not a valid key ({', '.join(SETTINGS)})"
+            raise InvalidValueError(path, key, value, reason)
+        kind: Any = list if key in LISTS else str
+        kind = {"sources": (list, dict), "replicas": int, "time_limit": (int, float)}.get(key, kind)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InvalidTypeError(path, key, value, "is not of the type of this option")
+        parts = value.values() if isinstance(value, dict) else [value]
+        for part in parts if key in (*LISTS, "sources") else ():
+            wanted = int if key == "seed" else str
+            if not isinstance(part, list) or not all(isinstance(one, wanted) for one in part):
+                reason = f"is not a list of {'integers' if key == 'seed' else 'texts'}"
+                raise InvalidTypeError(path, key, part, reason)
+    if "sources" not in document:
+        raise InvalidValueError(path, "sources", [], "is missing: write sources = [...]")
+    return document
+
+
+def _read(
+    texts: Iterable[str], folder: str, time: Any, memory_limit: int | None, notes: list[str]
+) -> list[Any]:
+    """Read the problems of a group, and add to the notes on them."""
+    parsed = [
+        replace(one, name=os.path.join(folder, one.name)) if one.file else one
+        for one in map(parse_source, texts)
+    ]
+    read = read_sources(parsed, batch_time=time, memory_limit=memory_limit)
     problems = [
-        one if one.name or not isinstance(one, AnyProblem) else one.renamed(printable(stem))
+        one
+        if one.name or not isinstance(one, Instance | Workload)
+        else one.renamed(printable(stem))
         for one, stem in zip(read.problems, read.stems, strict=True)
     ]
     for one in problems:
         if isinstance(one, Workload) and one.batch_time is None:
             reason = "has arrivals in seconds: give --batch-time"
             raise InvalidValueError(None, "instance", one.name, reason)
-    # What instances stand in for is said on every report they enter.
     described = [one.metadata for one in problems if hasattr(one, "metadata")]
     imitated = sorted({one[SYNTHETIC] for one in described if one.get(SYNTHETIC) is not None})
-    synthetic = [f"synthetic: {text}" for text in imitated]
-    return problems, [*read.notes, *synthetic, *rounding_notes(problems)]
+    adaptive = sorted({str(one.name) for one in problems if getattr(one, "adaptive", False)})
+    notes += [
+        *read.notes,
+        *(f"synthetic: {text}" for text in imitated),
+        *rounding_notes(problems),
+        *(f"adaptive arrivals, answering each policy: {name}" for name in adaptive),
+    ]
+    return problems
 
 
 def _fleet(problem: Any, replicas: int) -> Any:
@@ -212,49 +308,3 @@ def _fleet(problem: Any, replicas: int) -> Any:
         return problem.with_replicas(replicas)
     reason = "answers to a policy: it has one machine"
     raise InvalidValueError(None, "instance", problem.name, reason)
-
-
-def _rendered(found: Comparison, notes: Sequence[str], suffix: str) -> str:
-    if suffix == ".csv":
-        return ratio_tables.records_csv(found.records)
-    if suffix == ".tex":
-        table = ratio_tables.summary_table(
-            summarise(found.records), ratio_tables.confidences_of(found.records)
-        )
-        return table.to_latex() + "".join(f"% {note}\n" for note in notes)
-    return ratio_tables.report_markdown(found.records, summarise(found.records), notes)
-
-
-def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
-    summaries, confidences = summarise(found.records), ratio_tables.confidences_of(found.records)
-    intervals: Sequence[Any] = confidences or [(None, None)] * len(summaries)
-    return {
-        "notes": [*notes, *ratio_tables.summary_notes(found.records, confidences)],
-        "interrupted": found.interrupted,
-        "policies": [
-            {**_summary_entry(summary), "mean_ratio_95": mean, "ratio_of_totals_95": totals}
-            for summary, (mean, totals) in zip(summaries, intervals, strict=True)
-        ],
-        "records": [record_entry(record) for record in found.records],
-    }
-
-
-def _summary_entry(summary: PolicySummary) -> dict[str, Any]:
-    """Return a summary for JSON, with what it says of a service level where there is one."""
-    left_out = {"share_on_time", "of_attainable"} if summary.share_on_time is None else set()
-    return {key: value for key, value in plain(summary).items() if key not in left_out}
-
-
-def _parts(found: Comparison, notes: Sequence[str], *, trials: bool) -> list[str | Table]:
-    """Notes and tables of the screen."""
-    parts: list[str | Table] = [*notes, *ratio_tables.optimum_notes(found.records)]
-    if not found.records:
-        return parts
-    confidences = ratio_tables.confidences_of(found.records)
-    if trials or len(found.records) <= FEW_RECORDS:
-        parts += [ratio_tables.records_table(found.records), ""]
-    parts += [ratio_tables.summary_table(summarise(found.records), confidences), ""]
-    parts += ratio_tables.summary_notes(found.records, confidences)
-    if any(record.ratio is None for record in found.records):
-        parts += [ratio_tables.reasons_table(found.records), ""]
-    return parts

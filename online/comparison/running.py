@@ -18,6 +18,7 @@ from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import PolicySpec, RouterSpec
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
+from online.trials.intervals import total_of
 
 from .trial import (
     COMPLETED,
@@ -29,7 +30,6 @@ from .trial import (
     facts_of,
     is_preemptive,
     one_line,
-    total_of,
 )
 
 if TYPE_CHECKING:

@@ -22,18 +22,18 @@ from instances import (
 from instances.arrays import IntArray
 from instances.batch_time import BatchTime
 from instances.problem.preemptive_schedule import AnySchedule
+from instances.service_level import AnyLevel
 from online.policy_interface.specs import PolicySpec
-from online.simulation.run import IncompleteRunError, Run
+from online.simulation.errors import InternalError
+from online.simulation.run import IncompleteRunError, NoScheduleError, Run
 from online.trials.intervals import (
     NOTHING,
     ROUNDS,
     SECONDS,
     Interval,
     Latency,
-    attainable_beside,
-    seconds_of,
-    waiting_of_optimum,
-    waiting_ratio,
+    MismatchError,
+    total_of,
 )
 
 if TYPE_CHECKING:
@@ -586,15 +586,6 @@ def rounds_of(schedule: TrialSchedule | None) -> list[Any] | None:
     return list(schedule.start_times.tolist())
 
 
-def total_of(schedule: TrialSchedule) -> Latency:
-    """Return the total latency of a schedule, in rounds or seconds."""
-    if isinstance(schedule, FleetSchedule):
-        return sum(total_of(part) for part in schedule.parts if part is not None)
-    if isinstance(schedule, SecondsSchedule):
-        return seconds_of(schedule)
-    return schedule.total_latency
-
-
 def is_preemptive(schedule: TrialSchedule) -> bool:
     """Tell whether it is a preemptive schedule in rounds, or one of some replica is."""
     parts = schedule.parts if isinstance(schedule, FleetSchedule) else (schedule,)
@@ -624,3 +615,71 @@ def one_line(error: BaseException) -> str:
     """Write kind and message of an error without line breaks."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def waiting_of_optimum(
+    lower: Latency | None, upper: Latency | None, total_output_length: int
+) -> Interval:
+    """Bound an optimum's waiting: its total latency beyond the output lengths, at least 0."""
+    return Interval.between(
+        None if lower is None else max(0, lower - total_output_length),
+        None if upper is None else upper - total_output_length,
+    )
+
+
+def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None:
+    """Bound the ratio of a policy's waiting to an optimum's; None where that may be 0."""
+    if waiting is None or not optimum.lower:
+        return None
+    return Interval.of_share(waiting, optimum)
+
+
+def attainable_beside(run: Run, result: Result) -> Interval:
+    """Bound the most requests on time, where the run itself is one of the schedules.
+
+    In rounds the most is of schedules that run each request from start to end: of a run that held
+    requests, of the schedule without pauses that has its completions (`Run.schedule`).
+
+    Parameters
+    ----------
+    run : Run
+        What the policy did.
+    result : Result
+        Of `hindsight.solve` for the goal `hindsight.OnTime`, for the same requests and batch time.
+
+    Raises
+    ------
+    IncompleteRunError
+        The run left requests unserved.
+    NoScheduleError
+        No schedule of the kind that ``result`` is of has as many requests on time as the run.
+    MismatchError
+        The two belong to different requests or batch times.
+    """
+    schedule = run.schedule
+    if not schedule.problem.matches(result.problem):
+        both = "the run and the requests on time"
+        raise MismatchError(f"{both} belong to different requests or batch times")
+    kept = int(schedule.on_time(_level_of(result)).sum())
+    if run.batch_time is None and kept < run.on_time(_level_of(result)).sum():
+        raise NoScheduleError(
+            f"the run of {run.policy_name!r} held requests after their first tokens: without "
+            "pauses fewer are on time"
+        )
+    if kept > result.upper_bound:
+        raise InternalError(f"{run.policy_name}: {kept} on time exceed {result.upper_bound}")
+    return Interval.between(max(kept, result.lower_bound), result.upper_bound)
+
+
+def _level_of(result: Result) -> AnyLevel:
+    """Return the service level of a result.
+
+    Raises
+    ------
+    MismatchError
+        It is not about requests on time.
+    """
+    level: AnyLevel | None = getattr(result.goal, "level", None)
+    if level is None:
+        raise MismatchError("the hindsight bounds are not of requests on time")
+    return level

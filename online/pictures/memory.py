@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,14 @@ from instances.problem.schedule import RoundSchedule
 from instances.show import stacked
 from online.simulation import metrics
 from online.simulation.run import Run
-from online.trials.intervals import HindsightBounds, ratio
+from online.trials.intervals import ratio
 
 from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hindsight import Result
 
 LIMIT_LINE = "memory-limit"
 """Group id of the line at M."""
@@ -29,14 +31,6 @@ FEW_BANDS = 200
 """More bands have no edges, which would hide them."""
 LAYOUT_SHARE = 0.85
 """Share of the axes that labels and the colour scale leave, roughly: ids come before layout."""
-
-
-class Optimum(HindsightBounds, Protocol):
-    """The part of a result of `hindsight.solve` that a picture needs."""
-
-    @property
-    def schedule(self) -> RoundSchedule:
-        """The best schedule known."""
 
 
 def stacked_memory(
@@ -78,7 +72,7 @@ def stacked_memory(
 
 
 def policy_and_optimum(
-    run: Run, optimum: Optimum, *, axes: Sequence[Axes] | None = None
+    run: Run, optimum: Result, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
     """Draw a policy's run above the optimum of its instance, with `stacked_memory` on equal axes.
 
@@ -86,7 +80,7 @@ def policy_and_optimum(
     ----------
     run : Run
         A run of the policy.
-    optimum : Optimum
+    optimum : Result
         Result of `hindsight.solve` for ``run.instance``, with preemption or without.
     axes : Sequence[Axes] or None, default None
         Two axes; by default one above the other in a new figure.
@@ -101,7 +95,7 @@ def policy_and_optimum(
         No schedule of the round model describes the run.
     """
     schedule = optimum.schedule
-    found = ratio(run, optimum)
+    found, preemptive = ratio(run, optimum), optimum.preemption != "never"
     if axes is None:
         axes = style.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
     above, below = axes
@@ -109,11 +103,11 @@ def policy_and_optimum(
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
     policy_title = f"{run.policy_name}: {_cost(run)}, ratio {found}"
-    name = "preemptive" if found.preemptive else "hindsight"
+    name = "preemptive" if preemptive else "hindsight"
     known = f"{name} optimum" if found.is_exact else "best schedule known"
     below_title = f"{known}: {_cost(schedule)}"
     if not found.is_exact:
-        of = "preemptive optimum" if found.preemptive else "optimum"
+        of = "preemptive optimum" if preemptive else "optimum"
         below_title += f", {of} at least {optimum.lower_bound}"
     style.dress(above, policy_title, "", "KV cache (tokens)")
     style.dress(below, below_title, "time (rounds)", "KV cache (tokens)")

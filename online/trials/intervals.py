@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import Instance, InvalidTypeError, InvalidValueError, SecondsSchedule, Workload
+from instances import FleetSchedule, InvalidTypeError, SecondsSchedule, Workload
 from instances.service_level import AnyLevel
-from online.simulation.errors import InternalError
 from online.simulation.run import NoScheduleError, Run
 
 if TYPE_CHECKING:
-    from hindsight import Result
+    pass
 
 ROUNDS, SECONDS = "rounds", "seconds"
 """Units of latency."""
@@ -25,23 +24,6 @@ DECIMALS = 4
 
 Latency: TypeAlias = int | Fraction
 """Rounds, or seconds."""
-
-
-@runtime_checkable
-class HindsightBounds(Protocol):
-    """Result of `hindsight.solve`, as far as a ratio needs it."""
-
-    @property
-    def problem(self) -> Instance | Workload:
-        """The problem solved: in rounds, or in seconds."""
-
-    @property
-    def upper_bound(self) -> Any:
-        """Total latency of a feasible schedule: an integer, a fraction, or None."""
-
-    @property
-    def lower_bound(self) -> Any:
-        """A proved lower bound on the optimum."""
 
 
 class MismatchError(ValueError):
@@ -167,137 +149,39 @@ NOTHING = Interval(None, None)
 """Where a number lies of which nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The ratio of a policy's total latency to an optimum, as an interval.
-
-    Attributes
-    ----------
-    total_latency : int or Fraction
-        The policy's, in ``unit``.
-    optimum_upper, optimum_lower : int or Fraction or None
-        Bounds of the optimum; None where nothing is known.
-    preemptive : bool, default False
-        Whether it is the preemptive optimum, instead of that without preemption.
-    unit : str, default "rounds"
-        Of the three latencies: ``"rounds"`` or ``"seconds"``.
-    total_output_length : int or None, default None
-        Rounds that no schedule's total latency is below; None in seconds, where how long a request
-        takes by itself depends on the batches it is in.
-    """
-
-    total_latency: Latency
-    optimum_upper: Latency | None
-    optimum_lower: Latency | None
-    preemptive: bool = False
-    unit: str = ROUNDS
-    total_output_length: int | None = None
-
-    @property
-    def waiting_ratio(self) -> Interval | None:
-        """Ratio of what exceeds the output lengths; None where the optimum's may be 0."""
-        if self.total_output_length is None:
-            return None
-        lengths = self.total_output_length
-        optimum = waiting_of_optimum(self.optimum_lower, self.optimum_upper, lengths)
-        return waiting_ratio(self.total_latency - lengths, optimum)
-
-    @property
-    def interval(self) -> Interval:
-        """The ratio in exact fractions."""
-        return Interval.of_share(
-            self.total_latency, Interval.between(self.optimum_lower, self.optimum_upper)
-        )
-
-    @property
-    def lower(self) -> float | None:
-        """Total latency / upper bound: the policy is at least this far from the optimum."""
-        return self.interval.ends[0]
-
-    @property
-    def upper(self) -> float | None:
-        """Total latency / lower bound: the policy is at most this far from the optimum."""
-        return self.interval.ends[1]
-
-    @property
-    def is_exact(self) -> bool:
-        """Tell whether the optimum is proved, so that the interval is a point."""
-        return self.interval.is_exact
-
-    @property
-    def exact(self) -> Fraction | None:
-        """The ratio as a fraction, where the optimum is proved."""
-        return self.interval.lower if self.is_exact else None
-
-    def __str__(self) -> str:
-        return str(self.interval)
-
-    def __repr__(self) -> str:
-        decimals = 0 if self.unit == ROUNDS else DECIMALS
-        total, optimum = (
-            f"{Interval.between(*ends).text(decimals)} {self.unit}"
-            for ends in (
-                (self.total_latency, self.total_latency),
-                (self.optimum_lower, self.optimum_upper),
-            )
-        )
-        return f"Ratio({self}, total latency {total}, optimum {optimum})"
-
-
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
     known = [end for end in ends if end is not None]
     return sum(known, Fraction(0)) / len(known) if known and len(known) == len(ends) else None
 
 
-def waiting_of_optimum(
-    lower: Latency | None, upper: Latency | None, total_output_length: int
-) -> Interval:
-    """Bound an optimum's waiting: its total latency beyond the output lengths, at least 0."""
-    return Interval.between(
-        None if lower is None else max(0, lower - total_output_length),
-        None if upper is None else upper - total_output_length,
-    )
+def ratio(run: Run, result: Any) -> Interval:
+    """Divide the cost of a run by the optimum of the goal of a result, as an interval.
 
+    For the goals ``"latency"`` and ``"makespan"`` the interval is at least 1 if the optimum is over
+    schedules as the run's own. For the goal `hindsight.OnTime` it is the number of requests on time
+    over the most that any scheduler has on time, at most 1.
 
-def waiting_ratio(waiting: Latency | None, optimum: Interval) -> Interval | None:
-    """Bound the ratio of a policy's waiting to an optimum's; None where that may be 0."""
-    if waiting is None or not optimum.lower:
-        return None
-    return Interval.of_share(waiting, optimum)
-
-
-def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) -> Ratio:
-    """Bound the competitive ratio of a run by hindsight bounds, in rounds or in seconds.
-
-    In rounds the bounds are of the instance of ``run.schedule``: with prefill rounds, not that of
-    the run. In seconds they are of the least total latency of every scheduler, so that every run
-    has a ratio, and each is a schedule itself (`Run.schedule`, checked): the optimum is at
-    most its total, and the lower end at least 1.
+    In rounds the run is represented by a schedule of the kind that the optimum is taken over
+    (`Run.schedule`, or `Run.preemptive_schedule` for ``preemption="keep"``), which has the same
+    completions. In seconds each run is such a schedule itself.
 
     Parameters
     ----------
     run : Run
-        What the policy did.
-    result : HindsightBounds
-        Of `hindsight.solve`, for the same requests and batch time.
-    preemptive : bool or None, default None
-        Whether ``result`` must be of the preemptive optimum (``preemption="keep"``). None
-        takes either, but for a run that preempted requests and kept their tokens, which needs the
-        preemptive one. In seconds every scheduler may preempt, and only None is allowed.
+        Of `online.simulate`.
+    result : Result
+        Of `hindsight.solve`, for the same requests, memory and batch time.
 
     Raises
     ------
     MismatchError
-        The run and the bounds belong to different requests or batch times, or the bounds are of the
-        makespan or of the other optimum, or in rounds and the run in seconds, or the reverse.
+        The run and the result belong to different problems.
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        No schedule of the kind compared with has the completions of the run.
+        No schedule of the kind that the optimum is taken over has the completions of the run.
     InvalidTypeError
         ``run`` is not a `Run`, or ``result`` has no bounds.
-    InvalidValueError
-        ``preemptive`` in seconds.
 
     Examples
     --------
@@ -309,108 +193,48 @@ def ratio(run: Run, result: HindsightBounds, *, preemptive: bool | None = None) 
     >>> print(online.ratio(run, hindsight.solve(instance, progress=False)))
     1.2857
     """
-    if isinstance(run, Run) and run.parts:
-        reason = "is of several replicas: online.compare(..., routers=...) has ratios of these"
-        raise InvalidTypeError(None, "run", run, reason)
     if not isinstance(run, Run):
-        reason = "is not a Run of online.simulate"
-        if isinstance(run, HindsightBounds):
-            reason = "is a result of hindsight.solve: write ratio(run, result)"
+        is_result = hasattr(run, "upper_bound")
+        reason = "is a result: write ratio(run, result)" if is_result else "is not a Run"
         raise InvalidTypeError(None, "run", run, reason)
-    if not isinstance(result, HindsightBounds):
+    if not hasattr(result, "upper_bound"):
         raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
-    timed = run.batch_time is not None
+    timed, kept = run.batch_time is not None, getattr(result, "preemption", "never") != "never"
     if timed != isinstance(result.problem, Workload):
         units = (SECONDS, ROUNDS) if timed else (ROUNDS, SECONDS)
         raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
-    if timed and preemptive is not None:
-        raise InvalidValueError(None, "preemptive", preemptive, "has no meaning in seconds")
-    given = not timed and getattr(result, "preemption", "never") != "never"
-    wanted = not timed and (given or run.keeps_tokens) if preemptive is None else preemptive
-    schedule: Any = run.preemptive_schedule if wanted else run.schedule
-    if getattr(result, "goal", "latency") != "latency":
-        raise MismatchError("the hindsight bounds are not of total latency")
-    if given != wanted:
-        kinds = ("of schedules without preemption", "of the preemptive optimum")
-        raise MismatchError(f"the hindsight bounds are {kinds[given]}, not {kinds[wanted]}")
+    goal = getattr(result, "goal", "latency")
+    schedule: Any = run.preemptive_schedule if kept and not timed else run.schedule
     if not schedule.problem.matches(result.problem):
         both = "the run and the hindsight bounds"
         raise MismatchError(f"{both} belong to different requests or batch times")
-    if timed:
-        total = seconds_of(schedule)
-        return Ratio(total, min(total, result.upper_bound), result.lower_bound, unit=SECONDS)
-    total, lengths = schedule.total_latency, schedule.problem.total_output_length
-    bounds = (result.upper_bound, result.lower_bound)
-    return Ratio(total, *bounds, wanted, total_output_length=lengths)
-
-
-def share_of_attainable(run: Run, result: Result) -> Interval:
-    """Bound the requests of a run on time, divided by the most that any scheduler has on time.
-
-    Raises
-    ------
-    IncompleteRunError, NoScheduleError, MismatchError
-        See `attainable_beside`.
-    """
-    attainable = attainable_beside(run, result)
-    counted: Any = run if run.batch_time is None else run.schedule
-    return Interval.of_share(int(counted.on_time(_level_of(result)).sum()), attainable)
-
-
-def attainable_beside(run: Run, result: Result) -> Interval:
-    """Bound the most requests on time, where the run itself is one of the schedules.
-
-    In rounds the most is of schedules that run each request from start to end: of a run that held
-    requests, of the schedule without pauses that has its completions (`Run.schedule`).
-
-    Parameters
-    ----------
-    run : Run
-        What the policy did.
-    result : Result
-        Of `hindsight.solve` for the goal `hindsight.OnTime`, for the same requests and batch time.
-
-    Raises
-    ------
-    IncompleteRunError
-        The run left requests unserved.
-    NoScheduleError
-        No schedule of the kind that ``result`` is of has as many requests on time as the run.
-    MismatchError
-        The two belong to different requests or batch times.
-    """
-    schedule = run.schedule
-    if not schedule.problem.matches(result.problem):
-        both = "the run and the requests on time"
-        raise MismatchError(f"{both} belong to different requests or batch times")
-    kept = int(schedule.on_time(_level_of(result)).sum())
-    if run.batch_time is None and kept < run.on_time(_level_of(result)).sum():
-        raise NoScheduleError(
-            f"the run of {run.policy_name!r} held requests after their first tokens: without "
-            "pauses fewer are on time"
+    lower, upper = result.lower_bound, result.upper_bound
+    if goal in ("latency", "makespan"):
+        cost: Latency = total_of(schedule) if goal == "latency" else int(schedule.makespan)
+        # The schedule of the run is one of those that the optimum is taken over.
+        return Interval.of_share(
+            cost, Interval.between(lower, cost if upper is None else min(cost, upper))
         )
-    if kept > result.upper_bound:
-        raise InternalError(f"{run.policy_name}: {kept} on time exceed {result.upper_bound}")
-    return Interval.between(max(kept, result.lower_bound), result.upper_bound)
-
-
-def _level_of(result: Result) -> AnyLevel:
-    """Return the service level of a result.
-
-    Raises
-    ------
-    MismatchError
-        It is not about requests on time.
-    """
-    level: AnyLevel | None = getattr(result.goal, "level", None)
+    level: AnyLevel | None = getattr(goal, "level", None)
     if level is None:
-        raise MismatchError("the hindsight bounds are not of requests on time")
-    return level
+        raise MismatchError("the hindsight bounds are of a quantile, which has no ratio")
+    on_time = int(schedule.on_time(level).sum())
+    if not timed and on_time < run.on_time(level).sum():
+        raise NoScheduleError(f"{run.policy_name!r}: {HELD}")
+    return Interval.of_share(on_time, Interval.between(max(on_time, lower), upper))
 
 
-def seconds_of(schedule: SecondsSchedule) -> Fraction:
-    """Return the total latency, with all decimals as written where these are known."""
-    from hindsight.outcomes.goals import exact_total_latency
+HELD = "requests were held after their first tokens: without pauses fewer are on time"
 
-    exact = exact_total_latency(schedule)
-    return Fraction(schedule.total_latency) if exact is None else exact
+
+def total_of(schedule: Any) -> Latency:
+    """Return the total latency of a schedule; in seconds with all decimals where they are known."""
+    if isinstance(schedule, FleetSchedule):
+        return sum(total_of(part) for part in schedule.parts if part is not None)
+    if isinstance(schedule, SecondsSchedule):
+        from hindsight.outcomes.goals import exact_total_latency
+
+        exact = exact_total_latency(schedule)
+        return Fraction(schedule.total_latency) if exact is None else exact
+    total: int = schedule.total_latency
+    return total

@@ -30,7 +30,8 @@ def with_records(trials: Iterable[Trial]) -> list[Trial]:
     for trial in trials:
         record = library[trial.instance].record
         if record is not None:
-            ends = [Fraction(end) for end in (record.lower_bound, record.upper_bound)]
+            known = (record.lower_bound, record.upper_bound)
+            ends = [Fraction(end) if isinstance(end, float) else end for end in known]
             if trial.goal.startswith(ON_TIME):
                 ends = [trial.requests - end for end in reversed(ends)]
             trial = replace(trial, lower=ends[0], upper=ends[1], bound=record.proof)

@@ -41,14 +41,18 @@ def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
         Attributes of `Trial` that the rows are divided by. None takes ``"policy"``, and those of
         ``"group"``, ``"router"``, ``"predictions"`` and ``"compared_with"`` that differ.
     """
-    given = [*trials]
-    names = divided_by(given) if by is None else [*by]
+    return _frame(table_rows([*trials], by))
+
+
+def table_rows(trials: Sequence[Trial], by: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of `table`, without columns that are empty in all of them."""
+    names = divided_by(trials) if by is None else [*by]
     rows = [
         {**dict(zip(names, key, strict=True)), **_row(own)}
-        for key, own in grouped(given, names).items()
+        for key, own in grouped(trials, names).items()
     ]
     kept = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
-    return _frame([{name: row[name] for name in kept} for row in rows])
+    return [{name: row[name] for name in kept} for row in rows]
 
 
 def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None) -> Any:

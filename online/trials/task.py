@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from instances import (
-    FleetSchedule,
     Instance,
     InvalidTypeError,
     InvalidValueError,
     Schedule,
-    SecondsSchedule,
     ServiceLevel,
     Workload,
     known_bounds,
@@ -32,7 +30,7 @@ from online.policy_interface.router import Router
 from online.policy_interface.specs import AnyRouter, PolicySpec, RouterSpec, Spec
 from online.simulation.simulator import simulate
 
-from .intervals import seconds_of
+from .intervals import HELD, total_of
 from .library import entry_of
 from .predictions import PredictionSpec
 from .trial import (
@@ -60,8 +58,6 @@ UNSERVED = {
 
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
 """Which optimum a record of the library bounds, by the goal of its instance; else "never"."""
-
-HELD = "requests were held after their first tokens: without pauses fewer are on time"
 
 
 @dataclass(frozen=True)
@@ -304,16 +300,6 @@ def trial_of(problem: AnySource) -> Trial:
         output=getattr(problem, "total_output_length", None) if in_rounds else None,
         weight=getattr(problem, "total_weight", len(problem)),
     )
-
-
-def total_of(schedule: Any) -> Number:
-    """Return the total latency of a schedule, in rounds or seconds."""
-    if isinstance(schedule, FleetSchedule):
-        return sum(total_of(part) for part in schedule.parts if part is not None)
-    if isinstance(schedule, SecondsSchedule):
-        return seconds_of(schedule)
-    total: int = schedule.total_latency
-    return total
 
 
 def code_of(spec: Spec[Any] | None) -> str:

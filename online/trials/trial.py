@@ -105,6 +105,10 @@ class Trial:
     code: str = ""
     version: str = ""
 
+    def __repr__(self) -> str:
+        found = self.status if self.ratio is None else f"ratio {self.ratio}"
+        return f"Trial({self.policy!r} on {self.instance!r}, {found})"
+
     @property
     def key(self) -> str:
         """Hash of what defines the trial: two trials with one key are the same trial."""

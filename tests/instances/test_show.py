@@ -14,7 +14,6 @@ import instances
 import online
 from instances import Instance, Workload, generate, show
 from instances.batch_time import preset
-from online.comparison.comparing import compare
 
 HOSTILE = '<script>alert("1")</script>&'
 MODEL = preset("llama-2-70b-2xa100")
@@ -55,13 +54,12 @@ def test_figures_are_well_formed_escaped_and_small(shown: dict[str, Any]) -> Non
 
 def test_reprs_are_one_short_line(shown: dict[str, Any]) -> None:
     few = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name=HOSTILE)
-    optimum, records = hindsight.solve(few, progress=False), compare(few, ["mc-sf", "fcfs"])
+    optimum, (trial,) = hindsight.solve(few, progress=False), online.sweep([few], "mc-sf")
     more = {
         "result": optimum,
         "relaxation": hindsight.relax(few),
         "ratio": online.ratio(online.simulate(few, "mc-sf"), optimum),
-        "records": records,
-        "record": records[0],
+        "trial": trial,
         "bounds": optimum.known_bounds(),
         "library": instances.library(),
         "library set": instances.library().sets[0],

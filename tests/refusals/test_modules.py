@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,10 @@ from instances import (
 from instances.batch_time import preset
 from instances.generators import poisson_arrivals, register_generator
 from instances.problem.arrival_source import Arrival
-from online import AffineTime, compare, experiment, simulate
+from online import AffineTime, simulate, sweep
 from online.batch_time import Measurements, fit_affine_time
-from online.comparison import PolicySpec, compare_many, ratio_confidence
-from online.experiment import Experiment, Family, Solver, parse_experiment
 from online.headroom import measure_headroom
-from online.report import build_report
+from online.policy_interface.specs import PolicySpec
 from online.simulation import summarize
 from online.testing import check_policy
 from online.worst_cases.drafts import Space
@@ -43,9 +40,6 @@ RULE = {"memory_limit": 8, "memory_rule": MemoryRule(4, "next")}
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=AffineTime(1.0, 0.5))
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
 LATE, BAD = Arrival(4, 1, 1), Arrival(2, 1, 1, "bad")
-MOST = Family("uniform", {"n": 1}, range(600_000))
-FEW = Family("uniform", {"n": 1}, range(2))
-EMPTY = 'name = "none"\npolicies = ["fcfs"]\n'
 
 
 class Source:
@@ -102,20 +96,14 @@ VALUES: Rows = [
     (lambda: check_policy("fcfs", 0), "instances = 0"),
     (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
     # Comparisons, headroom, reports.
-    (lambda: compare(SMALL, PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
-    (lambda: compare_many([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
-    (lambda: compare_many([SMALL, WORK], "vllm"), "batch_time = None is not"),
+    (lambda: sweep([SMALL], PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
+    (lambda: sweep([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
+    (lambda: sweep([SMALL, WORK], "vllm"), "batch_time = None is not"),
     (headroom(time_limit=0), "time_limit"),
     (headroom(jobs=0), "jobs"),
     (headroom(error=-1), "error"),
     (headroom(seed=-1), "seed"),
-    (lambda: build_report([]), "nothing to report"),
     *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),
-    # Experiments.
-    (lambda: Experiment("e", [MOST], ["fcfs", "mc-sf"]), "trials = 1200000 are more than 1000000"),
-    (lambda: Family("uniform", {"n": 1}, count()), "seeds = .* are more than 1000000"),
-    (lambda: Family("uniform", {"n": 1}, [*range(9), 7]), "seeds = 7 is given twice"),
-    *each(parse_experiment, r"instances = \[\] is missing: .*\[\[instances\]\]", EMPTY),
 ]
 TYPES: Rows = [
     (lambda: simulate(Source(batch_time=0.5), "fcfs"), "batch_time = 0.5 is not a batch time"),
@@ -127,13 +115,10 @@ TYPES: Rows = [
     (partial(arrivals, [("1", 1, 1)]), "arrival_rate"),
     (partial(arrivals, [(1, 1, 1.5)]), "output_length"),
     (lambda: TWO.with_batch_time(preset("llama-2-70b-2xa100")), r"preset\(name\)\.batch_time"),
-    (lambda: build_report([1]), "is no Trial"),
     *each(summed, "slos", {"ttft": "1"}),
-    (lambda: Experiment("e", [FEW], ["fcfs"], level="latency"), "'latency' is no ServiceLevel"),
 ]
 UNKNOWN: Rows = [
     (lambda: preset("h100"), "llama-2-70b-2xa100"),
-    (lambda: experiment.preset("fire"), "unknown preset 'fire'; known: smoke"),
     (headroom("no-such"), "no-such"),
 ]
 TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
@@ -162,16 +147,13 @@ def test_bad_rounds_are_refused(tmp_path: Path, rounds: str, words: str) -> None
 
 
 REALS: dict[str, Door] = {
-    "compare-many": lambda x: len(compare_many([SMALL], ["mc-sf"], time_limit=x).records),
-    "solver": lambda x: Solver(time_limit=x).time_limit,
+    "sweep": lambda x: len(sweep([SMALL], ["mc-sf"], time_limit=x)),
     "typed-rate": lambda x: arrivals([(x, 1, 1)]).arrival_times.tolist(),
     "typed-horizon": lambda x: arrivals([(40, 1, 1)], x).arrival_times.tolist(),
     "slos": lambda x: summed({"ttft": x}),
-    "bootstrap": lambda x: ratio_confidence([], confidence_level=x),
 }
 INTEGERS: dict[str, Door] = {
-    "solver-seed": lambda x: Solver(seed=x).seed,
-    "solver-threads": lambda x: Solver(threads=x).threads,
+    "sweep-seed": lambda x: sweep([SMALL], ["mc-sf"], seeds=[x])[0].seed,
     "space": lambda x: Space(x, 9, x),
 }
 

@@ -13,7 +13,7 @@ from scripted import Scripted, hold_after_the_first_token
 
 import hindsight
 import online
-from hindsight import Bound, OnTime, Result
+from hindsight import Bound, OnTime, Result, Tail
 from instances import (
     Instance,
     InvalidTypeError,
@@ -29,12 +29,11 @@ from online import (
     IncompleteRunError,
     MismatchError,
     NoScheduleError,
-    compare,
     fluid,
     pictures,
     ratio,
-    share_of_attainable,
     simulate,
+    sweep,
     theory,
 )
 
@@ -49,7 +48,7 @@ FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, repl
 WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
-EXACT = compare(SMALL, "fcfs")[0].ratio
+EXACT = sweep([SMALL], "fcfs")[0].ratio
 LEMMAS = theory.optimum_lower_bound, theory.mc_sf_upper_bound
 NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
 LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
@@ -102,23 +101,22 @@ def held() -> Any:
 
 
 def compared(**options: Any) -> Callable[[], Any]:
-    return lambda: compare(SMALL, "fcfs", **options)
+    return lambda: sweep([SMALL], "fcfs", **options)
 
 
 VALUES: Rows = [
-    (lambda: ratio(timed(), timed_bounds(), preemptive=True), "preemptive = True"),
-    # Comparisons.
-    *each(lambda names: compare(SMALL, names), "is given twice", ["mc-sf", "mc-sf"]),
-    *each(lambda names: compare(SMALL, names), "is empty", []),
-    (lambda: compare(FLEET, "mc-sf"), "replicas = 2 needs a router"),
-    (lambda: compare(FLEET, "mc-sf", routers=["random"] * 2), "'random' is given twice"),
-    (compared(routers="round-robin"), "but there is one machine"),
-    (lambda: compare(TWO, "fcfs", preemptive=True), "has no meaning in seconds"),
-    (lambda: compare(WEIGHTED, "mc-sf", preemptive=True), "preemptive=True counts every request"),
-    (lambda: compare(WORK, "vllm"), "batch_time = None is not known"),
-    *each(lambda name: compare(ALIKE, ["fcfs", name]), "needs a service level", "edf"),
-    *each(lambda name: compare(ALIKE, name), "service level", "vllm:order=deadline"),
-    *each(lambda name: compare(ALIKE, name), "service level", "sarathi:order=deadline"),
+    # Sweeps.
+    *each(lambda names: sweep([SMALL], names), "is given twice", ["mc-sf", "mc-sf"]),
+    *each(lambda names: sweep([SMALL], names), "is empty", []),
+    (lambda: sweep([FLEET], "mc-sf"), "replicas = 2 needs a router"),
+    (lambda: sweep([FLEET], "mc-sf", router=["random"] * 2), "'random' is given twice"),
+    (compared(router="round-robin"), "but there is one machine"),
+    (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),
+    (lambda: sweep([WORK], "vllm"), "batch_time = None is not known"),
+    *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
+    *each(lambda name: sweep([ALIKE], name), "service level", "vllm:order=deadline"),
+    *each(lambda name: sweep([ALIKE], name), "service level", "sarathi:order=deadline"),
+    *[(compared(goal=OnTime([LEVEL] * 3)), "goal"), (compared(preemption="no"), "preemption")],
     # Pictures.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
@@ -184,44 +182,41 @@ VALUES: Rows = [
 TYPES: Rows = [
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
-    (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run of online.simulate$"),
-    (
-        lambda: ratio(online.simulate(FLEET, "mc-sf", router="random"), bounds(SMALL)),
-        "is of several replicas: online.compare",
-    ),
-    (lambda: compare([1], ["mc-sf"]), "no arrival source"),
-    *[(compared(level=level), "level") for level in (4, "latency=4", [LEVEL] * 3)],
-    (compared(preemptive="no"), "preemptive"),
+    (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run$"),
+    (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
     (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
     (lambda: fluid.PromptType("1", 1, 1), "arrival_rate"),
     (lambda: fluid.equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
     (lambda: fluid.batch_service_queue("1", 1, 2), "arrival_rate"),
 ]
 UNKNOWN: Rows = [
-    (lambda: compare(SMALL, "x"), "unknown policy 'x'; known: "),
-    (lambda: compare(FLEET, "mc-sf", routers="nope"), "unknown router 'nope'; known: by-price"),
+    (lambda: sweep([SMALL], "x"), "unknown policy 'x'; known: "),
+    (lambda: sweep([FLEET], "mc-sf", router="nope"), "unknown router 'nope'; known: by-price"),
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),
-    (lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)), "different requests"),
+    (
+        lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)),
+        "different requests",
+    ),
     (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
-    (lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)), "different requests"),
-    (lambda: share_of_attainable(run(ONE), attainable(ALIKE)), "different requests"),
-    (lambda: share_of_attainable(timed(), attainable(ONE)), "requests or batch times"),
-    (lambda: ratio(run(), hindsight.solve(SMALL, goal="makespan")), "total latency"),
-    (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "not of the preemptive optimum"),
+    (lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)), "different"),
+    (lambda: ratio(run(ONE), attainable(ALIKE)), "different requests"),
+    (lambda: ratio(timed(), attainable(ONE)), "run is in seconds"),
+    (lambda: ratio(run(), hindsight.solve(SMALL, goal=Tail(0.5))), "of a quantile"),
 ]
 INCOMPLETE: Rows = [
     (lambda: ratio(run(max_rounds=1), bounds(SMALL)), "1 of 2 requests unserved"),
     (lambda: ratio(timed(max_rounds=1), timed_bounds()), "unserved"),
-    (lambda: share_of_attainable(run(ALIKE, max_rounds=1), attainable(ALIKE)), "3 of 3 requests"),
+    (lambda: ratio(run(ALIKE, max_rounds=1), attainable(ALIKE)), "3 of 3 requests"),
 ]
 NONE: Rows = [
+    (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "kept their tokens"),
     (lambda: run(TWO.with_batch_time(Drifting())).schedule, "asked again"),
-    (lambda: share_of_attainable(held(), attainable(ONE)), "without pauses fewer are on time"),
+    (lambda: ratio(held(), attainable(ONE)), "without pauses fewer are on time"),
 ]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}
 

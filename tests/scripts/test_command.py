@@ -160,10 +160,10 @@ def test_generate_and_show_tell_machines_what_they_print(found: Found, tmp_path:
 def test_ratios_tell_machines_what_they_print(found: Found, small: Path) -> None:
     told, printed = found("ratios small.json --policy mc-sf --policy fcfs --jobs 1")
     optimum = hindsight.solve(instances.load(small)).upper_bound
-    for record, summary in zip(told["records"], told["policies"], strict=True):
-        assert record["optimum"] == [optimum] * 2
-        assert record["ratio"] == [record["total_latency"] / optimum] * 2 == summary["mean_ratio"]
-        assert f"{record['ratio'][0]:.4f}" in printed
+    for trial, summary in zip(told["trials"], told["policies"], strict=True):
+        assert trial["lower"] == trial["upper"] == optimum
+        assert trial["ratio"] == [trial["cost"] / optimum] * 2 == summary["mean ratio"]
+        assert f"{trial['ratio'][0]:.4f}" in printed
 
 
 # --- how long it takes, defaults that end, models written --------------------------------------
@@ -217,7 +217,7 @@ def test_a_policy_in_a_file_is_compared_listed_and_searched_against(
     (tmp_path / "own.py").write_text(OWN)
     told, printed = found("ratios small.json --policy 'own.py:OneByOne(last_first=True)' --jobs 1")
     # Outputs 2, 6 and 3, the last first: 3 + 9 + 11.
-    assert told["records"][0]["total_latency"] == 23
+    assert told["trials"][0]["cost"] == 23
     assert "one-by-one(last_first=True)" in printed
     checked, printed = found("check policy own.py:OneByOne --count 3")
     assert checked["passed"]

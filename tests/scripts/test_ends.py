@@ -79,7 +79,7 @@ def test_ctrl_c_while_a_subcommand_is_loaded_is_one_line(tmp_path: Path) -> None
     program.write_text(
         "import os, signal\nfrom online.commands import application\n"
         "application._command = lambda name: os.kill(os.getpid(), signal.SIGINT)\n"
-        "application.run_application('program', {'ratios': '', 'table': ''})\n"
+        "application.run_application('program', {'ratios': '', 'solve': ''})\n"
     )
     process = start(program, "ratios")
     assert (*end(process), process.returncode) == ("", "error: interrupted\n", 130)
@@ -136,11 +136,12 @@ def test_ctrl_c_shows_what_is_done(jobs: int, group: bool, tmp_path: Path) -> No
     press_ctrl_c(process, group=group)
     printed, complained = end(process)
     assert (process.returncode, complained) == (130, "")
-    assert "of 24 instances compared" in printed
+    assert "trials not run" in printed
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
-    assert jobs <= len(rows) < 24
-    assert all(row["ratio_upper"] for row in rows)
-    assert [row["stop_reason"] for row in rows].count("interrupted") == jobs
+    done = [row for row in rows if row["status"] == "completed"]
+    assert jobs <= len(done) < 24
+    assert all(row["ratio_upper"] for row in done)
+    assert [row["stop_reason"] for row in done].count("interrupted") == jobs
     wait_until_gone(process.pid)
 
 
@@ -258,7 +259,7 @@ def test_records_that_cannot_be_written_are_shown(tmp_path: Path, small: Path) -
     process = start(program, small, "--policy", "fcfs", "--out", out)
     printed, complained = end(process)
     assert (process.returncode, complained) == (2, f"error: {out}: No space left on device\n")
-    assert "small     3  8  fcfs" in printed
+    assert "fcfs" in printed
 
 
 @pytest.mark.parametrize(("target", "status"), [(">&-", 0), ("> /dev/full", 2)])

@@ -24,6 +24,7 @@ from studies.reproduction import reproduction_names
 LOGS = ("vllm_bench", "sglang_bench", "guidellm", "aiperf", "trtllm_bench")
 TRIAL = ("instance", "policy", "params", "seed", "status", "total_latency", "evictions")
 OPTIMUM = ("compared_with", "optimum_lower", "optimum_upper", "ratio_lower", "ratio_upper")
+DATA = Path(__file__).resolve().parents[1] / "data"
 MOST_REQUESTS = 20
 LEVEL = ServiceLevel(latency=9)
 """Given to policies that go by deadlines where the instance has no level."""
@@ -44,15 +45,25 @@ def test_reproductions(script: Script, tmp_path: Path, name: str) -> None:
 
 
 def test_ratios_of_the_demonstration(ok: Ok) -> None:
-    check_text("ratios.txt", ok("ratios --demo"))
+    check_text("ratios.txt", ok("ratios --demo") + "\n" + ok("ratios --demo --preemption keep"))
 
 
 def test_trials_of_smoke(ok: Ok, tmp_path: Path) -> None:
-    ok("experiment --preset smoke --jobs 1 --results smoke.sqlite")
-    ok("table smoke.sqlite --trials --format csv --out smoke.csv")
-    rows = csv.DictReader((tmp_path / "smoke.csv").read_text("utf-8").splitlines())
-    found = sorted(",".join(row[name] for name in TRIAL + OPTIMUM) for row in rows)
-    check_text("smoke.csv", "\n".join([",".join(TRIAL + OPTIMUM), *found, ""]))
+    ok(f"ratios {DATA / 'smoke.toml'} --jobs 1 --store smoke.jsonl")
+    found = [
+        ",".join(map(str, trial_row(one))) for one in online.read_trials(tmp_path / "smoke.jsonl")
+    ]
+    check_text("smoke.csv", "\n".join([",".join(TRIAL + OPTIMUM), *sorted(found), ""]))
+
+
+def trial_row(trial: online.Trial) -> tuple[Any, ...]:
+    policy, _, settings = trial.policy.partition("(")
+    pairs = [pair.split("=") for pair in settings.removesuffix(")").split(", ") if pair]
+    params = json.dumps({name: json.loads(value) for name, value in pairs})
+    cost = "" if trial.cost is None else trial.cost
+    ends = trial.ratio.ends if trial.ratio else ("", "")
+    known = (trial.instance, policy, params, trial.seed, trial.status, cost, trial.evictions)
+    return (*known, trial.compared_with, trial.lower, trial.upper, *ends)
 
 
 @pytest.mark.parametrize("log", LOGS)

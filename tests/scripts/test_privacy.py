@@ -25,16 +25,10 @@ class Shortest(online.PriorityPolicy):
 """
 
 STUDY = """\
-name = "study"
-policies = ["fcfs", "rules.py:Shortest"]
-
-[[instances]]
-trace = "log.csv"
-
-[instances.parameters]
-memory_limit = 20
-bad_rows = "skip"
-columns = { arrival = "t", prompt = "p", output = "o" }
+policy = ["fcfs", "rules.py:Shortest"]
+sources = [
+    "trace:log.csv(memory_limit=20, bad_rows=skip, arrival=t, prompt=p, output=o)",
+]
 """
 
 COLUMNS = "arrival=t, prompt=p, output=o, bad_rows=skip"
@@ -73,25 +67,21 @@ def test_experiments_reports_and_certificates_tell_none_of_it(
     (folder / "study.toml").write_text(STUDY, "utf-8")
     source = f"'trace:{folder / 'log.csv'}({COLUMNS}, memory_limit=20)'"
     printed = [
-        ok(f"experiment {folder / 'study.toml'} --results study.sqlite --jobs 1"),
-        ok("report study.sqlite --out page.html --ids"),
-        ok("table study.sqlite --format csv"),
+        ok(f"ratios {folder / 'study.toml'} --store s.jsonl --jobs 1 --out a.html --out a.csv"),
         ok(f"solve {source} --certificate proof.json --json solved.json"),
     ]
     made = [one for one in tmp_path.iterdir() if one.is_file()]
-    assert len(made) == 4, made
+    assert len(made) == 5, made
     for one in made:
         assert b"SECRET" not in one.read_bytes(), one.name
     assert "SECRET" not in "".join(printed)
-    # The page that was asked for ids has the lines of the log.
-    assert '"ids":["row2","row4","row5"]' in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_where_a_policy_failed_is_told_without_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "always_fails.py"
     path.write_text(POLICY.replace("return ", "return 1 / 0 * "), "utf-8")
     instance = instances.Instance.from_arrays([1], [2], memory_limit=4)
-    (record,) = online.compare(instance, [f"{path}:Shortest"])
+    (record,) = online.sweep([instance], [f"{path}:Shortest"])
     assert record.reason == "ZeroDivisionError: division by zero (always_fails.py:6)"
 
 

@@ -24,7 +24,10 @@ FILES = {
     "rounds.csv": "tokens,kv_tokens,seconds\n1,2,0.1\n2,9,0.2\n5,4,0.3\n",
     "text.json": "hello",
     "object.json": "{}",
-    "lifo.toml": 'name = "x"\npolicies = ["lifo"]\n[[instances]]\ngenerator = "uniform"\n',
+    "lifo.toml": 'policy = ["lifo"]\nsources = ["generator:uniform"]\n',
+    "keys.toml": 'polices = ["fcfs"]\n',
+    "types.toml": 'seed = ["0"]\nsources = ["generator:uniform"]\n',
+    "empty.toml": 'policy = ["fcfs"]\n',
     "deep.toml": "x = " + "[" * 5000,
     "conversations.jsonl": '{"conversation": ["hello"]}',
 }
@@ -100,18 +103,30 @@ solve "generator:conversations(n=3, rate=5)" | has arrivals in seconds, and no r
 solve generator:sqrt-n-adversary | answers to a policy: it has no instance
 ratios | give either SOURCEs or --demo
 ratios --demo generator:uniform | give either SOURCEs or --demo
-ratios --demo --out out.json | does not end in .csv or .md
+ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --jobs 0 | --jobs
 ratios --demo --slo latency=3 --slo e2e=4 | --slo = 'latency=4' is given twice
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios --demo --slo latency | --slo = 'latency' is not of the form name=value
 ratios --demo --slo ttft=soon | first_token = 'soon' is not a number
-leaderboard j25-m1 --policy edf | policies = 'edf' needs a service level
+ratios j25-m1-n10-00 --policy edf | policies = 'edf' needs a service level
 ratios ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
 ratios --demo --batch-time affine:0.1,0.2 | three numbers, the seconds of a round, of
-ratios --demo --batch-time affine:1,0,0 --preemptive | goes without --batch-time
+ratios --demo --batch-time affine:1,0,0 --preemption never | does not exist in seconds
+ratios --demo --preemption sometimes | preemption = 'sometimes' is not None, 'never'
+ratios --demo --goal speed | goal = 'speed' is not 'latency'
+ratios --demo --predictions exakt | unknown prediction model 'exakt'; did you mean 'exact'?
+ratios --demo --predictions noisy | parameter 'delta' is missing
+ratios --demo --optimum records | is not an instance of the library
+ratios --demo --columns speed --policy fcfs --time-limit 0 | --columns = 'speed' is not a column
+ratios --demo --store ../text.json | is not a store of trials
+ratios ../lifo.toml | unknown policy 'lifo'
+ratios ../deep.toml | is nested more than 100 deep
+ratios ../keys.toml | polices = ['fcfs'] is not a valid key
+ratios ../types.toml | seed = ['0'] is not a list of integers
+ratios ../empty.toml | sources = [] is missing
 ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
@@ -144,21 +159,10 @@ show rules | unknown kind of names 'rules'; known: policies, routers, generators
 show library:nothing | unknown instance or set of the library
 verify library:nothing | unknown instance or set of the library
 library improve --time-limit 0 | --time-limit
-llm_hindsight library list | 'library' is now show library, verify library:NAME or leaderboard
-leaderboard preemptive-j25-m1-n10-* j26 | unknown instance or set of the library 'j26'
-leaderboard --out nowhere/t.txt | nowhere/t.txt
-leaderboard --scores s.txt | does not end in .csv
-leaderboard --records nowhere | nowhere
-leaderboard j25-m1-n10-00 --policy fcfs --results ../text.json | is not a results file
+llm_hindsight library list | 'library' is now show library, verify library:NAME or ratios
+llm_hindsight experiment | 'experiment' is now ratios FILE.toml --store FILE
+llm_hindsight report | --out FILE.html
 library_summary missing/folder | missing
-run_experiment ../lifo.toml --results r.sqlite | unknown policy 'lifo'
-run_experiment --results r.sqlite | choose one of EXPERIMENT.toml and --preset
-run_experiment ../lifo.toml | '--results': SQLite file
-run_experiment ../deep.toml --results r.sqlite | is nested more than 100 deep
-table missing.sqlite | No such file
-report | one of RESULTS.sqlite and --demo is needed
-report ../text.json --out page.pdf | does not end in .html
-report ../text.json --out page.html | is not a results file
 verify missing.json | No such file
 verify ../object.json | not a certificate
 generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf

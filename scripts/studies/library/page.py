@@ -8,7 +8,10 @@ from pathlib import Path
 import instances
 from instances import RecordStore
 from instances.files import all_or_nothing, write_atomically
-from online.leaderboard.scores import (
+from online.runtime.table import Table
+from studies.library.gaps import median_gap, open_gaps
+
+from .scores import (
     MOST_RELAXED,
     RELAXING,
     SEED,
@@ -16,15 +19,12 @@ from online.leaderboard.scores import (
     Score,
     read_scores,
 )
-from online.leaderboard.standings import (
+from .standings import (
     beaten,
     leaderboard_tables,
     standings,
     without_ratio,
 )
-from online.runtime.table import Table
-from studies.library.gaps import median_gap, open_gaps
-
 from .summary import (
     Known,
     instances_csv,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from hindsight.outcomes.result import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
 from instances.files import TableWriter
-from online.leaderboard.standings import COMPARED_WITH
 from online.runtime.table import Table
 from studies.library.gaps import median_gap, open_gaps
+
+from .standings import COMPARED_WITH
 
 SIZES = ((1, 12), (13, 25), (26, 50), (51, 100), (101, 2000))
 """First and last number of requests of a column."""

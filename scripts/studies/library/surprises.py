@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 import instances
-from online.leaderboard.scores import SHORTEST_FIRST
-from online.leaderboard.standings import DECIMALS, Standing
 from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
+
+from .scores import SHORTEST_FIRST
+from .standings import DECIMALS, Standing
 
 HEADING = "### What surprises\n"
 

@@ -15,11 +15,11 @@ import hindsight
 import instances
 from hindsight import relaxation
 from instances import Instance, ServiceLevel, Workload
-from online import AffineTime, compare
+from online import AffineTime, sweep
 from online.commands import solve as solve_command
 from online.commands.generate import generate
-from online.commands.json_output import record_entry
 from online.commands.options import limit_note, limit_of, service_level
+from online.commands.ratio_report import Report
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,11 @@ def test_limits_of_the_command_line_make_one_service_level(texts, level):
 
 def test_ends_of_intervals_are_written_rounded_outwards() -> None:
     work = Workload([0.1], [1], [3], memory_limit=10, batch_time=AffineTime(0.1, 0.2))
-    (found,) = compare(work, ["fcfs"], time_limit=0)
-    assert found.optimum_lower == found.optimum_upper == Fraction(9, 10)
-    entry = record_entry(found)
-    for name in ("optimum", "mean_optimum"):
-        low, high = entry[name]
-        assert Fraction(low) <= Fraction(9, 10) <= Fraction(high)
-    assert Fraction(entry["optimum_certified"]) <= Fraction(9, 10)
+    found = sweep([work], "fcfs", time_limit=0)
+    assert found[0].lower == found[0].upper == Fraction(9, 10)
+    (row,) = Report(found, [], None).document()["trials"]
+    assert Fraction(row["lower"]) <= Fraction(9, 10) <= Fraction(row["upper"])
+    assert Fraction(row["certified"]) <= Fraction(9, 10)
 
 
 @pytest.mark.parametrize("method", ["auto", "relaxation"])

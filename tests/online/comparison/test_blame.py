@@ -11,8 +11,8 @@ from seconds_cases import drawn_workload, exhaustive_optimum
 
 from instances import Instance, Workload
 from instances.batch_time import AffineTime
-from online import Blame, blame
-from online.comparison import Interval
+from online import Interval
+from online.comparison.blame import Blame, blame
 
 TIME = AffineTime(0.5, 0.125, 0.0625)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from instances import InvalidTypeError, InvalidValueError, MemoryRule, read_log
-from online.comparison import PolicySpec
 from online.headroom.engine_settings import assumed, stated_memory, with_settings
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
+from online.policy_interface.specs import PolicySpec
 
 RUN = {
     "request_throughput": 1.0,

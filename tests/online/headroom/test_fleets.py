@@ -16,13 +16,13 @@ import instances
 import online
 from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.answer import BestPossible, PolicyRun
 from online.headroom.log_requests import replicas_of_log
 from online.headroom.measuring import CHALLENGER
 from online.headroom.records import headroom_record
 from online.headroom.tables import fields, sentence, tables
+from online.trials.intervals import Interval
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 
@@ -80,7 +80,7 @@ def test_losses_are_intervals_that_add_up(workload: Workload, found: Headroom) -
     blind = {one[2].assigned for one in found.blames if one[1] == "round-robin"}
     assert len(blind) == 1
     run = online.simulate(workload, "vllm", router="round-robin")
-    alone = online.blame(workload, run.replica, run.total_latency, time_limit=0.4, threads=1).mean
+    alone = blame(workload, run.replica, run.total_latency, time_limit=0.4, threads=1).mean
     (mine,) = blind
     assert alone.assigned.lower <= mine.upper
     assert mine.lower <= alone.assigned.upper

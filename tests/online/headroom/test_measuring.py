@@ -16,13 +16,13 @@ import instances
 import online
 from instances import Workload
 from online import AffineTime
-from online.comparison import Interval, PolicySpec
 from online.headroom import Measured, headroom_page, measure_headroom, measuring
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun, carried_over
 from online.headroom.cells import per_cent
 from online.headroom.records import headroom_record
 from online.headroom.tables import CARRIED, notes, sentence, tables
-from online.trials.intervals import seconds_of
+from online.policy_interface.specs import PolicySpec
+from online.trials.intervals import Interval, total_of
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
@@ -58,11 +58,11 @@ def test_runs_are_those_of_the_policies(workload: Workload, found: Any) -> None:
     for name in ("vllm", *SPECS):
         run = online.simulate(workload, name)
         mine = found.run(name)
-        assert mine.mean_latency == seconds_of(run.schedule) / len(workload)
+        assert mine.mean_latency == total_of(run.schedule) / len(workload)
         assert mine.latencies.tolist() == run.latencies.tolist()
         told = online.simulate(workload, name, predictions=online.RelativePredictions(0.5))
         other = found.run(name, 0.5)
-        assert other.mean_latency == seconds_of(told.schedule) / len(workload)
+        assert other.mean_latency == total_of(told.schedule) / len(workload)
 
 
 def test_proposals_take_over_the_engine_s_settings_but_its_order() -> None:
@@ -103,7 +103,7 @@ def test_curves_have_the_log_among_their_points(workload: Workload, found: Any) 
     assert loads == pytest.approx([found.load * one.faster for one in found.load_curve])
     (slow,) = (one for one in found.points if one.faster == 0.5)
     run = online.simulate(workload.faster(0.5), "vllm")
-    assert slow.runs[0].mean_latency == seconds_of(run.schedule) / len(workload)
+    assert slow.runs[0].mean_latency == total_of(run.schedule) / len(workload)
     for one in found.points:
         interval = one.best.mean_latency
         assert one.best.certified

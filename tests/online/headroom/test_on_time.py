@@ -16,12 +16,12 @@ from hindsight import Bound, Result, Tail
 from hindsight.solver import solve_until
 from instances import SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page, measure_headroom, measuring
 from online.headroom.on_time import OnTimePoint, carried_on_time, scaled_level
 from online.headroom.on_time_tables import on_time_sentences, on_time_tables
 from online.headroom.records import headroom_record
 from online.headroom.tables import notes, sentence, tables
+from online.trials.intervals import Interval
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 LEVEL = ServiceLevel(latency=1.0, first_token=0.5)

@@ -17,11 +17,11 @@ from golden import check_text
 
 from instances import ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from online.comparison import Interval
 from online.headroom import Headroom, Measured, headroom_page
 from online.headroom.answer import BestPossible, CurvePoint, PolicyRun
 from online.headroom.page import bars, headline
 from online.headroom.tables import fields, notes, sentences, tables
+from online.trials.intervals import Interval
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20, batch_time=TIME)

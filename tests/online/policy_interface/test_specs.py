@@ -17,13 +17,11 @@ import pytest
 import online
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
 from instances.generators import registry
-from online import compare, make_policy, simulate
-from online.comparison import PolicySpec, compare_many
-from online.experiment import Experiment, Family, read_experiment, read_results, run_experiment
+from online import make_policy, simulate, sweep
 from online.headroom import measure_headroom
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import policy_specs, read_policy
+from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 from online.testing import check_policy
 
 RULES = """
@@ -152,12 +150,12 @@ def test_classes_functions_and_objects_are_policies() -> None:
         lambda: MemoryConstrainedShortestFirst(),
         PolicySpec("fcfs"),
     ]
-    found = compare(PAIR[0], given)
+    found = sweep([PAIR[0]], given)
     labels = ["LeastVolume", "LeastVolume(alpha=2)", "LeastVolume(alpha=3)", "mc-sf", "fcfs"]
-    assert [record.policy_label for record in found[:3] + found[4:]] == labels[:3] + labels[4:]
+    assert [record.policy for record in found[:3] + found[4:]] == labels[:3] + labels[4:]
     expected = [simulate(PAIR[0], rule(alpha)).total_latency for alpha in (0.1, 2, 3)]
-    assert [record.total_latency for record in found[:3]] == expected
-    assert [record.policy for record in compare(PAIR[0], MemoryConstrainedShortestFirst)] == [
+    assert [record.cost for record in found[:3]] == expected
+    assert [record.policy for record in sweep([PAIR[0]], MemoryConstrainedShortestFirst)] == [
         "mc-sf"
     ]
 
@@ -165,7 +163,7 @@ def test_classes_functions_and_objects_are_policies() -> None:
 def test_an_object_is_left_as_it_was() -> None:
     (spec,) = policy_specs(read_policy("rules.py:ready"))
     before = vars(spec.given).copy()
-    compare(PAIR[0], spec)
+    sweep([PAIR[0]], spec)
     assert vars(spec.given) == before
 
 
@@ -186,7 +184,7 @@ def test_two_policies_of_one_label_are_refused(folder: Path) -> None:
         policy_specs([ready, twin])
     twin.name = "twin"
     assert [spec.name for spec in policy_specs([ready, twin])] == ["LeastVolume", "twin"]
-    one, other = (compare(PAIR[0], [f"{at}rules.py:LeastVolume"])[0] for at in ("", "b/"))
+    one, other = (sweep([PAIR[0]], [f"{at}rules.py:LeastVolume"])[0] for at in ("", "b/"))
     assert one.policy == other.policy
     (folder / "taken.py").write_text(SHORTEST + "    name = 'fcfs'\n")
     with pytest.raises(InvalidValueError, match="'fcfs' is the name of a policy of this package"):
@@ -200,8 +198,7 @@ def test_other_processes_have_them_with_what_they_import(
     given = ["rules.py:LeastVolume(alpha=0.2)", "rules:ready", cell, "fcfs"]
 
     def figures(policies: list[Any], jobs: int = 1) -> list[tuple[Any, ...]]:
-        records = compare_many(PAIR, policies, jobs=jobs).records
-        return [(one.policy_label, one.total_latency, one.reason) for one in records]
+        return [(one.policy, one.cost, one.reason) for one in sweep(PAIR, policies, jobs=jobs)]
 
     alone = figures(given)
     assert len({total for _, total, _ in alone}) > 1
@@ -236,57 +233,13 @@ def define(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     return define
 
 
-FAMILY = Family("uniform", {"n": 4, "maximum_length": 6, "memory_limit": 14}, range(2))
-
-
-def computed(path: Path, *policies: Any) -> int:
-    return run_experiment(Experiment("e", [FAMILY], policies, solver=None), path).computed
-
-
-def test_what_stands_in_no_file_is_computed_anew(
-    define: Callable[[str], Any], folder: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "r.sqlite"
+def test_an_edited_cell_is_run_again(define: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "trials.jsonl"
     totals = []
-    for sign in (1, 1, -1):
-        with pytest.warns(
-            UserWarning, match="^policy 'Mine': defined in no file, so every"
-        ) as told:
-            assert computed(path, define(CELL.format(sign=sign))) == 2
-        assert told[0].filename == __file__
-        totals.append([one.total_latency for one in read_results(path).run])
-    assert totals[0] == totals[1] != totals[2]
-
-
-def test_experiments_name_files_beside_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "named.py").write_text(
-        "from online import register_policy\n"
-        "from instances.generators.registry import register_generator\n"
-        "from instances import Instance\n"
-        "@register_generator('pair')\n"
-        "def pair(rng): return Instance.from_arrays([1, 2], [2, 4], memory_limit=9)\n"
-        + SHORTEST.replace("class", "@register_policy('named')\nclass")
-    )
-    (folder / "e.toml").write_text(
-        'name = "mine"\nimport = ["named.py"]\nsolver = false\n'
-        '[[instances]]\ngenerator = "pair"\n'
-        '[[policies]]\nname = "rules.py:LeastVolume"\ngrid = {alpha = [0.2, 0.4]}\n'
-        '[[policies]]\nname = "named"\n'
-    )
-    (folder / "far").mkdir()
-    monkeypatch.chdir(folder / "far")
-    experiment = read_experiment(folder / "e.toml")
-    labels = ["LeastVolume(alpha=0.2)", "LeastVolume(alpha=0.4)", "named"]
-    assert [spec.label for spec in experiment.specs] == labels
-    outcome = run_experiment(experiment, folder / "r.sqlite", jobs=2)
-    assert (outcome.computed, outcome.failed) == (3, 0)
-    assert [result.policy_label for result in read_results(folder / "r.sqlite")] == labels
-    for wrong, told in (('["no.py"]', "import = 'no.py' is not there"), ("3", "is not a list")):
-        (folder / "w.toml").write_text(
-            (folder / "e.toml").read_text().replace('["named.py"]', wrong)
-        )
-        with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
-            read_experiment(folder / "w.toml")
+    for sign in (1, -1):
+        found = sweep(PAIR, define(CELL.format(sign=sign)), path, optimum=None)
+        totals.append([one.cost for one in found])
+    assert totals[0] != totals[1]
 
 
 SIMULATES = {"make": make_policy, "simulate": lambda policy: simulate(PAIR[0], policy)}
@@ -294,10 +247,8 @@ SIMULATES = {"make": make_policy, "simulate": lambda policy: simulate(PAIR[0], p
 
 DOORS: dict[str, Callable[[Any], Any]] = {
     **SIMULATES,
-    "compare": lambda policy: compare(PAIR[0], policy),
-    "compare many": lambda policy: compare_many(PAIR[:1], policy),
+    "sweep": lambda policy: sweep([PAIR[0]], policy),
     "check": lambda policy: check_policy(policy, 1),
-    "experiment": lambda policy: Experiment("e", [Family("uniform", seeds=[1])], [policy]).specs,
     "headroom": lambda policy: measure_headroom(SOON, baseline=policy),
 }
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from answering_source import Grudge
 
 import online
-from instances import Instance, save
+from instances import Instance
 from online import PriorityPolicy
-from online.experiment import Experiment, InstanceFiles, read_results, run_experiment
 from online.policy_interface import VisibleRequest
 
 # Two requests of volume 9, one after the other: the heavier is worth five of the lighter.
@@ -58,32 +56,12 @@ def test_a_realised_instance_has_the_weights_of_its_arrivals() -> None:
 
 
 def test_ratios_are_of_weighted_totals() -> None:
-    records = online.compare(INSTANCE, ["smallest-volume-first", WeightedVolumeFirst, "vllm"])
-    plain, heavy, _ = records
-    assert (plain.total_latency, heavy.total_latency) == (33, 21)
-    assert heavy.ratio.lower == heavy.ratio.upper == 1
+    policies = ["smallest-volume-first", WeightedVolumeFirst, "vllm"]
+    plain, heavy, kept = online.sweep([INSTANCE], policies)
+    assert (plain.cost, heavy.cost) == (33, 21)
+    assert heavy.ratio == online.Interval(Fraction(1), Fraction(1))
     assert plain.ratio.lower == Fraction(33, 21)
-    assert (plain.mean_latency, plain.mean_optimum.upper) == (Fraction(33, 6), Fraction(21, 6))
-    assert (plain.waiting, plain.waiting_ratio.lower) == (15, 5)
-    assert plain.alone().mean_latency == Fraction(33, 6)
-
-
-def test_a_policy_that_keeps_tokens_has_no_ratio_and_others_have() -> None:
-    instance = Instance.from_arrays(
-        [1, 1, 1], [6, 6, 6], [0, 0, 0], memory_limit=10, weights=[1, 2, 3]
-    )
-    kept, plain = online.compare(instance, ["vllm", "mc-sf"])
-    assert plain.ratio is not None
-    assert kept.preemptive
-    assert kept.ratio is None or kept.optimum_upper is None
-    assert "with preemption every request counts alike" in str(kept.reason)
-
-
-def test_results_of_an_experiment_keep_weights(tmp_path: Path) -> None:
-    save(INSTANCE, tmp_path / "pair.json")
-    family = InstanceFiles((str(tmp_path / "pair.json"),))
-    experiment = Experiment("pair", [family], ["mc-sf"])
-    run_experiment(experiment, tmp_path / "results.sqlite")
-    (record,) = read_results(tmp_path / "results.sqlite")
-    assert (record.total_latency, record.optimum_upper) == (33, 21)
-    assert record.mean_latency == Fraction(33, 6)
+    assert (plain.weight, plain.waiting) == (6, 15)
+    # Preemptive optima count every request alike.
+    assert kept.ratio is None
+    assert "with preemption every request counts alike" in kept.reason

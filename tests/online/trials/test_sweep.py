@@ -27,7 +27,7 @@ from instances import (
     generate,
     library,
 )
-from instances.batch_time import UnitTime
+from instances.batch_time import AffineTime, UnitTime
 
 SMALL = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6, name="small")
 PREEMPTED = Instance.from_arrays([1, 1, 1], [6, 6, 6], memory_limit=12, name="preempted")
@@ -68,7 +68,7 @@ def test_trials_are_those_of_solve_and_simulate() -> None:
         best = hindsight.solve(instance, progress=False)
         assert trial.cost == run.total_latency
         assert (trial.lower, trial.upper) == (best.lower_bound, best.upper_bound)
-        assert trial.ratio == online.ratio(run, best).interval
+        assert trial.ratio == online.ratio(run, best)
         assert trial.waiting == run.total_latency - instance.total_output_length
 
 
@@ -104,6 +104,15 @@ def test_seconds_are_exact_fractions() -> None:
     assert trial.ratio is not None
     assert trial.ratio.lower is not None
     assert trial.ratio.lower >= 1
+
+
+def test_arrivals_of_an_instance_count_as_seconds() -> None:
+    rounds = Instance.from_arrays([2, 1], [1, 2], [3, 0], memory_limit=10, name="late first")
+    (found,) = online.sweep(
+        [Workload.from_instance(rounds, AffineTime(1.0, 0.5))], "fcfs", time_limit=5
+    )
+    # The request of two tokens runs until 3, when the other arrives and takes 2 s.
+    assert (found.cost, found.is_proved, found.instance) == (5, True, "late first")
 
 
 def test_predictions_are_given_by_name_or_as_models() -> None:

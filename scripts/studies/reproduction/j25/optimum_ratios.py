@@ -8,27 +8,16 @@ enough to tell whether the paper's mean is possible there.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import instances
-from instances.version import package_version
-from online.comparison.summaries import PolicySummary, summarise
-from online.comparison.trial import NOT_RUN, Trial
-from online.experiment import (
-    Experiment,
-    ExperimentProgress,
-    Family,
-    Solver,
-    read_results,
-    run_experiment,
-)
+import online
+from online import Trial
 from online.pictures import new_axes, ratio_histogram, style
 from online.simulation.simulator import simulate
 from online.trials.intervals import Interval, rounded_down
@@ -116,10 +105,10 @@ def _measure(setting: Setting, model: int) -> Outcome:
     moves = QUICK_MOVES if quick else FULL_MOVES
     records = proved_trials(setting, model, n, trials)
     bounded = setting.map(bound_ratio, [(model, seed, moves) for seed in range(trials)])
-    summary = summarise(records)[0]
+    summary = online.table(records).iloc[0]
     ratios = [record.ratio for record in records if record.ratio is not None]
     mean_bound = sum((one.ratio for one in bounded), Fraction(0)) / len(bounded)
-    further = mean_bound > _low(summary.mean_ratio)
+    further = mean_bound > _low(summary["mean ratio"])
     sizes = sorted(one.requests for one in bounded)
     checks = ratio_checks(PAPER[model], summary, ratios, [float(one.ratio) for one in bounded], n)
     matches = exact_matches(ratios)
@@ -131,8 +120,8 @@ def _measure(setting: Setting, model: int) -> Outcome:
         COLUMNS,
         [*_proved_rows(n, records), *map(_bounded_row, bounded)],
         _draw(ratios, bounded, PAPER[model], model, n),
-        f"{n} requests: mean {summary.mean_ratio}, largest {summary.max_ratio}, smallest "
-        f"{smallest}, optimal in {matches} of {len(ratios)}, {summary.proved} optima "
+        f"{n} requests: mean {summary['mean ratio']}, largest {summary['max ratio']}, smallest "
+        f"{smallest}, optimal in {matches} of {len(ratios)}, {summary['proved']} optima "
         f"proved; at the paper's sizes: mean at least {rounded_down(mean_bound)}, "
         f"{sum(b.ratio > 1 for b in bounded)} of {len(bounded)} surely not optimal",
         checks,
@@ -144,23 +133,15 @@ def _measure(setting: Setting, model: int) -> Outcome:
 
 def proved_trials(setting: Setting, model: int, n: int, trials: int) -> list[Trial]:
     """MC-SF and the optimum of every draw, kept in ``setting.results``."""
-    name = f"[J25] Figure 2, model {model}, {n} requests, {trials} trials"
-    experiment = Experiment(
-        name,
-        [Family(f"arrival-model-{model}", {"n": n}, range(trials))],
-        policies=["mc-sf"],
-        solver=Solver(time_limit=TIME_LIMIT),
+    draws = [instances.generate(f"arrival-model-{model}", seed, n=n) for seed in range(trials)]
+    return online.sweep(
+        draws,
+        "mc-sf",
+        setting.results,
+        jobs=setting.jobs,
+        time_limit=TIME_LIMIT,
+        progress=setting.progress,
     )
-
-    def tell(news: ExperimentProgress) -> None:
-        if setting.progress is not None:
-            setting.progress(news.done, news.total)
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = setting.results or Path(folder) / "results.sqlite"
-        run_experiment(experiment, path, jobs=setting.jobs, progress=tell)
-        found = [each for each in read_results(path, name) if each.version == package_version()]
-    return [one for one in found if one.status != NOT_RUN]
 
 
 def bound_ratio(task: tuple[int, int, int]) -> Bounded:
@@ -194,7 +175,7 @@ def exact_matches(ratios: Sequence[Interval]) -> int:
 
 def ratio_checks(
     published: Published,
-    summary: PolicySummary,
+    summary: Any,
     ratios: Sequence[Interval],
     bounds: Sequence[float],
     n: int,
@@ -204,7 +185,7 @@ def ratio_checks(
     The paper's mean is contradicted where it lies below the mean of the lower ends by more than
     twice the standard error of a difference of two such means.
     """
-    mean, largest = _low(summary.mean_ratio), _low(summary.max_ratio)
+    mean, largest = _low(summary["mean ratio"]), _low(summary["max ratio"])
     matches = exact_matches(ratios)
     checks = [
         Statement(
@@ -243,8 +224,8 @@ def _proved_rows(n: int, records: Sequence[Trial]) -> list[list[Any]]:
     rows = []
     for seed, record in enumerate(records):
         ends = (record.ratio or Interval(None, None)).ends
-        bounds = [record.optimum_upper, record.optimum_lower]
-        known = [record.requests, record.memory_limit, record.total_latency]
+        bounds = [record.upper, record.lower]
+        known = [record.requests, record.memory_limit, record.cost]
         rows.append([str(n), seed, *known, *bounds, *ends])
     return rows
 

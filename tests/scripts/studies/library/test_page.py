@@ -8,9 +8,9 @@ import pytest
 
 import instances
 from instances import RecordStore
-from online.leaderboard.scores import Score, read_scores, registered
 from studies.library.gap_figure import gap_figure, series
 from studies.library.page import INSTANCES, SCORES, library_tables, measured_library_tables
+from studies.library.scores import Score, read_scores, registered
 from studies.library.summary import Known, instances_csv
 from studies.library.surprises import TEXTS
 

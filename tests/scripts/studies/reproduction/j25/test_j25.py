@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import online
 from instances import InvalidValueError
-from online.comparison.summaries import summarise
-from online.comparison.trial import Trial
+from online import Trial
 from online.pictures import Curve
 from online.simulation.metrics import Steps
 from online.trials.intervals import Interval
@@ -256,15 +254,15 @@ def test_only_proved_optima_count_as_matches() -> None:
 
 
 def record(total: int, optimum: int) -> Trial:
-    bounds = (optimum, optimum, optimum, "proof", None)
-    return Trial("x", "0", 3, 9, "mc-sf", {}, 0, "completed", total, 0, *bounds)
+    known = {"cost": total, "lower": optimum, "upper": optimum}
+    return Trial("x", str(total), 3, 9, "mc-sf", status="completed", **known)
 
 
 def test_ratios_are_judged_in_parts() -> None:
     """[J25] Figure 2."""
     records = [record(100, 100), record(112, 100)]
     found = [one.ratio for one in records if one.ratio is not None]
-    summary = summarise(records)[0]
+    summary = online.table(records).iloc[0]
     for published, expected in (
         (optimum_ratios.Published(1.05, 1.2, None), [True, True, True]),
         (optimum_ratios.Published(1.02, 1.05, 90), [False, False, True]),
@@ -276,7 +274,7 @@ def test_ratios_are_judged_in_parts() -> None:
 
 def test_the_papers_mean_must_be_possible_at_its_sizes() -> None:
     records = [record(112, 100)]
-    summary = summarise(records)[0]
+    summary = online.table(records).iloc[0]
     found = [one.ratio for one in records if one.ratio is not None]
     published = optimum_ratios.Published(1.05, 1.2, None)
     # Standard error of (1.04, 1.06, 1.04, 1.06): 0.0115 / 2; the mean may lie 0.0163 below.
@@ -296,18 +294,12 @@ def test_a_found_schedule_bounds_the_ratio_from_below() -> None:
     assert bounded.ratio >= 1
 
 
-def _content(path: Path) -> list[str]:
-    """All rows, those of trials with the seconds they took."""
-    with closing(sqlite3.connect(path)) as database:
-        return list(database.iterdump())
-
-
 @pytest.mark.slow
 def test_trials_are_kept_in_the_results_file(tmp_path: Path) -> None:
-    setting = Setting(results=tmp_path / "results.sqlite")
+    setting = Setting(results=tmp_path / "trials.jsonl")
     first = optimum_ratios.proved_trials(setting, 1, 3, 4)
     assert [one.is_proved for one in first] == [True] * 4
-    kept = _content(tmp_path / "results.sqlite")
+    kept = (tmp_path / "trials.jsonl").read_text()
     assert optimum_ratios.proved_trials(setting, 1, 3, 4) == first
-    assert _content(tmp_path / "results.sqlite") == kept
+    assert (tmp_path / "trials.jsonl").read_text() == kept
     assert optimum_ratios.proved_trials(Setting(), 1, 3, 4) == first

@@ -11,18 +11,16 @@ from typing import TypeAlias
 from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
 from instances.catalogue.records import LATE
-from online.comparison.ratio_tables import Reasons, count_alike
-from online.comparison.trial import IN_SECONDS, OPTIMA
-from online.runtime.table import Table, csv_text
+from online.runtime.table import Table
 from online.trials.intervals import NOTHING, Interval, Latency
 
 from .scores import EXACT, Score
 
 COMPARED_WITH: Mapping[str, str] = {
-    "total_latency": OPTIMA[0],
-    "preemptive_total_latency": OPTIMA[1],
+    "total_latency": "optimum",
+    "preemptive_total_latency": "preemptive optimum",
     "makespan": "least makespan",
-    "seconds": IN_SECONDS,
+    "seconds": "optimum in seconds",
     LATE: "most requests on time",
 }
 """Name of the optimum by the goal of an instance."""
@@ -38,10 +36,9 @@ DECIMALS = 3
 OVER_SETS = "mean of these"
 """Heads the mean over all columns: a set counts as much as another, whatever its size."""
 
-CSV_HEAD = (
-    "set,goal,told,compared_with,policy,instances,compared,proved,"
-    "mean_ratio_lower,mean_ratio_upper,max_ratio_lower,max_ratio_upper,reasons\n"
-)
+
+Reasons: TypeAlias = tuple[tuple[int, str, str], ...]
+"""(how often, status, reason) of scores without a ratio."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Standing:
     mean_ratio, max_ratio : Interval
         Mean and largest of the ratios: means, and maxima, of their ends.
     reasons : Reasons
-        Why instances have no ratio, see `online.comparison.ratio_tables.count_alike`.
+        Why instances have no ratio, see `count_alike`.
     """
 
     set: str
@@ -80,6 +77,24 @@ class Standing:
     def column(self) -> str:
         """Return its column among those of its goal."""
         return self.set if self.told == EXACT else f"{self.set}, told an {self.told}"
+
+
+MOST_REASONS = 5
+"""Reasons of one policy that are counted apart."""
+
+
+def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
+    """Count statuses and reasons; reasons that differ in numbers only are alike."""
+    alike: dict[str, dict[str, list[str]]] = {}
+    for status, reason in ended:
+        alike.setdefault(status, {}).setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
+    counted: list[tuple[int, str, str]] = []
+    for status, kinds in alike.items():
+        found = sorted(kinds.values(), key=len, reverse=True)
+        counted += [(len(own), status, own[0]) for own in found[:MOST_REASONS]]
+        if rest := found[MOST_REASONS:]:
+            counted.append((sum(map(len, rest)), status, f"{len(rest)} other reasons"))
+    return tuple(counted)
 
 
 Records: TypeAlias = Callable[[str], LibraryRecord | None]
@@ -248,14 +263,3 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
     text, order = frozenset({"policy", "of", "reason"}), ("policy", "reason", "instances", "of")
     prose = frozenset({"of", "reason"})
     return Table("without a ratio", columns, tuple(rows), text, order, prose)
-
-
-def standings_csv(standings: Sequence[Standing]) -> str:
-    """Return the table as CSV, with all digits; a cell is empty where nothing is known."""
-    lines: list[Sequence[object]] = []
-    for one in standings:
-        told = (one.set, one.goal, one.told, one.compared_with, one.policy)
-        reasons = "; ".join(f"{count}: {reason}" for count, _, reason in one.reasons)
-        ends = (*one.mean_ratio.ends, *one.max_ratio.ends)
-        lines.append((*told, one.instances, one.compared, one.proved, *ends, reasons))
-    return CSV_HEAD + csv_text(lines)

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 import hindsight
 import online
-from instances import Instance, Request
-from online import Ratio
-from online.comparison import Interval
-from online.trials.intervals import rounded, rounded_down, rounded_up, waiting_of_optimum
+from instances import Instance, Request, ServiceLevel, Workload
+from instances.batch_time import AffineTime
+from online import Interval
+from online.trials.intervals import rounded, rounded_down, rounded_up
 
 
 @dataclass
 class Bounds:
-    problem: Instance
+    problem: Instance | Workload
     upper_bound: int | None
-    lower_bound: int | None
+    lower_bound: int | Fraction | None
 
 
 INSTANCE = Instance(
@@ -35,23 +35,55 @@ def test_example_1_of_w25() -> None:
     assert run.total_latency == 64
     assert (result.upper_bound, result.lower_bound, result.status) == (45, 45, "optimal")
     ratio = online.ratio(run, result)
+    assert ratio == Interval(Fraction(64, 45), Fraction(64, 45))
     assert ratio.is_exact
-    assert ratio.exact == Fraction(64, 45)
-    assert ratio.lower == ratio.upper == 64 / 45
     assert str(ratio) == "1.4222"
-    # Of the 64 and the 45 rounds 43 are output lengths.
-    assert ratio.waiting_ratio == Interval(Fraction(21, 2), Fraction(21, 2))
 
 
 def test_an_open_interval_and_missing_bounds() -> None:
     run = online.simulate(INSTANCE, "mc-sf")
     ratio = online.ratio(run, Bounds(INSTANCE, 50, 40))
-    assert (ratio.lower, ratio.upper, ratio.is_exact, ratio.exact) == (1.28, 1.6, False, None)
+    assert ratio == Interval(Fraction(64, 50), Fraction(64, 40))
     ratio = online.ratio(run, Bounds(INSTANCE, 50, None))
-    assert (ratio.lower, ratio.upper, ratio.is_exact) == (1.28, None, False)
-    ratio = online.ratio(run, Bounds(INSTANCE, None, None))
-    assert (ratio.lower, ratio.upper, ratio.is_exact) == (None, None, False)
-    assert str(ratio) == "[?, ?]"
+    assert ratio == Interval(Fraction(64, 50), None)
+    # The run itself is a schedule, so the optimum is at most its total latency.
+    assert online.ratio(run, Bounds(INSTANCE, None, None)) == Interval(Fraction(1), None)
+
+
+def test_a_ratio_in_seconds_by_hand() -> None:
+    """The second request arrives in the first round: it takes 2 s, later rounds of one token 1.5 s.
+
+    So completions are at 2 and 5 s, and latencies are 2 and 4.5 s.
+    """
+    time = AffineTime(1.0, 0.5)
+    two = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=time)
+    run = online.simulate(two, "fcfs")
+    assert online.ratio(run, Bounds(two, 5, 4)) == Interval(Fraction(13, 10), Fraction(13, 8))
+    assert online.ratio(run, Bounds(two, 7, Fraction(13, 2))) == Interval.between(1, 1)
+
+
+def test_decimals_are_what_they_are_written_as() -> None:
+    """A tenth and two tenths are three tenths, unlike the sum of their floats."""
+    work = Workload([0.3], [1], [1], memory_limit=10, batch_time=AffineTime(0.1, 0.2))
+    run = online.simulate(work, "fcfs")
+    assert run.total_latency != 0.3
+    assert online.ratio(run, Bounds(work, 1, Fraction(1, 10))).upper == 3
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_ratios_to_every_goal(replicas: int) -> None:
+    instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6).with_replicas(replicas)
+    router = {"router": "least-requests"} if replicas > 1 else {}
+    run = online.simulate(instance, "fcfs", **router)
+    for goal in ("latency", hindsight.OnTime(ServiceLevel(latency=3))):
+        best = hindsight.solve(instance, 5, goal=goal, progress=False)
+        ratio = online.ratio(run, best)
+        assert ratio.is_exact
+        if goal == "latency":
+            assert ratio.lower == Fraction(run.total_latency) / best.upper_bound
+        else:
+            on_time = int(run.on_time(ServiceLevel(latency=3)).sum())
+            assert ratio.lower == Fraction(on_time, best.upper_bound)
 
 
 @pytest.mark.parametrize(
@@ -88,41 +120,9 @@ def test_intervals_are_rounded_outwards(lower: str, upper: str, text: str) -> No
 def test_bounds_make_an_interval(
     total: int, most: int, least: int | None, text: str, exact: Fraction | None
 ) -> None:
-    ratio = Ratio(total, most, least)
-    assert (str(ratio), ratio.exact) == (text, exact)
+    ratio = Interval.of_share(total, Interval.between(least, most))
+    assert (str(ratio), ratio.lower if ratio.is_exact else None) == (text, exact)
     assert (ratio.upper is None) == (least is None or least < 1)
-
-
-def test_ratios_of_what_output_lengths_do_not_explain() -> None:
-    assert Ratio(12, 10, 9, total_output_length=7).waiting_ratio == Interval(
-        Fraction(5, 3), Fraction(5, 2)
-    )
-    assert Ratio(7, 10, 9, total_output_length=7).waiting_ratio == Interval(
-        Fraction(0), Fraction(0)
-    )
-    assert Ratio(12, None, 9, total_output_length=7).waiting_ratio == Interval(None, Fraction(5, 2))
-    assert Ratio(12, 10, 9).waiting_ratio is None
-
-
-@pytest.mark.parametrize("lower", [7, 6, 0, None])
-def test_there_is_none_where_the_optimum_may_not_wait(lower: int | None) -> None:
-    assert Ratio(12, 10, lower, total_output_length=7).waiting_ratio is None
-    # A missing bound is unknown, and no bound below 0 tells more than 0 does.
-    known = None if lower is None else Fraction(0)
-    assert waiting_of_optimum(lower, 10, 7) == Interval(known, Fraction(3))
-
-
-@given(st.integers(0, 50), *[st.integers(0, 20)] * 4)
-def test_the_interval_holds_the_ratio_of_waitings(
-    lengths: int, waiting: int, optimal: int, above: int, below: int
-) -> None:
-    optimum = lengths + optimal
-    ratio = Ratio(
-        lengths + waiting, optimum + above, optimum - below, total_output_length=lengths
-    ).waiting_ratio
-    assert (ratio is None) == (below >= optimal)
-    if ratio is not None:
-        assert ratio.lower <= Fraction(waiting, optimal) <= ratio.upper
 
 
 def test_numbers_of_any_size_and_sign() -> None:

@@ -1,0 +1,215 @@
+"""Ratios as tables, pages and documents: the screen and the files of the command `ratios`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hindsight.outcomes.result import rounded_down
+from instances import InvalidValueError
+from online.runtime.table import Table, csv_text
+from online.trials import notes as words
+from online.trials.intervals import Interval
+from online.trials.table import BY, table_rows
+from online.trials.trial import LATENCY, NOT_RUN, Trial, as_row
+
+from .json_output import plain
+
+SUFFIXES = (".csv", ".md", ".tex", ".html", ".json")
+
+FEW_TRIALS = 10
+"""Trials up to which they are shown one by one."""
+
+MAIN = ("trials", "failed", "proved", "mean latency, s", "mean ratio", "95 %", "max ratio")
+"""Columns of figures on the screen and in LaTeX; files have all columns."""
+
+FIGURES = (*MAIN, "ratio of totals", "totals 95 %", "ratio of waitings")
+
+CONFIDENCE_NOTE = (
+    "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
+    "instances (bootstrap)"
+)
+
+
+def check_columns(text: str | None) -> list[str] | None:
+    """Return the columns that a text names; None stands for the main ones.
+
+    Raises
+    ------
+    InvalidValueError
+        A name that is not one of a column.
+    """
+    names = None if text is None else text.split(",")
+    for name in names or ():
+        if name not in (*BY, *FIGURES):
+            reason = f"is not a column ({', '.join((*BY, *FIGURES))})"
+            raise InvalidValueError(None, "--columns", name, reason)
+    return names
+
+
+@dataclass(frozen=True)
+class Report:
+    """Trials as the files and the screen of the command."""
+
+    trials: Sequence[Trial]
+    notes: Sequence[str]
+    columns: Sequence[str] | None
+
+    @property
+    def title(self) -> str:
+        """Say what the ratios are of and to."""
+        names = list(dict.fromkeys(one.compared_with for one in self.trials)) or ["optimum"]
+        is_latency = all(one.goal == LATENCY for one in self.trials)
+        cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
+        return f"{cost} / {' or '.join(names)}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the table, with the columns asked for."""
+        rows = table_rows(self.trials)
+        if self.columns is None:
+            return rows
+        return [{name: row.get(name) for name in self.columns} for row in rows]
+
+    def table(self, *, whole: bool = False) -> Table:
+        """Return the table with the columns asked for, else the main ones or all."""
+        rows = self.rows()
+        figures = [name for name in rows[0] if name in MAIN] if rows else []
+        if rows and not whole and self.columns is None:
+            first = [name for name in rows[0] if name not in FIGURES]
+            rows = [{name: row[name] for name in (*first, *figures)} for row in rows]
+        return as_table(rows, self.title)
+
+    def trials_table(self) -> Table:
+        """Return a table with a row for each trial."""
+        rows = [
+            {
+                "instance": one.instance,
+                **({"group": one.group} if one.group else {}),
+                "policy": one.policy,
+                **({"router": one.router} if one.router else {}),
+                "cost": one.status if one.cost is None else _figure(one.cost),
+                one.compared_with: one.optimum.text(4 if one.batch_time else 0),
+                "ratio": one.ratio,
+            }
+            for one in self.trials
+        ]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return as_table([{name: row.get(name) for name in names} for row in rows], "")
+
+    def parts(self) -> list[Any]:
+        """Return notes and tables of the screen."""
+        parts: list[Any] = [*self.notes]
+        if not self.trials:
+            return parts
+        if len(self.trials) <= FEW_TRIALS:
+            parts += [self.trials_table(), ""]
+        parts += [self.table(), "", *self.lines()]
+        if missing := words.reasons(self.trials):
+            parts.append(as_table(missing, "without a ratio"))
+        return parts
+
+    def lines(self) -> list[str]:
+        """Return what is said in words."""
+        has_confidence = any(row.get("95 %") for row in table_rows(self.trials))
+        note = [CONFIDENCE_NOTE] if has_confidence else []
+        return [*words.sentences(self.trials), *note, *words.missing(self.trials)]
+
+    def document(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "notes": [*self.notes, *self.lines()],
+            "interrupted": any(one.status == NOT_RUN for one in self.trials),
+            "policies": table_rows(self.trials),
+            "trials": [_numbers(as_row(one)) for one in self.trials],
+        }
+
+    def text(self, suffix: str) -> str:
+        """Return the text of a file."""
+        if suffix == ".json":
+            return json.dumps(plain(self.document()), indent=1, allow_nan=False) + "\n"
+        if suffix == ".csv":
+            rows = [_flat(_numbers(as_row(one))) for one in self.trials]
+            return csv_text([rows[0] if rows else [], *(row.values() for row in rows)])
+        if suffix == ".tex":
+            return self.table().to_latex() + "".join(f"% {note}\n" for note in self.notes)
+        notes = [*self.notes, *self.lines()]
+        if suffix == ".md":
+            tables = [self.table(whole=True), self.trials_table()]
+            if missing := words.reasons(self.trials):
+                tables.append(as_table(missing, "without a ratio"))
+            listed = "".join(f"- {note}\n" for note in notes)
+            first, *rest = (one.to_markdown() for one in tables)
+            return "\n".join(["# Competitive ratios\n", first, listed, *rest])
+        return self._page(notes)
+
+    def _page(self, notes: Sequence[str]) -> str:
+        import pandas
+
+        from online.pictures.page import page
+
+        rows = self.rows()
+        sections = {"Notes": [notes], "Trials": [_shown(self.trials_table())]}
+        if missing := words.reasons(self.trials):
+            sections["Without a ratio"] = [pandas.DataFrame(missing)]
+        answers = words.sentences(self.trials) or [self.title]
+        content: list[Any] = [*answers[1:], _shown(self.table()), *_picture(rows)]
+        return page(self.title, answers[0], content, sections)
+
+
+def _shown(table: Table) -> Any:
+    import pandas
+
+    return pandas.DataFrame(table.rows, columns=table.columns)
+
+
+def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Draw the mean ratios, lines where an optimum is not proved."""
+    known = [row for row in rows if "mean ratio" in row and row["mean ratio"].lower is not None]
+    if not known:
+        return []
+    from online.pictures import style
+
+    axes = style.new_axes(4.2, 0.9 + 0.24 * len(known))
+    for place, row in enumerate(known):
+        low, high = row["mean ratio"].ends
+        axes.plot([low, low if high is None else high], [place] * 2, "o-", color=style.INK, ms=3)
+    names = [", ".join(str(v) for k, v in row.items() if k not in FIGURES) for row in known]
+    axes.set_yticks(range(len(known)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("mean ratio")
+    return [axes]
+
+
+def as_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """Return rows as a table of text."""
+    columns = tuple(rows[0]) if rows else ()
+    cells = tuple(tuple(_figure(row[name]) for name in columns) for row in rows)
+    text = {name for name in columns if any(isinstance(row[name], str) for row in rows)}
+    return Table(title, columns, cells, frozenset(text), prose_columns=frozenset({"reason"}))
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return Interval(value, value).text()
+    return "" if value is None else str(value)
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with fractions as floats, bounds rounded outwards."""
+    found = dict(row)
+    for name, value in row.items():
+        if isinstance(value, Fraction):
+            down = name in ("lower", "certified")
+            found[name] = rounded_down(value) if down else float(value)
+            found[name] = -rounded_down(-value) if name == "upper" else found[name]
+    return found
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its ratio in two columns."""
+    ends = (None, None) if row["ratio"] is None else row["ratio"].ends
+    rest = {name: value for name, value in row.items() if name != "ratio"}
+    return {**rest, "ratio_lower": ends[0], "ratio_upper": ends[1]}

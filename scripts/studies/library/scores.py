@@ -1,0 +1,242 @@
+"""Scores of each policy on each instance of the library, run as experiments and stored as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import online
+from instances import FileFormatError, Library, LibraryEntry
+from instances.files import read_bytes
+from instances.version import package_version
+from online import Trial
+from online.policy_interface.policy import policy_parameters
+from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
+from online.runtime.table import csv_text
+from online.trials.intervals import Latency
+
+EXACT, INTERVAL = "exact lengths", "interval"
+"""What policies are told of output lengths: each, or the least and the largest of the instance."""
+
+SEED = 0
+"""Of every random choice."""
+
+RELAXING = ("lp-swap", "sorted-lp")
+"""Policies that solve a linear relaxation for every plan."""
+
+MOST_RELAXED = 30
+"""Requests beyond which these are not run: a plan would take from seconds to minutes."""
+
+IN_BLOCKS = ("vllm",)
+"""Policies that keep their cache block by block."""
+
+MOST_BLOCKS = 1_000_000
+"""Blocks beyond which these are not run."""
+
+ORDER = "order"
+SHORTEST_FIRST = {ORDER: "shortest-output"}
+"""How a serving engine's queue is ordered beside first come, first served."""
+
+TOLD_INTERVALS = ("c25", "worst")
+"""Sets that are played a second time, lengths told as the interval they lie in."""
+
+HEAD = ("instance", "told", "version", "digest")
+_FIGURE = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Score of a policy on an instance of the library.
+
+    Attributes
+    ----------
+    instance, digest : str
+        Name in the library, and content hash.
+    policy : str
+        Label.
+    told : str
+        What it was told of output lengths: `EXACT` or `INTERVAL`.
+    version : str
+        Of this package, when it ran.
+    figure : int or Fraction or None
+        What the instance's goal asks for: total latency or makespan, in rounds or seconds, or late
+        requests.
+    reason : str or None
+        Why there is none to be compared, in one line.
+    """
+
+    instance: str
+    digest: str
+    policy: str
+    told: str
+    version: str
+    figure: Latency | None
+    reason: str | None = None
+
+
+def scores_csv(scores: Sequence[Score]) -> str:
+    """Write a line for each instance and what was told, a column for each policy."""
+    policies = sorted({score.policy for score in scores})
+    lines: dict[tuple[str, str, str, str], dict[str, str]] = {}
+    for score in scores:
+        key = (score.instance, score.told, score.version, score.digest)
+        lines.setdefault(key, {})[score.policy] = _cell(score)
+    rows = [(*key, *(found.get(policy, "") for policy in policies)) for key, found in lines.items()]
+    return csv_text([(*HEAD, *policies), *rows])
+
+
+def _cell(score: Score) -> str:
+    if score.figure is None:
+        return score.reason or "no figure"
+    return (
+        str(score.figure)
+        if isinstance(score.figure, int)
+        else f"{score.figure.numerator}/{score.figure.denominator}"
+    )
+
+
+def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
+    """Read what `scores_csv` wrote, of the instances that ``library`` has now.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It is no such file, or of another instance than the library has by that name.
+    """
+    try:
+        head, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode("utf-8")))] or [[]]
+    except UnicodeDecodeError:
+        raise FileFormatError(path, "is no text") from None
+    except csv.Error as error:
+        raise FileFormatError(path, f"is no table: {error}") from None
+    if tuple(head[: len(HEAD)]) != HEAD:
+        raise FileFormatError(path, f"does not begin with the columns {', '.join(HEAD)}")
+    found: list[Score] = []
+    for row in rows:
+        if len(row) != len(head):
+            raise FileFormatError(path, f"has a line of {len(row)} cells, not {len(head)}")
+        name, told, version, digest = row[: len(HEAD)]
+        if name not in library:
+            raise FileFormatError(path, f"{name} is not in the library")
+        if library[name].digest != digest:
+            stale = f"is of another instance {name} than the library has: run it again"
+            raise FileFormatError(path, stale)
+        for policy, cell in zip(head[len(HEAD) :], row[len(HEAD) :], strict=True):
+            figure: Latency | None = None
+            if _FIGURE.fullmatch(cell):
+                figure = Fraction(cell) if "/" in cell else int(cell)
+            if cell:
+                reason = cell if figure is None else None
+                found.append(Score(name, digest, policy, told, version, figure, reason))
+    return found
+
+
+def registered(*, deadlines: bool = False) -> list[PolicySpec]:
+    """Return all registered policies; those that take an order shortest output first too.
+
+    Those that read deadlines are among them with ``deadlines``.
+    """
+    specs = policy_specs(None, deadlines=deadlines)
+    ordered = [
+        PolicySpec(spec.name, SHORTEST_FIRST)
+        for spec in specs
+        if ORDER in policy_parameters(spec.name)
+    ]
+    return sorted([*specs, *ordered], key=lambda spec: spec.label)
+
+
+def play(
+    entries: Iterable[LibraryEntry],
+    store: str | os.PathLike[str] | None = None,
+    *,
+    policies: Sequence[AnyPolicy] | None = None,
+    jobs: int = 1,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[Score]:
+    """Run what the store lacks of every policy on every instance.
+
+    Policies that read deadlines run on instances with a service level only.
+
+    Parameters
+    ----------
+    entries : Iterable[LibraryEntry]
+        Instances of the library.
+    store : str or os.PathLike or None, default None
+        File of trials, as `online.sweep` takes it.
+    policies : Sequence[AnyPolicy] or None, default None
+        None takes `registered`.
+    jobs : int, default 1
+        Processes.
+    progress : Callable[[int, int], object] or None, default None
+        Called with finished and all tasks of each part.
+
+    Returns
+    -------
+    list[Score]
+        By instance, then by predictions, then by policy; policies not run too, with the reason.
+    """
+    chosen = list(entries)
+    deadlines = any(entry.level is not None for entry in chosen)
+    specs = registered(deadlines=deadlines)
+    if policies is not None:
+        specs = policy_specs(list(policies), deadlines=deadlines)
+    parts: dict[tuple[str, tuple[str, ...]], list[LibraryEntry]] = {}
+    for entry in chosen:
+        run = tuple(spec.label for spec in _asked(specs, entry) if not _not_run(spec, entry))
+        for predictions in _predictions(entry):
+            parts.setdefault((predictions, run), []).append(entry)
+    played: dict[tuple[str, str, str], Trial] = {}
+    for (predictions, labels), members in parts.items():
+        own = [spec for spec in specs if spec.label in labels]
+        options: Any = {"seeds": [SEED], "optimum": "records", "jobs": jobs, "progress": progress}
+        problems = [entry.instance for entry in members]
+        named = "interval" if predictions == INTERVAL else "exact"
+        for trial in (
+            online.sweep(problems, own, store, predictions=named, **options) if own else ()
+        ):
+            played[trial.instance, predictions, trial.policy] = trial
+    return [
+        _score(entry, spec, predictions, played.get((entry.name, predictions, spec.label)))
+        for entry in chosen
+        for predictions in _predictions(entry)
+        for spec in _asked(specs, entry)
+    ]
+
+
+def _asked(specs: Sequence[PolicySpec], entry: LibraryEntry) -> list[PolicySpec]:
+    return [spec for spec in specs if entry.level or not spec.make().reads_deadlines]
+
+
+def _score(entry: LibraryEntry, spec: PolicySpec, predictions: str, trial: Trial | None) -> Score:
+    figure: Latency | None = None
+    reason = _not_run(spec, entry)
+    if trial is not None:
+        reason = trial.reason or None
+        figure = trial.cost if reason is None else None
+        if entry.level is not None and figure is not None:
+            figure = entry.n - figure
+    version = package_version()
+    return Score(entry.name, entry.digest, spec.label, predictions, version, figure, reason)
+
+
+def _predictions(entry: LibraryEntry) -> tuple[str, ...]:
+    return (EXACT, INTERVAL) if entry.set in TOLD_INTERVALS else (EXACT,)
+
+
+def _not_run(spec: PolicySpec, entry: LibraryEntry) -> str | None:
+    """Say why a policy is not run on an instance; None where it is."""
+    if spec.name in RELAXING and entry.n > MOST_RELAXED:
+        why = "it solves a relaxation for every plan"
+        return f"not run with more than {MOST_RELAXED} requests: {why}"
+    blocks = entry.instance.memory_limit // entry.instance.memory_rule.block_size
+    if spec.name in IN_BLOCKS and blocks > MOST_BLOCKS:
+        return f"not run with more than {MOST_BLOCKS} blocks: it keeps them one by one"
+    return None

@@ -1,8 +1,0 @@
-"""The ratio table of a results file."""
-
-from __future__ import annotations
-
-from _checkout import run_subcommand
-
-if __name__ == "__main__":
-    run_subcommand("table")
