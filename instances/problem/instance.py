@@ -132,6 +132,13 @@ class Problem:
 
         return pandas.DataFrame(self._columns())
 
+    def _hashed(self: Any, kind: str, content: bytes) -> str:
+        """Return the digest of columns with M, and with another memory rule and replicas if any."""
+        replicas = f"replicas:{self.replicas}" if self.replicas > 1 else ""
+        head = f"{kind}:1:{self.memory_limit}:{len(self)}:"
+        tail = self.memory_rule.told + replicas
+        return hashlib.sha256(head.encode() + content + tail.encode()).hexdigest()
+
     def _columns(self: Any) -> dict[str, Any]:
         lengths = {"prompt_length": self.prompt_lengths, "output_length": self.output_lengths}
         columns = {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
@@ -194,22 +201,21 @@ class Instance(Problem):
         memory_rule: MemoryRule = TOKENS,
         replicas: int = 1,
     ) -> None:
-        if name is not None:
-            name = as_name(name, "instance", "name")
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise InvalidTypeError("instance", "metadata", metadata, "is not a mapping")
-        check_storable(metadata or {}, "instance", "metadata")
-        details = deepcopy(dict(metadata or {}))
         limit = as_integer(
             memory_limit, "instance", "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
         )
+        details = as_metadata(metadata, "instance")
         labelled = _label(requests)
         rule = as_memory_rule(memory_rule, "instance")
         _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
-        kept = MappingProxyType(details)
-        set_fields(self, requests=labelled, memory_limit=limit, name=name)
         set_fields(
-            self, metadata=kept, memory_rule=rule, replicas=as_replicas(replicas, "instance")
+            self,
+            requests=labelled,
+            memory_limit=limit,
+            name=None if name is None else as_name(name, "instance", "name"),
+            metadata=MappingProxyType(details),
+            memory_rule=rule,
+            replicas=as_integer(replicas, "instance", "replicas", minimum=1, maximum=MOST_REPLICAS),
         )
 
     @classmethod
@@ -237,27 +243,19 @@ class Instance(Problem):
         InvalidTypeError
             An entry that is not a whole number.
         """
-        arrivals = [0] * len(prompt_lengths) if arrival_times is None else arrival_times
-        importance = [1] * len(prompt_lengths) if weights is None else weights
-        columns = {
+        count = len(prompt_lengths)
+        columns: dict[str, Any] = {
+            "arrival_times": [0] * count if arrival_times is None else arrival_times,
+            "prompt_lengths": prompt_lengths,
             "output_lengths": output_lengths,
-            "arrival_times": arrivals,
-            "weights": importance,
+            "weights": [1] * count if weights is None else weights,
         }
         for label, column in columns.items():
-            if len(column) != len(prompt_lengths):
-                raise InvalidValueError(
-                    "instance",
-                    f"len({label})",
-                    len(column),
-                    f"differs from len(prompt_lengths) = {len(prompt_lengths)}",
-                )
-        requests = [
-            Request(arrival, prompt, output, index, weight)
-            for index, (arrival, prompt, output, weight) in enumerate(
-                zip(arrivals, prompt_lengths, output_lengths, importance, strict=True)
-            )
-        ]
+            if len(column) != count:
+                reason = f"differs from len(prompt_lengths) = {count}"
+                raise InvalidValueError("instance", f"len({label})", len(column), reason)
+        rows = zip(*columns.values(), strict=True)
+        requests = [Request(a, s, o, index, w) for index, (a, s, o, w) in enumerate(rows)]
         options: dict[str, Any] = {"memory_rule": memory_rule, "replicas": replicas}
         return cls(requests, memory_limit, name, metadata, **options)
 
@@ -282,25 +280,28 @@ class Instance(Problem):
         """Request labels in order."""
         return tuple(request.id for request in self.requests if request.id is not None)
 
+    def _column(self, field: str) -> IntArray:
+        return read_only([getattr(request, field) for request in self.requests], np.int64)
+
     @cached_property
     def arrival_times(self) -> IntArray:
         """a_i, rounds, shape (n,), read-only."""
-        return read_only([request.arrival_time for request in self.requests], np.int64)
+        return self._column("arrival_time")
 
     @cached_property
     def prompt_lengths(self) -> IntArray:
         """s_i, tokens, shape (n,), read-only."""
-        return read_only([request.prompt_length for request in self.requests], np.int64)
+        return self._column("prompt_length")
 
     @cached_property
     def output_lengths(self) -> IntArray:
         """o_i, tokens and rounds, shape (n,), read-only."""
-        return read_only([request.output_length for request in self.requests], np.int64)
+        return self._column("output_length")
 
     @cached_property
     def weights(self) -> IntArray:
         """w_i, shape (n,), read-only."""
-        return read_only([request.weight for request in self.requests], np.int64)
+        return self._column("weight")
 
     @cached_property
     def is_weighted(self) -> bool:
@@ -334,12 +335,12 @@ class Instance(Problem):
     @cached_property
     def peak_memories(self) -> IntArray:
         """s_i + o_i, tokens, shape (n,), read-only."""
-        return read_only([request.peak_memory for request in self.requests], np.int64)
+        return self._column("peak_memory")
 
     @cached_property
     def volumes(self) -> IntArray:
         """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
-        return read_only([request.volume for request in self.requests], np.int64)
+        return self._column("volume")
 
     @cached_property
     def digest(self) -> str:
@@ -349,13 +350,10 @@ class Instance(Problem):
         do not: they change neither the optimum nor a policy's run.
         """
         rows = np.column_stack([self.arrival_times, self.prompt_lengths, self.output_lengths])
-        content = f"instance:1:{self.memory_limit}:{len(self)}:".encode() + rows.astype(
-            "<i8"
-        ).tobytes(order="C")
+        content = rows.astype("<i8").tobytes(order="C")
         if self.is_weighted:
             content += b"weights:" + self.weights.astype("<i8").tobytes()
-        content += (self.memory_rule.told + told_replicas(self.replicas)).encode()
-        return hashlib.sha256(content).hexdigest()
+        return self._hashed("instance", content)
 
     def require_tokens(self) -> None:
         """Refuse a fleet, and another memory rule where tokens are counted.
@@ -368,9 +366,7 @@ class Instance(Problem):
         """
         self.require_one_replica()
         if self.memory_rule != TOKENS:
-            reason = (
-                "is not counted in tokens, as needed here: take relaxed() or restricted() of it"
-            )
+            reason = "is not counted in tokens: take relaxed() or restricted() of the instance"
             raise InvalidValueError("instance", "memory_rule", self.memory_rule.told, reason)
 
     def refuse_weights(self, reason: str) -> None:
@@ -394,20 +390,18 @@ class Instance(Problem):
         return self.replaced(requests=[self.requests[place] for place in positions], **changes)
 
 
-def as_replicas(given: object, owner: str) -> int:
-    """Return a number of replicas, checked.
+def as_metadata(given: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
+    """Return a copy of metadata, checked.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        It is no whole number, or below 1 or above `MOST_REPLICAS`.
+        Not a mapping, or text that a file cannot hold.
     """
-    return as_integer(given, owner, "replicas", minimum=1, maximum=MOST_REPLICAS)
-
-
-def told_replicas(replicas: int) -> str:
-    """Return what a digest says of several replicas; "" of one."""
-    return f"replicas:{replicas}" if replicas > 1 else ""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidTypeError(owner, "metadata", given, "is not a mapping")
+    check_storable(given or {}, owner, "metadata")
+    return deepcopy(dict(given or {}))
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:

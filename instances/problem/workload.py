@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer, as_number, check_storable
+from instances.validation import as_integer, as_number
 
 from .arrival_processes import ArrivalProcess
 from .batches import BatchTime, check_batch_time
@@ -20,7 +18,7 @@ from .instance import (
     ALLOW_ZERO_PROMPT_LENGTH,
     Instance,
     Problem,
-    told_replicas,
+    as_metadata,
 )
 from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
@@ -85,7 +83,8 @@ class Workload(Problem):
         memory_rule: MemoryRule = TOKENS,
         replicas: int = 1,
     ) -> None:
-        zero_prompt = (metadata or {}).get(ALLOW_ZERO_PROMPT_LENGTH) is True
+        details = as_metadata(metadata, "workload")
+        zero_prompt = details.get(ALLOW_ZERO_PROMPT_LENGTH) is True
         lengths = Instance.from_arrays(
             prompt_lengths,
             output_lengths,
@@ -95,22 +94,19 @@ class Workload(Problem):
             memory_rule=memory_rule,
             replicas=replicas,
         )
-        times = _times(arrival_times, len(lengths))
-        labels = tuple(range(len(lengths))) if ids is None else tuple(map(as_request_id, ids))
-        if len(labels) != len(lengths):
-            raise InvalidValueError(
-                "workload", "ids", list(labels[:3]), f"are not {len(lengths)} labels"
-            )
+        count = len(lengths)
+        labels = tuple(range(count)) if ids is None else tuple(map(as_request_id, ids))
+        if len(labels) != count:
+            raise InvalidValueError("workload", "ids", list(labels[:3]), f"are not {count} labels")
         check_distinct(labels)
-        check_storable(metadata or {}, "workload", "metadata")
-        self.arrival_times = times
+        self.arrival_times = _times(arrival_times, count)
         self.prompt_lengths = lengths.prompt_lengths
         self.output_lengths = lengths.output_lengths
         self.ids = labels
         self.memory_limit = lengths.memory_limit
         self.batch_time = None if batch_time is None else check_batch_time(batch_time)
         self.name = lengths.name
-        self.metadata = deepcopy(dict(metadata or {}))
+        self.metadata = details
         self.memory_rule = lengths.memory_rule
         self.replicas = lengths.replicas
 
@@ -214,11 +210,8 @@ class Workload(Problem):
         digest names the requests and their memory, and `matches` compares the batch times too.
         """
         columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
-        content = hashlib.sha256(f"workload:1:{self.memory_limit}:{len(self)}:".encode())
-        for column in columns:
-            content.update(column.astype("<f8").tobytes())
-        content.update((self.memory_rule.told + told_replicas(self.replicas)).encode())
-        return content.hexdigest()
+        content = b"".join(column.astype("<f8").tobytes() for column in columns)
+        return self._hashed("workload", content)
 
     def faster(self, factor: float) -> Workload:
         """The same requests arriving ``factor`` times as fast: every time divided by it.
@@ -257,16 +250,12 @@ def as_problem(given: object, field: str = "instance") -> Instance | Workload:
 
 def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
     if len(given) != count:
-        raise InvalidValueError(
-            "workload", "len(arrival_times)", len(given), f"differs from {count} requests"
-        )
+        reason = f"differs from {count} requests"
+        raise InvalidValueError("workload", "len(arrival_times)", len(given), reason)
     times = read_only(
         [as_number(t, f"request {k}", "arrival time", minimum=0) for k, t in enumerate(given)]
     )
-    back = np.flatnonzero(np.diff(times) < 0)
-    if len(back):
-        place = int(back[0]) + 1
-        raise InvalidValueError(
-            f"request {place}", "arrival time", float(times[place]), "lies before the previous one"
-        )
+    for place in (np.flatnonzero(np.diff(times) < 0) + 1).tolist():
+        reason = "lies before the previous one"
+        raise InvalidValueError(f"request {place}", "arrival time", float(times[place]), reason)
     return times
