@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .adversaries import cascade as _cascade  # registers its generator, as those below do
-from .adversaries import sqrt_n_adversary as _sqrt_n_adversary
-from .adversaries import traps as _traps
 from .adversaries.proof_schedules import class_batches, one_long_and_units
 from .adversaries.reductions import (
     partition_makespan_instance,
@@ -29,10 +26,6 @@ from .errors import (
     MissingParameterError,
     UnknownNameError,
 )
-from .generators import arrival_models as _arrival_models
-from .generators import prediction_families as _prediction_families
-from .generators import synthetic_traces as _synthetic_traces
-from .generators import variable_length_families as _variable_length_families
 from .generators.registry import (
     generate,
     generator_documentation,
@@ -57,9 +50,6 @@ from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
 from .service_level import ServiceLevel
 from .version import package_version as _package_version
-
-del _cascade, _prediction_families, _arrival_models, _sqrt_n_adversary
-del _synthetic_traces, _traps, _variable_length_families
 
 __all__ = [
     "FileFormatError",

@@ -130,16 +130,11 @@ class SecondsSchedule(TimedSchedule):
         if round_starts is None:
             starts = self._earliest_starts(last)
         else:
-            starts = np.array(
-                [as_number(one, "seconds schedule", "round start") for one in round_starts]
-            )
+            owner = "seconds schedule"
+            starts = np.array([as_number(one, owner, "round start") for one in round_starts])
             if len(starts) < last:
-                raise InvalidValueError(
-                    "seconds schedule",
-                    "len(round_starts)",
-                    len(starts),
-                    f"leaves round {last} without a start",
-                )
+                reason = f"leaves round {last} without a start"
+                raise InvalidValueError(owner, "len(round_starts)", len(starts), reason)
         set_fields(self, round_starts=read_only(starts))
 
     @property
@@ -457,43 +452,33 @@ class SecondsSchedule(TimedSchedule):
 
 
 def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntArray:
-    """The columns of all stretches, checked and in order."""
+    """Return the columns of all stretches, checked and in order."""
+    bounds = dict(zip(COLUMNS, (0, 1, 1, ADVANCES, 0, 0), strict=True))
     if isinstance(stretches, np.ndarray):
         table = stretches
         if table.ndim != 2 or table.shape[1] != len(COLUMNS) or table.dtype != np.int64:
-            raise InvalidValueError(
-                "seconds schedule", "stretches", table.shape, "is no int64 array of 6 columns"
-            )
+            reason = "is not an int64 array of 6 columns"
+            raise InvalidValueError("seconds schedule", "stretches", table.shape, reason)
     else:
         rows = []
-        for given in stretches:
-            one = Stretch(*given)
+        for one in (Stretch(*given) for given in stretches):
             request = as_integer(one.request, "stretch", "request", minimum=0)
-            if request >= len(workload):
-                raise InvalidValueError(
-                    "stretch", "request", request, f"is none of {len(workload)} requests"
-                )
             if one.prompt_left is None:
-                whole = int(workload.prompt_lengths[request]) + one.tokens_before
+                whole = workload.prompt_lengths[request : request + 1].sum() + one.tokens_before
                 one = one._replace(prompt_left=whole)
-            rows.append(
-                [
-                    as_integer(value, "stretch", name, minimum=-1)
-                    for name, value in zip(COLUMNS, one, strict=True)
-                ]
-            )
+            values = zip(bounds, one, strict=True)
+            rows.append([as_integer(value, "stretch", name, minimum=-1) for name, value in values])
         table = np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS))
     if not len(table):
         raise InvalidValueError("seconds schedule", "stretches", 0, "are none")
-    for name, column, minimum in zip(COLUMNS, table.T, (0, 1, 1, ADVANCES, 0, 0), strict=True):
-        if column.min() < minimum:
-            raise InvalidValueError("stretch", name, int(column.min()), f"is below {minimum}")
-        if column.max() > 2**31:
-            raise InvalidValueError("stretch", name, int(column.max()), f"is above {2**31}")
+    for column, (name, minimum) in zip(table.T, bounds.items(), strict=True):
+        least, most = int(column.min()), int(column.max())
+        if least < minimum:
+            raise InvalidValueError("stretch", name, least, f"is below {minimum}")
+        if most > 2**31:
+            raise InvalidValueError("stretch", name, most, f"is above {2**31}")
     if table[:, 0].max() >= len(workload):
-        raise InvalidValueError(
-            "stretch", "request", int(table[:, 0].max()), f"is none of {len(workload)} requests"
-        )
-    order = np.lexsort((table[:, 1], table[:, 0]))
-    sorted_table: IntArray = table[order]
-    return sorted_table
+        reason = f"is none of {len(workload)} requests"
+        raise InvalidValueError("stretch", "request", int(table[:, 0].max()), reason)
+    ordered: IntArray = table[np.lexsort((table[:, 1], table[:, 0]))]
+    return ordered

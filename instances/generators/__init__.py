@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+# Importing them registers their generators.
+from . import (  # noqa: F401
+    arrival_models,
+    prediction_families,
+    synthetic_traces,
+    variable_length_families,
+)
 from .length_laws import moments
 from .registry import (
     generate,

@@ -154,9 +154,7 @@ class MemoryForecast:
 
     def __init__(self, memory_limit: int) -> None:
         self._limit = memory_limit
-        # How often each (end, s - t) is counted; per distinct end, the requests that end there
-        # and the sum of their s - t, by end.
-        self._runs: dict[tuple[int, int], int] = {}
+        # Per distinct end, the requests that end there and the sum of their s - t, by end.
         self._ends: list[int] = []
         self._group_counts: list[int] = []
         self._group_bases: list[int] = []
@@ -173,7 +171,6 @@ class MemoryForecast:
     def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Count a request started at ``start_time`` that will run ``rounds_to_run`` rounds."""
         end, base = start_time + rounds_to_run, prompt_length - start_time
-        self._runs[end, base] = self._runs.get((end, base), 0) + 1
         position = bisect_left(self._ends, end)
         if position < len(self._ends) and self._ends[position] == end:
             self._group_counts[position] += 1
@@ -186,18 +183,8 @@ class MemoryForecast:
         self._stale = True
 
     def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
-        """Forget a request counted by `add` with the same arguments.
-
-        Raises
-        ------
-        KeyError
-            No such request is counted.
-        """
+        """Forget a request counted by `add` with the same arguments."""
         end, base = start_time + rounds_to_run, prompt_length - start_time
-        times = self._runs.get((end, base), 0)
-        if not times:
-            raise KeyError(f"no run from {start_time} of {rounds_to_run} rounds is counted")
-        self._set_times(end, base, times - 1)
         position = bisect_left(self._ends, end)
         self._group_counts[position] -= 1
         self._group_bases[position] -= base
@@ -208,7 +195,6 @@ class MemoryForecast:
 
     def clear(self) -> None:
         """Forget every request."""
-        self._runs.clear()
         self._ends.clear()
         self._group_counts.clear()
         self._group_bases.clear()
@@ -221,7 +207,6 @@ class MemoryForecast:
         if position:
             self._total -= sum(self._group_counts[:position])
             del self._ends[:position], self._group_counts[:position], self._group_bases[:position]
-            self._runs = {run: times for run, times in self._runs.items() if run[0] > now}
             self._stale = True
 
     def next_end(self) -> int | None:
@@ -273,12 +258,6 @@ class MemoryForecast:
         own = self._bases + self._counts * (lows + rounds_to_run) + prompt_length + rounds_to_run
         fitting = lows[(lows <= highs) & (own <= self._limit)]
         return int(fitting.min()) if len(fitting) else None
-
-    def _set_times(self, end: int, base: int, times: int) -> None:
-        if times:
-            self._runs[end, base] = times
-        else:
-            del self._runs[end, base]
 
     def _refresh(self) -> None:
         if not self._stale:

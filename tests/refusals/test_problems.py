@@ -215,7 +215,7 @@ VALUES: Rows = [
     *each(rows, "rounds = 0 is below 1", [(0, 1, 0)]),
     *each(rows, "last round = 10000001 is above 10000000 rounds", [(0, 10_000_000, 2)]),
     *each(rows, "chunk_tokens = -2 is below -1", [(0, 1, 2, -2)]),
-    *each(rows, "is no int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
+    *each(rows, "is not an int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
     *each(lambda times: rows([(0, 1, 2)], times), "leaves round 2 without a start", [1.0]),
     *each(lambda times: rows([(0, 1, 2)], times), "round start = nan", [1.0, NAN]),
     *each(assigned, r"len\(assignment\)", [0, 1]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
-import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,8 +152,6 @@ def test_remove_forgets_one_run(crowd: tuple[int, list[Run]], data: st.DataObjec
         left.remove(run)
         assert len(forecast) == len(left)
         assert_same_future(forecast, left, NOW)
-    with pytest.raises(KeyError):
-        forecast.remove(*runs[0])
 
 
 @given(crowds(), st.integers(0, 12))
