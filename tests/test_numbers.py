@@ -27,12 +27,14 @@ from instances import (
     SinusoidalArrivals,
     Workload,
 )
-from online import AffineTime, IterationTime, TiledTime, UnitTime, compare, fluid, pictures, theory
+from online import AffineTime, IterationTime, TiledTime, UnitTime, compare, pictures
+from online.fluid import balance, nested_design, queueing, wait_design
+from online.theory import fluid_limit, interval_ratios
 from studies.fits import fit_power_law
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = Instance.from_arrays([1], [2], memory_limit=4)
-TYPE = fluid.PromptType(0.5, 1, 2)
+TYPE = balance.PromptType(0.5, 1, 2)
 RNG = np.random.default_rng(0)
 
 
@@ -73,21 +75,23 @@ REALS: dict[str, Door] = {
     "affine-time": lambda x: AffineTime(x, x, x),
     "table-time": lambda x: TiledTime([1, 2], [x, 1.0], kv_token=x),
     "iteration-time": lambda x: IterationTime(x, x),
-    "prompt-type": _field(fluid.PromptType, "arrival_rate", prefill_length=1, decode_length=1),
-    "equilibrium-d0": lambda x: fluid.equilibrium([TYPE], x, 0.01),
-    "equilibrium-d1": lambda x: fluid.equilibrium([fluid.PromptType(0.1, 1, 1)], 0.01, x),
-    "stable": lambda x: fluid.is_stable([TYPE], x, x),
-    "slack": lambda x: fluid.wait_thresholds([TYPE], 0.1, 0.001, slack=x).thresholds,
-    "segments": lambda x: fluid.Segments(1, (2,), (x,)),
-    "decay": lambda x: fluid.decay_rate(3, 4, x),
-    "margin": lambda x: fluid.nested_thresholds(fluid.group([TYPE]), 0.1, 0.001, margin=x),
-    "plan": lambda x: fluid.WaitPlan((TYPE,), (1,), x, x).batch_duration,
-    "queue-rate": lambda x: fluid.batch_service_queue(x, 0.1, 1).mean_wait,
-    "queue-time": lambda x: fluid.batch_service_queue(0.1, x, 1).mean_wait,
-    "alpha-ratio": lambda x: float(theory.a_min_two_point_ratio_bound(x)),
-    "q-ratio": lambda x: float(theory.a_min_linear_geometric_ratio(x)),
-    "shares": lambda x: round(float(theory.a_min_ratio([x, x], 1, 1)), 12),
-    "batches": lambda x: theory.fluid_latency([1.0, 1.0], 1, 1, x, "h-sf"),
+    "prompt-type": _field(balance.PromptType, "arrival_rate", prefill_length=1, decode_length=1),
+    "equilibrium-d0": lambda x: balance.equilibrium([TYPE], x, 0.01),
+    "equilibrium-d1": lambda x: balance.equilibrium([balance.PromptType(0.1, 1, 1)], 0.01, x),
+    "stable": lambda x: balance.is_stable([TYPE], x, x),
+    "slack": lambda x: wait_design.wait_thresholds([TYPE], 0.1, 0.001, slack=x).thresholds,
+    "segments": lambda x: nested_design.Segments(1, (2,), (x,)),
+    "decay": lambda x: nested_design.decay_rate(3, 4, x),
+    "margin": lambda x: nested_design.nested_thresholds(
+        nested_design.group([TYPE]), 0.1, 0.001, margin=x
+    ),
+    "plan": lambda x: wait_design.WaitPlan((TYPE,), (1,), x, x).batch_duration,
+    "queue-rate": lambda x: queueing.batch_service_queue(x, 0.1, 1).mean_wait,
+    "queue-time": lambda x: queueing.batch_service_queue(0.1, x, 1).mean_wait,
+    "alpha-ratio": lambda x: float(interval_ratios.a_min_two_point_ratio_bound(x)),
+    "q-ratio": lambda x: float(interval_ratios.a_min_linear_geometric_ratio(x)),
+    "shares": lambda x: round(float(interval_ratios.a_min_ratio([x, x], 1, 1)), 12),
+    "batches": lambda x: fluid_limit.fluid_latency([1.0, 1.0], 1, 1, x, "h-sf"),
     "sizes": lambda x: fit_power_law([x, 1, 2, 3], [1, 2, 3, 4]).exponent,
     "sample": lambda x: pictures.Curve.from_samples({1: [x, 1.0]}),
     "confidence": lambda x: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=x),
@@ -107,9 +111,9 @@ INTEGERS: dict[str, Door] = {
     "interval": lambda x: dataclasses.astuple(online.IntervalPredictions(x, x)),
     "delta": _field(online.NoisyPredictions, "delta"),
     "prediction": lambda x: dataclasses.astuple(online.Prediction(x, x, x)),
-    "group": lambda x: fluid.group([TYPE, fluid.PromptType(1, 1, 5)], x).ends,
-    "plan": lambda x: fluid.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
-    "nested": lambda x: fluid.Segments(x, (x,), (1.0,)),
+    "group": lambda x: nested_design.group([TYPE, balance.PromptType(1, 1, 5)], x).ends,
+    "plan": lambda x: wait_design.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
+    "nested": lambda x: nested_design.Segments(x, (x,), (1.0,)),
     "bins": lambda x: len(pictures.ratio_histogram(_RATIOS, bins=x).patches),
     "id": lambda x: instances.Request(0, 1, 1, x).id,
 }
@@ -149,8 +153,8 @@ def test_a_whole_number_is_the_same_in_every_type(name: str) -> None:
 def test_small_integer_types_do_not_overflow() -> None:
     told = online.IntervalPredictions(np.int8(100), np.int8(120)).predict(1, 110, RNG)
     assert told == online.Prediction(100, 110, 120)
-    plan = fluid.WaitPlan((fluid.PromptType(1.0, 1000, 1000),), (np.int8(100),), 1.0, 1.0)  # type: ignore[arg-type]
-    assert plan.batch_memory == 100 * fluid.PromptType(1.0, 1000, 1000).footprint
+    plan = wait_design.WaitPlan((balance.PromptType(1.0, 1000, 1000),), (np.int8(100),), 1.0, 1.0)  # type: ignore[arg-type]
+    assert plan.batch_memory == 100 * balance.PromptType(1.0, 1000, 1000).footprint
 
 
 def test_a_fraction_stays_exact_where_rounding_would_show() -> None:
@@ -161,9 +165,9 @@ def test_a_fraction_stays_exact_where_rounding_would_show() -> None:
 
 def test_rates_whose_sum_no_float_holds_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="arrival_rate"):
-        fluid.equilibrium([fluid.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
+        balance.equilibrium([balance.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
     with pytest.raises(InvalidValueError, match="arrival_rate"):
-        fluid.Segments(1, (1, 2), (1e308, 1e308))
+        nested_design.Segments(1, (1, 2), (1e308, 1e308))
 
 
 ALONE = {

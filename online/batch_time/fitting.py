@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,9 +17,6 @@ from instances.batch_time import AffineTime, BatchTime, TiledTime
 from .measurements import Measurements, RegimeError, errors_by_regime
 
 Model = TypeVar("Model", bound=BatchTime)
-
-FOLDS = 5
-"""Number of parts of the rounds, each predicted by a fit to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +148,6 @@ def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
     hats[rows, right] = share
     hats[rows, right - 1] = 1 - share
     return hats
-
-
-def held_out(
-    fit: Callable[[Measurements], Fit[Model]], data: Measurements, folds: int = FOLDS
-) -> FloatArray:
-    """Predict each round by a fit to others: every ``folds``-th round is left out in turn."""
-    predicted = np.empty(len(data.seconds))
-    places = np.arange(len(data.seconds))
-    for first in range(folds):
-        left_out = places % folds == first
-        model = fit(data.take(places[~left_out])).model
-        predicted[left_out] = data.take(places[left_out]).predicted(model)
-    return predicted
-
-
-def entries(data: Measurements, most: int, tile: int = 1) -> list[int]:
-    """Choose entries of a table over these rounds: quantiles of tokens, in whole tiles."""
-    whole = np.maximum(np.ceil(data.tokens / tile), 1) * tile
-    chosen = np.quantile(whole, np.linspace(0, 1, most), method="nearest")
-    found: list[int] = np.unique(chosen).astype(np.int64).tolist()
-    return found
 
 
 def _least_squares(design: FloatArray, seconds: FloatArray, *, relative: bool) -> list[float]:

@@ -58,7 +58,7 @@ class Deployment(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Deployment:
-        """Read ``aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS``, with options behind.
+        """Read ``aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS`` with options after it.
 
         Raises
         ------
@@ -74,87 +74,70 @@ class Deployment(NamedTuple):
             reason = f"is not of the form {FORM}, {FOLLOWS}"
             raise InvalidValueError(None, "batch time", text, reason)
         system, engine, model = parts[:3]
-        precision = (next(iter(quantised), None), "affine" in options)
+        precision = next(iter(quantised), None), "affine" in options
         return cls(text, system, engine, model, int(gpus), *precision)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings of the package for it."""
-        found: dict[str, Any] = {"backend_version": "current", "tp_size": self.tensor_parallel}
-        if self.quantised:
-            found |= {"gemm_quant_mode": self.quantised, "kvcache_quant_mode": "fp8"}
-        return found
+    def refused(self, reason: str) -> InvalidValueError:
+        """Return the error for a deployment without tables."""
+        return InvalidValueError(None, "batch time", self.text, reason)
 
     def compiled(self) -> tuple[Any, int]:
-        """Return the package's engine for it, and M in tokens.
+        """Return the package's engine for the deployment, and M in tokens.
 
         Raises
         ------
         InvalidValueError
             The package is not installed, or has no tables for it.
         """
+        settings: dict[str, Any] = {"backend_version": "current", "tp_size": self.tensor_parallel}
+        if self.quantised:
+            settings |= {"gemm_quant_mode": self.quantised, "kvcache_quant_mode": "fp8"}
         with _quiet():
             try:
                 engine: Any = import_module("aiconfigurator_core.sdk.engine")
                 memory: Any = import_module("aiconfigurator_core.sdk.memory")
             except ImportError:
-                reason = (
-                    "needs the package 'aiconfigurator-core': "
-                    "pip install 'llm-hindsight[aiconfigurator]'"
-                )
-                raise InvalidValueError(None, "batch time", self.text, reason) from None
-            place = (_model(self), self.system, self.engine)
+                install = "pip install 'llm-hindsight[aiconfigurator]'"
+                raise self.refused(f"needs the package 'aiconfigurator-core': {install}") from None
+            place = (self._model(), self.system, self.engine)
             try:
                 estimate = memory.estimate_kv_cache(
                     *place,
-                    **self.settings,
+                    **settings,
                     max_num_tokens=LARGEST_STEP,
                     max_batch_size=LARGEST_BATCH,
                     memory_fraction_kind="of_free" if self.engine == "trtllm" else "of_total",
                     memory_fraction_value=MEMORY_SHARE,
                 )
-                made = engine.EngineHandle.compile(*place, **self.settings)
+                made = engine.EngineHandle.compile(*place, **settings)
             # Its errors are of many kinds; each says what is not in the tables.
             except Exception as error:
                 reason = f"is not in the tables of aiconfigurator-core: {error}"
-                raise InvalidValueError(None, "batch time", self.text, reason) from error
+                raise self.refused(reason) from error
             return made, int(estimate["total_kv_size_tokens"])
 
-
-def _model(deployment: Deployment) -> str:
-    """Find the package's name of a model by the end of it."""
-    files = resources.files("aiconfigurator_core") / "model_configs"
-    known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
-    wanted = deployment.model.lower()
-    found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
-    found = [one for one in known if one.lower() == wanted] or found
-    if len(found) != 1:
-        among = ", ".join(sorted(found or known))
-        reason = f"has a model that is {'several' if found else 'none'} of {among}"
-        raise InvalidValueError(None, "batch time", deployment.text, reason)
-    return found[0].replace("--", "/", 1)
+    def _model(self) -> str:
+        """Find the package's name of the model by the end of it."""
+        files = resources.files("aiconfigurator_core") / "model_configs"
+        known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
+        wanted = self.model.lower()
+        found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
+        found = [one for one in known if one.lower() == wanted] or found
+        if len(found) != 1:
+            among = ", ".join(sorted(found or known))
+            raise self.refused(f"has a model that is {'several' if found else 'none'} of {among}")
+        return found[0].replace("--", "/", 1)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep back what the package logs of tables that are not asked for."""
+    """Suppress log messages of the package about unrequested tables."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
         logging.disable(before)
-
-
-def measured_steps(text: str) -> Measurements:
-    """Return the steps of what ``aiconfigurator:...`` names, see `steps_of`.
-
-    Raises
-    ------
-    InvalidValueError
-        It has another form, or the package is missing or has no such tables.
-    """
-    return steps_of(Deployment.read(text).compiled()[0])
 
 
 def steps_of(engine: Any) -> Measurements:

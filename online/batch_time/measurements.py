@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from itertools import product
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,14 +26,6 @@ REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixe
 
 UNKNOWN = "all"
 """The only regime if the number of decoding requests is not known."""
-
-
-DECODES = (1, 8, 32, 48, 64, 96, 128, 192, 256)
-KV_TOKENS = (32, 128, 512)
-PROMPTS = (16, 64, 128, 200, 256, 384, 512, 700, 1024, 1500, 2048, 3000, 4096)
-PAST = (0, 512)
-"""Numbers of decoding requests, KV tokens of each, prompt tokens, and tokens processed before: the
-rounds of `rounds_of`."""
 
 
 def round_of(
@@ -137,14 +127,6 @@ class Measurements:
         table = np.array(rows, dtype=np.float64)
         return cls(**{name: table[:, place] for place, name in enumerate(names)})
 
-    def take(self, chosen: IntArray) -> Measurements:
-        """Return a selection of the rounds."""
-        columns: dict[str, Any] = {
-            field.name: None if (column := getattr(self, field.name)) is None else column[chosen]
-            for field in fields(self)
-        }
-        return Measurements(**columns)
-
     def stretches(self) -> Iterator[BatchStretch]:
         """Yield each round as a batch time takes it; if unknown, all requests count as decoding."""
         nothing = np.zeros_like(self.tokens)
@@ -172,20 +154,6 @@ class Measurements:
             for place, name in enumerate(REGIMES)
             if len(rows := np.flatnonzero(kind == place))
         }
-
-
-def rounds_of(model: BatchTime) -> Measurements:
-    """Return rounds of every regime under a batch time: few and many decodes, prompts, both."""
-    decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
-    prompts = [(x, y) for x in PROMPTS for y in PAST]
-    pairs = [(one, (0, 0)) for one in decoding] + [((0, 0), one) for one in prompts]
-    pairs += product(decoding[1::4], prompts[::2])
-    rows = []
-    for (requests, kv_tokens), (x, y) in pairs:
-        memory = kv_tokens + x + y
-        seconds = model.durations(round_of(requests, memory, x, x * x, x * y))[0]
-        rows.append((requests + x, memory, seconds, requests, x * x, x * y))
-    return Measurements(*np.array(rows, dtype=np.float64).T)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from online import AffineTime, UnitTime, theory
+from online import AffineTime, UnitTime
+from online.theory import paper_bounds
 
 NAN, INFINITE = float("nan"), float("inf")
 TIME = AffineTime(0.5, 0.25, 0.125)
@@ -142,7 +143,7 @@ VALUES: Rows = [
     (lambda: solve(WEIGHTED, preemption="keep"), "with preemption every request counts alike"),
     (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
     (lambda: hindsight.relax(WEIGHTED, method="states"), "state prices count every request"),
-    (lambda: theory.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
+    (lambda: paper_bounds.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
     (lambda: check_bound(lambda one: 6, [BLOCKS]), "not counted in tokens"),

@@ -9,7 +9,6 @@ import pytest
 from forked_scripts import Ok
 
 SLOW = pytest.mark.slow
-REGIMES = ["few decodes", "many decodes", "short prompts", "long prompts", "mixed"]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -113,17 +112,3 @@ def test_fluid_experiments_as_csv(ok: Ok, tmp_path: Path, line: str, count: int)
     ok(f"fluid_experiments {line} --seeds 2 --out rows.csv")
     assert len(rows(tmp_path / "rows.csv")) == count
     assert list(tmp_path.glob(".*part*")) == []
-
-
-# --- batch times -------------------------------------------------------------------------------
-
-
-def test_errors_of_batch_times_by_regime(ok: Ok) -> None:
-    preset = "llama-2-70b-a100-tp2"
-    printed = ok(f"fit_batch_time --of {preset} --batch-time {preset} --steps 16")
-    heading, _, *found = printed.splitlines()
-    assert heading.split("  ")[0] == "regime"
-    assert f"{preset}, % off" in heading
-    assert [row.split("  ")[0] for row in found[:5]] == REGIMES
-    assert all("0.0 (+0.0)" in row for row in found[:5])
-    assert [row.partition(":")[0] for row in found[5:]] == ["affine", "table"]

@@ -179,9 +179,6 @@ benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-el
 benchmark_scale -n 3 --family sideways | sideways
 benchmark_scale -n 3 --method magic | magic
 benchmark_scale -n 3 --out rows.xlsx | rows.xlsx
-fit_batch_time | give a file of rounds or --of, and not both
-fit_batch_time ../rounds.csv --of h100 | give a file of rounds
-fit_batch_time --of h100 | unknown batch-time preset 'h100'
 conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
 conversation_lengths ../text.json --out out.csv | row 1: not valid JSON

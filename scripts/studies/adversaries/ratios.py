@@ -15,7 +15,7 @@ from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
-from online.theory import a_max_ratio_lower_bound, a_random_ratio_bound
+from online.theory.interval_ratios import a_max_ratio_lower_bound, a_random_ratio_bound
 from studies.fits import PowerLaw, fit_power_law
 
 Reference = Literal["optimum", "schedule", "h-sf"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from instances import FileFormatError, InvalidValueError
-from instances.batch_time import AffineTime, TiledTime, preset
+from instances.batch_time import BatchTime, TiledTime, preset
 from online.batch_time import Measurements, fit_affine_time, fit_tiled_time
-from online.batch_time.fitting import entries, held_out
-from online.batch_time.measurements import errors_by_regime, rounds_of
+from online.batch_time.measurements import errors_by_regime, round_of
 
 TILED = TiledTime(
     [8, 32, 64, 128, 136, 512, 1024, 4096],
@@ -22,6 +22,27 @@ TILED = TiledTime(
     prompt_square=1e-7,
     prompt_past=2e-7,
 )
+
+
+DECODES = (1, 8, 32, 48, 64, 96, 128, 192, 256)
+KV_TOKENS = (32, 128, 512)
+PROMPTS = (16, 64, 128, 200, 256, 384, 512, 700, 1024, 1500, 2048, 3000, 4096)
+PAST = (0, 512)
+"""Decoding requests, KV tokens of each, prompt tokens, and tokens processed before."""
+
+
+def rounds_of(model: BatchTime) -> Measurements:
+    """Rounds of every regime under a batch time: few and many decodes, prompts, both."""
+    decoding = [(count, count * each) for count in DECODES for each in KV_TOKENS]
+    prompts = [(x, y) for x in PROMPTS for y in PAST]
+    pairs = [(one, (0, 0)) for one in decoding] + [((0, 0), one) for one in prompts]
+    pairs += product(decoding[1::4], prompts[::2])
+    rows = []
+    for (requests, kv_tokens), (x, y) in pairs:
+        memory = kv_tokens + x + y
+        seconds = model.durations(round_of(requests, memory, x, x * x, x * y))[0]
+        rows.append((requests + x, memory, seconds, requests, x * x, x * y))
+    return Measurements(*np.array(rows, dtype=np.float64).T)
 
 
 def of(*rows: tuple[float, ...]) -> Measurements:
@@ -85,16 +106,6 @@ def test_entries_without_rounds_near_them_are_left_out() -> None:
     assert fit.model.tokens == (8, 16, 64)
     with pytest.raises(InvalidValueError, match="rounds near fewer than two"):
         fit_tiled_time(of(*[(8, 1, 1, 8)] * 5), [8, 16, 24], 8)
-    assert entries(data, 9, 8) == [8, 16, 64]
-
-
-def test_no_round_is_predicted_by_a_fit_to_itself() -> None:
-    data = rounds_of(AffineTime(0.5, 0.01, 1e-5))
-    wrong = Measurements(data.tokens, data.kv_tokens, data.seconds.copy(), data.decodes)
-    wrong.seconds[7] *= 3
-    assert held_out(fit_affine_time, data) == pytest.approx(data.seconds)
-    assert held_out(fit_affine_time, wrong)[7] == pytest.approx(data.seconds[7])
-    assert held_out(fit_affine_time, wrong)[6] != pytest.approx(data.seconds[6], rel=1e-6)
 
 
 def test_further_columns_are_read_where_they_are(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online.fluid import PromptType, equilibrium, is_stable, token_load
+from online.fluid.balance import PromptType, equilibrium, is_stable, token_load
 
 TYPES = st.lists(
     st.builds(PromptType, st.floats(0.01, 100), st.integers(1, 60), st.integers(1, 60)),

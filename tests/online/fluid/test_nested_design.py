@@ -9,15 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from online.fluid import (
-    NestedPlan,
-    PromptType,
-    Segments,
-    decay_rate,
-    equilibrium,
-    group,
-    nested_thresholds,
-)
+from online.fluid.balance import PromptType, equilibrium
+from online.fluid.nested_design import NestedPlan, Segments, decay_rate, group, nested_thresholds
 
 TYPES = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
 PLAN = NestedPlan(group(TYPES), (12, 7, 3), 1.0, 0.0005)

@@ -10,8 +10,7 @@ import online
 from instances import Instance, Workload
 from instances.batch_time import IterationTime
 from online import PREFILL_ROUND
-from online.fluid import batch_service_queue
-from online.theory import wait_mean_latency
+from online.fluid.queueing import batch_service_queue, wait_mean_latency
 
 CONFIDENCE = 0.99
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online.fluid import (
-    PromptType,
+from online.fluid.balance import PromptType, equilibrium
+from online.fluid.wait_design import (
     WaitPlan,
     batch_cap_thresholds,
-    equilibrium,
     printed_batch_cap_thresholds,
     wait_thresholds,
 )

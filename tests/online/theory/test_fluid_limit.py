@@ -9,13 +9,12 @@ import pytest
 import online
 from instances import generate
 from online import IntervalPredictions
-from online.theory import (
-    Rule,
+from online.theory.fluid_limit import Rule, fluid_latency
+from online.theory.interval_ratios import (
     a_ell_ratio_bound,
     a_ell_two_point_ratio,
     a_max_two_point_ratio,
     a_min_ratio,
-    fluid_latency,
     h_sf_latency,
 )
 

@@ -17,7 +17,7 @@ from tiny_problems import least_total_latency
 
 import online
 from instances import Instance
-from online import theory
+from online.theory import interval_ratios, paper_bounds, rayleigh
 
 ALPHAS = [Fraction(k, 20) for k in range(1, 21)]
 
@@ -49,15 +49,15 @@ def test_lemma_4_6_as_printed(x: list[int], s: int, ell: int) -> None:
     """[C25] Lemma 4.6."""
     exact = [Fraction(share, sum(x)) for share in x]
     expected = lemma_4_6(exact, s, ell)
-    assert theory.a_min_ratio(exact, s, ell) == expected
-    assert theory.a_min_ratio([float(share) for share in x], s, ell) == pytest.approx(
+    assert interval_ratios.a_min_ratio(exact, s, ell) == expected
+    assert interval_ratios.a_min_ratio([float(share) for share in x], s, ell) == pytest.approx(
         float(expected), rel=1e-9
     )
 
 
 @given(shares)
 def test_the_quotient_is_the_lemma(x: list[int]) -> None:
-    a, b = theory.rayleigh_matrices(len(x))
+    a, b = rayleigh.rayleigh_matrices(len(x))
     vector = np.array(x, dtype=float)
     quotient = (vector @ a @ vector) / (vector @ b @ vector)
     assert quotient == pytest.approx(float(lemma_4_6([Fraction(v) for v in x], 0, 1)))
@@ -66,37 +66,39 @@ def test_the_quotient_is_the_lemma(x: list[int]) -> None:
 @pytest.mark.parametrize(("u", "value"), [(1, 1.0), (2, 1.25), (10, 1.7249), (100, 2.3333)])
 def test_the_maximum_of_the_quotient(u: int, value: float) -> None:
     """[C25] Corollary 4.8."""
-    assert theory.rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
+    assert rayleigh.rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
 
 
 @pytest.mark.parametrize("u", [2, 3, 10, 50, 300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_maximiser_is_an_eigenvector_of_shares(u: int) -> None:
-    x = theory.rayleigh_maximiser(u)
-    a, b = theory.rayleigh_matrices(u)
+    x = rayleigh.rayleigh_maximiser(u)
+    a, b = rayleigh.rayleigh_matrices(u)
     assert (x >= 0).all()
     assert x.sum() == pytest.approx(1)
-    top = theory.rayleigh_maximum(u)
+    top = rayleigh.rayleigh_maximum(u)
     assert np.abs(a @ x - top * (b @ x)).max() <= 1e-8 * np.abs(a @ x).max()
-    assert theory.a_min_ratio(x.tolist(), 0, 1) == pytest.approx(top)
+    assert interval_ratios.a_min_ratio(x.tolist(), 0, 1) == pytest.approx(top)
 
 
 @pytest.mark.parametrize("u", [2, 5, 20])
 def test_it_is_the_maximum(u: int) -> None:
     scipy_linalg = pytest.importorskip("scipy.linalg")
-    a, b = theory.rayleigh_matrices(u)
-    assert theory.rayleigh_maximum(u) == pytest.approx(
+    a, b = rayleigh.rayleigh_matrices(u)
+    assert rayleigh.rayleigh_maximum(u) == pytest.approx(
         scipy_linalg.eigh(a, b, eigvals_only=True)[-1]
     )
     for x in np.random.default_rng(u).dirichlet(np.full(u, 0.3), 2000):
-        assert theory.a_min_ratio(x.tolist(), 0, 1) <= theory.rayleigh_maximum(u) + 1e-12
+        assert interval_ratios.a_min_ratio(x.tolist(), 0, 1) <= rayleigh.rayleigh_maximum(u) + 1e-12
     # The trace bounds it: the harmonic number of u.
-    assert theory.rayleigh_maximum(u) <= sum(1 / i for i in range(1, u + 1))
+    assert rayleigh.rayleigh_maximum(u) <= sum(1 / i for i in range(1, u + 1))
 
 
 def test_where_the_fit_holds() -> None:
     """[C25] Figure 1: off by 0.12 at u = 2, within 0.01 from u = 40 and 0.001 around u = 250."""
-    errors = {u: theory.rayleigh_fit(u) - theory.rayleigh_maximum(u) for u in (2, 10, 40, 100, 250)}
-    assert theory.rayleigh_fit(2) == pytest.approx(1.3692, abs=5e-5)
+    errors = {
+        u: rayleigh.rayleigh_fit(u) - rayleigh.rayleigh_maximum(u) for u in (2, 10, 40, 100, 250)
+    }
+    assert rayleigh.rayleigh_fit(2) == pytest.approx(1.3692, abs=5e-5)
     assert errors[2] == pytest.approx(0.1192, abs=5e-4)
     assert errors[10] == pytest.approx(0.0291, abs=5e-4)
     assert all(abs(errors[u]) < 0.01 for u in (40, 100, 250))
@@ -108,12 +110,12 @@ def test_theorem_5_1_is_the_maximum_of_the_lemma(alpha: Fraction) -> None:
     """[C25] Theorem 5.1."""
     lower, upper = alpha.numerator, alpha.denominator
     if lower == upper:
-        assert theory.a_min_two_point_ratio_bound(alpha) == 1
+        assert interval_ratios.a_min_two_point_ratio_bound(alpha) == 1
         return
     gap = [Fraction(0)] * (upper - lower - 1)
-    bound = theory.a_min_two_point_ratio_bound(alpha)
+    bound = interval_ratios.a_min_two_point_ratio_bound(alpha)
     ratios = [
-        theory.a_min_ratio([t, *gap, Fraction(1)], 0, lower)
+        interval_ratios.a_min_ratio([t, *gap, Fraction(1)], 0, lower)
         for t in (Fraction(k, 8) / alpha for k in range(1, 25))
     ]
     assert max(ratios) == bound == ratios[7]
@@ -126,7 +128,7 @@ def test_theorem_5_2_is_the_maximum_of_its_proof(alpha: Fraction) -> None:
     def ratio(t: Fraction) -> Fraction:
         return 1 + alpha**2 * (t + 2) / (alpha**2 * t**2 + 2 * alpha**2 * t + 1)
 
-    bound = theory.a_ell_ratio_bound(alpha)
+    bound = interval_ratios.a_ell_ratio_bound(alpha)
     assert ratio(max(Fraction(0), 1 / alpha - 2)) == bound
     assert all(ratio(Fraction(k, 7)) <= bound for k in range(200))
 
@@ -134,36 +136,42 @@ def test_theorem_5_2_is_the_maximum_of_its_proof(alpha: Fraction) -> None:
 def test_the_switch_point() -> None:
     """[C25] Section 5.1."""
     alpha = (3 - math.sqrt(5)) / 2
-    assert theory.a_ell_ratio_bound(alpha) == pytest.approx(
-        theory.a_min_two_point_ratio_bound(alpha)
+    assert interval_ratios.a_ell_ratio_bound(alpha) == pytest.approx(
+        interval_ratios.a_min_two_point_ratio_bound(alpha)
     )
-    assert theory.a_ell_ratio_bound(alpha) == pytest.approx((3 + math.sqrt(5)) / 4)
+    assert interval_ratios.a_ell_ratio_bound(alpha) == pytest.approx((3 + math.sqrt(5)) / 4)
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
 def test_theorem_5_3_is_the_lemma(q: float) -> None:
     """[C25] Theorem 5.3."""
     x = [k * q ** (k - 1) for k in range(1, 600)]
-    assert theory.a_min_linear_geometric_ratio(q) == pytest.approx(theory.a_min_ratio(x, 0, 1))
+    assert interval_ratios.a_min_linear_geometric_ratio(q) == pytest.approx(
+        interval_ratios.a_min_ratio(x, 0, 1)
+    )
 
 
 def test_theorem_5_3_at_its_ends() -> None:
-    assert theory.a_min_linear_geometric_ratio(Fraction(0)) == 1
-    assert theory.a_min_linear_geometric_ratio(Fraction(1)) == Fraction(14, 9)
+    assert interval_ratios.a_min_linear_geometric_ratio(Fraction(0)) == 1
+    assert interval_ratios.a_min_linear_geometric_ratio(Fraction(1)) == Fraction(14, 9)
 
 
 def test_the_geometric_limit() -> None:
     q = 0.999
-    ratio = theory.a_min_ratio([q ** (k - 1) for k in range(1, 20_000)], 0, 1)
+    ratio = interval_ratios.a_min_ratio([q ** (k - 1) for k in range(1, 20_000)], 0, 1)
     assert ratio == pytest.approx(1.6822, abs=1e-4)
 
 
 def test_theorems_3_3_3_4_and_8_6() -> None:
     """[C25] Theorems 3.3, 3.4, 8.6."""
-    assert theory.a_max_ratio_upper_bound(Fraction(1, 4)) == 10
-    assert theory.a_max_ratio_lower_bound(0.25) == 6
-    assert theory.a_random_ratio_bound(Fraction(1, 4)) == Fraction(5, 2)
-    assert theory.a_max_ratio_upper_bound(1.0) == theory.a_max_ratio_lower_bound(1.0) == 1
+    assert interval_ratios.a_max_ratio_upper_bound(Fraction(1, 4)) == 10
+    assert interval_ratios.a_max_ratio_lower_bound(0.25) == 6
+    assert interval_ratios.a_random_ratio_bound(Fraction(1, 4)) == Fraction(5, 2)
+    assert (
+        interval_ratios.a_max_ratio_upper_bound(1.0)
+        == interval_ratios.a_max_ratio_lower_bound(1.0)
+        == 1
+    )
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -175,21 +183,21 @@ def test_theorem_3_4_claims_more_than_its_proof(alpha: Fraction) -> None:
             upper * (a * upper + b * lower) * (a + b),
             lower * (upper * a * a + lower * 2 * a * b + upper * b * b),
         )
-        assert theory.a_max_two_point_ratio(alpha, Fraction(a, b)) == printed
-    worst = theory.a_max_two_point_maximum(float(alpha))
-    tried = [theory.a_max_two_point_ratio(float(alpha), k / 50) for k in range(1, 500)]
+        assert interval_ratios.a_max_two_point_ratio(alpha, Fraction(a, b)) == printed
+    worst = interval_ratios.a_max_two_point_maximum(float(alpha))
+    tried = [interval_ratios.a_max_two_point_ratio(float(alpha), k / 50) for k in range(1, 500)]
     assert max(tried) - 1e-12 <= worst < max(tried) + 1e-3
     assert worst <= 1.2072 / float(alpha)
-    assert worst <= theory.a_max_ratio_upper_bound(float(alpha)) + 1e-12
+    assert worst <= interval_ratios.a_max_ratio_upper_bound(float(alpha)) + 1e-12
     if alpha < Fraction(3, 4):
-        assert worst < theory.a_max_ratio_lower_bound(float(alpha))
+        assert worst < interval_ratios.a_max_ratio_lower_bound(float(alpha))
 
 
 @given(instances(max_requests=5, max_memory=9, max_arrival=4))
 @settings(max_examples=examples(200))
 def test_the_volume_bound(instance: Instance) -> None:
     """[J25] Equation (9)."""
-    assert theory.volume_bound(instance) <= optimal_total_latency(instance)[0]
+    assert paper_bounds.volume_bound(instance) <= optimal_total_latency(instance)[0]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -197,7 +205,7 @@ def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
     best = least_total_latency(fleet)
-    assert theory.volume_bound(fleet) <= best
+    assert paper_bounds.volume_bound(fleet) <= best
 
 
 @given(st.integers(1, 3), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 10))
@@ -208,15 +216,15 @@ def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
     instance = Instance.from_arrays([prompt] * len(outputs), outputs, memory_limit=limit)
     optimum = optimal_total_latency(instance)[0]
     policy = online.simulate(instance, "mc-sf").total_latency
-    assert theory.optimum_lower_bound(instance) <= optimum <= policy
-    assert policy <= theory.mc_sf_upper_bound(instance)
+    assert paper_bounds.optimum_lower_bound(instance) <= optimum <= policy
+    assert policy <= paper_bounds.mc_sf_upper_bound(instance)
     nested = sum(
         outputs.count(o) * outputs.count(p) * (prompt * p + p * (p + 1) // 2)
         for o in set(outputs)
         for p in set(outputs)
         if p <= o
     )
-    assert theory.optimum_lower_bound(instance) == Fraction(nested, 6 * limit) + Fraction(
+    assert paper_bounds.optimum_lower_bound(instance) == Fraction(nested, 6 * limit) + Fraction(
         sum(outputs), 6
     )
 
@@ -225,7 +233,7 @@ def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
 @settings(max_examples=examples(300))
 def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
     """[J25] Equations (25)-(27), Appendix B.3."""
-    dual = theory.equal_requests_dual(s, o, n, s + o + room)
+    dual = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
     assert dual.is_feasible
     # (23) once more, as printed, over every start up to one with nothing left to pay.
     price = dict(enumerate(dual.memory_prices, 1))
@@ -238,11 +246,13 @@ def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
 @settings(max_examples=examples(100))
 def test_the_dual_pair_bounds_the_optimum(s: int, o: int, n: int, room: int) -> None:
     instance = Instance.from_arrays([s] * n, [o] * n, memory_limit=s + o + room)
-    dual = theory.equal_requests_dual(s, o, n, s + o + room)
+    dual = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
     assert dual.objective <= optimal_total_latency(instance)[0]
 
 
 def test_a_price_too_high_is_infeasible() -> None:
-    dual = theory.equal_requests_dual(2, 3, 40, 20)
-    raised = theory.EqualRequestsDual(2, 3, 40, 20, dual.request_price + 1, dual.memory_prices)
+    dual = paper_bounds.equal_requests_dual(2, 3, 40, 20)
+    raised = paper_bounds.EqualRequestsDual(
+        2, 3, 40, 20, dual.request_price + 1, dual.memory_prices
+    )
     assert not raised.is_feasible

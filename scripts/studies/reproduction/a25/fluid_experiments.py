@@ -12,7 +12,9 @@ from instances.arrays import FloatArray
 from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
 from online.batch_time.service_model import PREFILL_ROUND
-from online.fluid import NestedPlan, PromptType, WaitPlan, equilibrium, group
+from online.fluid.balance import PromptType, equilibrium
+from online.fluid.nested_design import NestedPlan, group
+from online.fluid.wait_design import WaitPlan
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface.policy import Policy
 from online.policy_interface.specs import make_policy

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
-from online.fluid import PromptType, Segments, group, nested_thresholds, token_load
+from online.fluid.balance import PromptType, token_load
+from online.fluid.nested_design import Segments, group, nested_thresholds
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from instances import InvalidValueError
 from instances.batch_time.models import IterationTime
-from online.fluid import PromptType, group, nested_thresholds
+from online.fluid.balance import PromptType
+from online.fluid.nested_design import group, nested_thresholds
 from online.pictures import new_axes, style
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement

@@ -12,7 +12,7 @@ import numpy as np
 from instances import PoissonArrivals, Workload, generate
 from instances.arrays import FloatArray, IntArray
 from online.batch_time.service_model import PREFILL_ROUND
-from online.fluid import PromptType
+from online.fluid.balance import PromptType
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import OWN, Conditions

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from online.fluid import (
-    PromptType,
-    WaitPlan,
-    batch_cap_thresholds,
-    printed_batch_cap_thresholds,
-)
+from online.fluid.balance import PromptType
+from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, printed_batch_cap_thresholds
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 

@@ -12,8 +12,8 @@ from instances import Instance, InvalidValueError, generate
 from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
-from online.theory import (
-    Rule,
+from online.theory.fluid_limit import Rule
+from online.theory.interval_ratios import (
     a_ell_two_point_ratio,
     a_max_two_point_ratio,
     a_min_ratio,

@@ -13,7 +13,8 @@ import numpy as np
 from instances.arrays import FloatArray
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.theory import Rule, a_min_linear_geometric_ratio, a_min_ratio
+from online.theory.fluid_limit import Rule
+from online.theory.interval_ratios import a_min_linear_geometric_ratio, a_min_ratio
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 

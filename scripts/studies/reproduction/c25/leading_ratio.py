@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from online.theory import Rule, fluid_latency, h_sf_latency
+from online.theory.fluid_limit import Rule, fluid_latency
+from online.theory.interval_ratios import h_sf_latency
 
 
 def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from instances.arrays import FloatArray
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.theory import rayleigh_maximum
+from online.theory.rayleigh import rayleigh_maximum
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 

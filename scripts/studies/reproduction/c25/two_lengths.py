@@ -10,7 +10,8 @@ import numpy as np
 
 from online.pictures import new_axes
 from online.pictures.style import LINE_COLOURS, QUIET, dress, legend
-from online.theory import Rule, a_ell_ratio_bound, a_min_two_point_ratio_bound
+from online.theory.fluid_limit import Rule
+from online.theory.interval_ratios import a_ell_ratio_bound, a_min_two_point_ratio_bound
 from online.trials.intervals import rounded_up
 from studies.reproduction.declaration import Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement

@@ -12,10 +12,9 @@ from per_round import a_ell, a_min, lookahead_prefix
 from strategies import instances
 
 import online
-from instances import Instance, generate
+from instances import Instance, Schedule, generate
 from online import BucketPredictions, IntervalPredictions, ProportionalPredictions
 from online.policy_interface import State, VisibleRequest
-from online.theory import is_delayed, is_optimally_packed, preserves_order
 
 EXAMPLE = Instance.from_arrays([1] * 5, [1] * 5, memory_limit=10)
 UNIT_TO_FOUR = IntervalPredictions(1, 4)
@@ -27,10 +26,46 @@ def test_example_3_2() -> None:
     assert online.simulate(EXAMPLE, "a-max", predictions=UNIT_TO_FOUR).total_latency == 9
 
 
+def preserves_order(first: Schedule, second: Schedule) -> bool:
+    """Whether no two requests start in opposite orders ([C25] Definition 8.1)."""
+    pairs = sorted(zip(first.start_times.tolist(), second.start_times.tolist(), strict=True))
+    latest_before, latest, start = -1, -1, None
+    for one, other in pairs:
+        if one != start:
+            start, latest_before = one, latest
+        if other < latest_before:
+            return False
+        latest = max(latest, other)
+    return True
+
+
+def is_delayed(schedule: Schedule, relative_to: Schedule) -> bool:
+    """Whether no request starts sooner than in the other schedule ([C25] Definition 8.1)."""
+    return bool((schedule.start_times >= relative_to.start_times).all())
+
+
+def is_optimally_packed(schedule: Schedule) -> bool:
+    """Whether no request can move towards the last earlier start ([C25] Definition 8.3).
+
+    For a request that starts at i, with j the last start before i of any request, each of the
+    starts j, .., i - 1 must break the memory limit. A request never moves before its arrival.
+    """
+    starts = schedule.start_times.tolist()
+    times = sorted(set(starts))
+    for position, start in enumerate(starts):
+        earlier = [time for time in times if time < start]
+        if not earlier:
+            continue
+        arrival = schedule.instance[position].arrival_time
+        for moved in range(max(earlier[-1], arrival), start):
+            trial = [*starts[:position], moved, *starts[position + 1 :]]
+            if Schedule(schedule.instance, trial).is_feasible:
+                return False
+    return True
+
+
 def test_example_8_2() -> None:
     """[C25] Example 8.2, Definitions 8.1, 8.3."""
-    from instances import Schedule
-
     instance = Instance.from_arrays([1] * 4, [1, 2, 3, 4], memory_limit=7)
     first, second, best = (
         Schedule(instance, starts) for starts in ([0, 2, 0, 3], [1, 1, 0, 3], [0, 0, 0, 2])

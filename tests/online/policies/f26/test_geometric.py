@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import online
 from instances import Instance
 from online.policies.f26.geometric import BATCHING_FACTOR, SLICING_FACTOR
-from online.theory import geometric_batching_ratio, geometric_slicing_ratio
+from online.theory.geometric_ratios import geometric_batching_ratio, geometric_slicing_ratio
 
 
 def test_long_requests_that_keep_memory_from_short_ones() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from instances.batch_time import BatchStretch
 from instances.batch_time.models import IterationTime
-from online.fluid import group
+from online.fluid.nested_design import group
 from studies.reproduction.a25.machine import D0, D1, MEMORY_LIMIT, Roofline
 from studies.reproduction.a25.nested_figures import TEN_LENGTHS, filling, scaled
 from studies.reproduction.a25.serving import (

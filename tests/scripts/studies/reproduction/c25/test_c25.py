@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from online.policy_interface.predictions import IntervalPredictions
-from online.theory import a_min_ratio, rayleigh_maximum
+from online.theory.interval_ratios import a_min_ratio
+from online.theory.rayleigh import rayleigh_maximum
 from studies.reproduction import reproduction_names
 from studies.reproduction.c25 import (
     geometric_lengths,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from instances import InvalidValueError
-from online.theory import a_min_two_point_ratio_bound
+from online.theory.interval_ratios import a_min_two_point_ratio_bound
 from studies.reproduction.c25.closed_form_convergence import (
     Case,
     SimulatedRatio,
