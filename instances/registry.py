@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .errors import InvalidTypeError, UnknownNameError
-from .sources import FILE_MARK, main_name, remember
+from .user_modules import FILE_MARK, main_name
 from .validation import as_name
 
 Thing = TypeVar("Thing")
@@ -70,7 +70,6 @@ class Registry(dict[str, Thing]):
             # Above this: the decorator, and the line it decorates.
             warnings.warn(told, stacklevel=3)
         self[name] = function
-        remember(function.__module__)
 
 
 def _origin(registered: Any) -> str:

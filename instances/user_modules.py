@@ -1,28 +1,37 @@
-"""The user's own modules, by name or by file, as command lines and experiment files name them."""
+"""The user's own modules, by name or by file, as command lines and stored runs name them."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
-import importlib
+import importlib.util
 import os
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from .errors import InvalidValueError, printable
-from .sources import FILE_MARK, PACKAGES, found_spec, imported_names, is_users_file, remember
 
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("instances", "hindsight", "online")
+MAIN = "__main__"
 SUFFIX = ".py"
 
+FILE_MARK = "@"
+"""Separates the stem of a file from a hash of its path in the name of a module loaded from it."""
+
 _EDITION = "__edition__"
-"""Attribute of a module loaded from a file: digest of the text that was run."""
+"""Attribute of a module loaded from a file: hash of the text that was run."""
 
 _imported: dict[str, None] = {}
-"""What has been asked for by `import_sources`, absolute, in order."""
+"""Absolute names of all that `import_sources` was asked for, in order."""
 
 Value = TypeVar("Value")
 
@@ -140,7 +149,7 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     known = _loaded(path)
     if known is not None and getattr(known, _EDITION, edition) == edition:
         return known
-    # Unlike any name that Python imports; the digests of `sources` leave out the second half.
+    # Unlike any name that Python imports.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     title = f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}"
     module = ModuleType(title)
@@ -159,7 +168,6 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
         else:
             sys.modules[title] = before
         raise
-    remember(title)
     return module
 
 
@@ -230,3 +238,61 @@ def _short(file: str) -> str:
     """Return a path relative to the working directory if it lies below it."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file
+
+
+def main_name(module: str) -> str:
+    """Return `MAIN` for the main module, also in the processes that a script starts."""
+    return MAIN if module == "__mp_main__" else module
+
+
+def loaded_modules() -> list[ModuleType]:
+    """Return the user's loaded modules, each by its own name, without the main one."""
+    return [
+        module
+        for name, module in [*sys.modules.items()]
+        if isinstance(module, ModuleType)
+        and module.__name__ == name
+        and main_name(name) != MAIN
+        and is_users_file(vars(module).get("__file__") or "")
+    ]
+
+
+@cache
+def is_users_file(file: str) -> bool:
+    """Return whether a file belongs neither to this distribution nor to Python nor to a package."""
+    path = Path(file).resolve()
+    library = (Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+    ours = (*(ROOT / package for package in PACKAGES), *library)
+    installed = {"site-packages", "dist-packages"}.intersection(path.parts)
+    return bool(file) and not installed and not any(map(path.is_relative_to, ours))
+
+
+def found_spec(name: str) -> Any:
+    """Find where a module that is not loaded would come from, without importing anything."""
+    parent = name.rpartition(".")[0]
+    try:
+        if not parent:
+            return importlib.util.find_spec(name)
+        folders = getattr(sys.modules.get(parent), "__path__", None)
+        if folders is None:
+            folders = getattr(found_spec(parent), "submodule_search_locations", None)
+        return None if folders is None else PathFinder.find_spec(name, folders)
+    except (ImportError, ValueError):
+        return None
+
+
+def imported_names(content: bytes, package: str) -> Iterator[str]:
+    """Names of the modules that a file imports, and of what may be modules."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return  # no Python: it cannot be imported either
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            written = "." * node.level + (node.module or "")
+            with contextlib.suppress(ImportError):  # beyond the outermost package
+                base = importlib.util.resolve_name(written, package)
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -13,7 +13,6 @@ from instances.errors import InvalidValueError, MissingParameterError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
 from instances.registry import Registry
-from instances.sources import user_sources
 from instances.validation import as_integer, check_ranges, ranged
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
@@ -88,19 +87,6 @@ def generator_documentation(name: str) -> str:
         No such generator.
     """
     return inspect.getdoc(_GENERATORS[name]) or ""
-
-
-def generator_sources(name: str) -> str | None:
-    """Digest of the user's own code behind a generator, see `sources.user_sources`.
-
-    Raises
-    ------
-    UnknownNameError
-        No such generator.
-    InvalidValueError
-        The code cannot be told.
-    """
-    return user_sources(_GENERATORS[name], f"generator {name!r}")
 
 
 def check_parameters(

@@ -19,8 +19,14 @@ from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.registry import Registry
 from instances.settings import parse_settings
-from instances.sources import UNSTORED, loaded_modules, remember, user_sources
-from instances.user_modules import SUFFIX, attribute_of, described, import_source, is_file_name
+from instances.user_modules import (
+    SUFFIX,
+    attribute_of,
+    described,
+    import_source,
+    is_file_name,
+    loaded_modules,
+)
 from online.policy_interface.policy import (
     _POLICIES,
     Policy,
@@ -49,8 +55,6 @@ class Spec(Generic[Made]):
     given : Callable or Policy or Router or None
         The class or function that makes it, or an object, of which every run has a copy, as it is;
         None takes what is registered by the name.
-    digest : str or None
-        That of its code, where it was `pinned` or comes from another process.
     kind : ClassVar[str]
         What errors call it.
     base : ClassVar[type]
@@ -69,7 +73,6 @@ class Spec(Generic[Made]):
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     given: Callable[..., Made] | Made | None = field(default=None, repr=False)
-    digest: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -122,8 +125,6 @@ class Spec(Generic[Made]):
         if isinstance(thing, functools.partial) and not thing.args:
             spec = cls.of(thing.func, folder)
             return cls(spec.name, {**spec.params, **thing.keywords}, spec.given)
-        # What runs is what was imported, and not what is saved until it is asked for its digest.
-        remember(getattr(thing, "__module__", ""))
         if isinstance(thing, base):
             return cls(thing.name, _settings_of(thing), thing)
         if isinstance(thing, type) and issubclass(thing, base):
@@ -186,32 +187,6 @@ class Spec(Generic[Made]):
             raise InvalidTypeError(None, self.kind, self.label, reason)
         return cast(Made, made)
 
-    @property
-    def sources(self) -> str | None:
-        """Digest of the user's own code behind it, see `instances.sources.user_sources`.
-
-        Raises
-        ------
-        UnknownNameError
-            No such name.
-        InvalidValueError
-            A file of it was edited after it was imported, or cannot be read.
-        """
-        own = self._own()
-        if self.digest or own is None:
-            return self.digest
-        return user_sources(own, f"{self.kind} {self.name!r}")
-
-    def pinned(self) -> Self:
-        """A copy that keeps its code and the digest of it, whatever is registered later.
-
-        Raises
-        ------
-        UnknownNameError, InvalidValueError
-            As `sources`.
-        """
-        return replace(self, given=self._own(), digest=self.sources)
-
     def check_sendable(self) -> None:
         """See that it can be sent to another process.
 
@@ -239,12 +214,9 @@ class Spec(Generic[Made]):
             return type(self), (self.name, dict(self.params))
         sent: Any = vars(self).get("_sent")
         if sent is None or sent[0] is not own:
-            sources: str | None = None
-            with contextlib.suppress(InvalidValueError):
-                sources = self.sources
-            sent = (own, *_pickled(self, own, sources))
+            sent = (own, _pickled(self, own))
             object.__setattr__(self, "_sent", sent)
-        return _received, (type(self), self.name, dict(self.params), *sent[1:])
+        return _received, (type(self), self.name, dict(self.params), sent[1])
 
 
 class PolicySpec(Spec[Policy]):
@@ -268,16 +240,15 @@ AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
 """What stands for a router: text like that of a policy, an object, or what makes one."""
 
 
-def _pickled(spec: Spec[Any], own: Any, sources: str | None) -> tuple[bytes, str | None]:
-    """Pickle what makes one; keep its digest if it is sent by value or has no file."""
+def _pickled(spec: Spec[Any], own: Any) -> bytes:
+    """Pickle what makes one, with the code of the user's modules if that is possible."""
     import cloudpickle
 
     failure: Exception | None = None
-    for by_value in (True, False):
-        with _by_value(loaded_modules() if by_value else ()):
+    for modules in (loaded_modules(), []):
+        with _by_value(modules):
             try:
-                carried = by_value or (sources or "").startswith(UNSTORED)
-                return cloudpickle.dumps(own), sources if carried else None
+                return bytes(cloudpickle.dumps(own))
             except Exception as error:  # noqa: BLE001 (whatever its parts raise)
                 failure = failure or error
     reason = f"cannot be sent to other processes, only one can use it: {failure}"
@@ -301,9 +272,9 @@ def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
 
 
 def _received(
-    kind: type[Spec[Any]], name: str, params: dict[str, Any], pickled: bytes, sources: str | None
+    kind: type[Spec[Any]], name: str, params: dict[str, Any], pickled: bytes
 ) -> Spec[Any]:
-    return kind(name, params, _unpickled(pickled), sources)
+    return kind(name, params, _unpickled(pickled))
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from hindsight.testing import CheckReport, Verdict, instance_lines
 from instances import Instance, InvalidTypeError, InvalidValueError
-from instances.sources import MAIN
-from instances.user_modules import file_of, users_line
+from instances.user_modules import MAIN, file_of, users_line
 from instances.validation import as_integer
 from online.comparison.trial import COMPLETED, UNSERVED, one_line
 from online.policy_interface.policy import Policy, own_policy
