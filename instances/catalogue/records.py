@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedul
 from instances.problem.schedule import Schedule
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
-
-if TYPE_CHECKING:
-    from .library import LibraryEntry
 
 FORMAT = "llm-hindsight/library-records"
 VERSION = 2
@@ -81,7 +78,7 @@ class Record:
         How often it was tried to improve.
     """
 
-    entry: LibraryEntry
+    entry: Any
     upper_bound: Bound
     rounds: Mapping[str, list[Any]]
     lower_bound: Bound
@@ -168,9 +165,7 @@ def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
     return {"stretches_in_seconds": np.stack(columns, axis=1).tolist()}
 
 
-def schedule_of(
-    entry: LibraryEntry, rounds: Mapping[str, list[Any]]
-) -> AnySchedule | SecondsSchedule:
+def schedule_of(entry: Any, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
     """Read the schedule of an entry's instance that `rounds_of` wrote.
 
     Raises
@@ -207,7 +202,7 @@ class RecordStore:
         self.folder = PACKAGE if folder is None else Path(folder)
         self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
 
-    def record(self, entry: LibraryEntry) -> Record | None:
+    def record(self, entry: Any) -> Record | None:
         """Read the record of an instance; a record with another digest does not count.
 
         Raises
@@ -220,7 +215,7 @@ class RecordStore:
             return None
         return self._record(entry, found)
 
-    def stale(self, entry: LibraryEntry) -> str | None:
+    def stale(self, entry: Any) -> str | None:
         """Return the digest in a record of that name for another instance, or None."""
         found = self._records(entry.set).get(entry.name)
         digest = entry.digest if found is None else found.get("digest")
@@ -326,7 +321,7 @@ class RecordStore:
         self._read[path] = stamp, records
         return records
 
-    def _record(self, entry: LibraryEntry, found: Mapping[str, Any]) -> Record:
+    def _record(self, entry: Any, found: Mapping[str, Any]) -> Record:
         number: Callable[..., Bound] = as_number if entry.goal == "seconds" else as_integer
 
         def bound(field: str, maximum: Bound = LARGEST_INTEGER) -> Bound:
@@ -355,7 +350,7 @@ class RecordStore:
             reason = f"the record of {entry.name}: {error}"
             raise FileFormatError(self._file(entry.set), reason) from error
 
-    def require_certificates(self, entries: Iterable[LibraryEntry]) -> None:
+    def require_certificates(self, entries: Iterable[Any]) -> None:
         """Check that certificates can be read where the package came without them.
 
         Raises
