@@ -13,10 +13,10 @@ import math
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import wait as wait_for_end
@@ -53,13 +53,22 @@ class Outcome(Generic[Task, Result]):
         return self.result  # type: ignore[return-value]  # None is the result of the task
 
 
+_pressed: Interruption | None = None
+
+
+def should_stop() -> bool:
+    """Return whether Ctrl-C has been pressed while this process performs tasks."""
+    return _pressed is not None and _pressed()
+
+
 def perform(
     function: Callable[[Task], Result],
     tasks: Iterable[Task],
     *,
     jobs: int = 1,
     executor: Executor | None = None,
-) -> Iterator[Outcome[Task, Result]]:
+    must_end: Callable[[], bool] = lambda: False,
+) -> Generator[Outcome[Task, Result], None, None]:
     """Call a function for each task; yield outcomes in the order in which the calls end.
 
     After Ctrl-C, fewer outcomes than tasks are yielded. Close the iterator, or exhaust it.
@@ -69,13 +78,15 @@ def perform(
     function : Callable[[Task], Result]
         Sent to workers by value where it has no importable module.
     tasks : Iterable[Task]
-        Read as calls begin.
+        Read as calls begin. An iterator may have further tasks after outcomes have been yielded.
     jobs : int, default 1
         Number of worker processes; 1 performs the tasks in this process, where exceptions are not
         caught. Workers import the main module: a script must guard its entry with
         ``if __name__ == "__main__"``.
     executor : concurrent.futures.Executor or None, default None
         Performs the tasks instead, for example on a cluster.
+    must_end : Callable[[], bool]
+        Asked now and then; True kills the workers.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     if jobs == 1 and executor is None:
@@ -83,7 +94,7 @@ def perform(
         return
     with Interruption(math.inf) as pressed:
         if executor is None:
-            yield from _in_processes(function, tasks, jobs, pressed)
+            yield from _in_processes(function, tasks, jobs, pressed, must_end)
         else:
             yield from _elsewhere(function, tasks, executor, pressed)
 
@@ -100,15 +111,15 @@ def in_order(
     WorkerDiedError
         A worker process died.
     """
-    numbered = perform(_Numbered(function), list(enumerate(tasks)), jobs=jobs)
     found: dict[int, Outcome[Any, Result]] = {}
-    for place in range(len(tasks)):
-        while place not in found:
-            outcome = next(numbered, None)
-            if outcome is None:
-                raise KeyboardInterrupt
-            found[outcome.task[0]] = outcome
-        yield found.pop(place).value()
+    with closing(perform(_Numbered(function), list(enumerate(tasks)), jobs=jobs)) as outcomes:
+        for place in range(len(tasks)):
+            while place not in found:
+                outcome = next(outcomes, None)
+                if outcome is None:
+                    raise KeyboardInterrupt
+                found[outcome.task[0]] = outcome
+            yield found.pop(place).value()
 
 
 @dataclass(frozen=True)
@@ -120,19 +131,28 @@ class _Numbered(Generic[Task, Result]):
 
 
 def _here(function: Any, tasks: Iterable[Any]) -> Iterator[Outcome[Any, Any]]:
+    global _pressed
+    outer = _pressed
     with Interruption() as pressed:
         for task in tasks:
             try:
+                _pressed = pressed
                 result = function(task)
             except KeyboardInterrupt:
                 return
+            finally:
+                _pressed = outer
             yield Outcome(task, result)
             if pressed():
                 return
 
 
 def _in_processes(
-    function: Any, tasks: Iterable[Any], jobs: int, pressed: Interruption
+    function: Any,
+    tasks: Iterable[Any],
+    jobs: int,
+    pressed: Interruption,
+    must_end: Callable[[], bool],
 ) -> Iterator[Outcome[Any, Any]]:
     waiting, suspects = iter(tasks), list[Any]()
     while True:
@@ -140,7 +160,8 @@ def _in_processes(
         alone = [suspects.pop()] if suspects else None
         pool = _Pool(1 if alone else jobs)
         try:
-            for outcome in pool.perform(function, iter(alone) if alone else waiting, pressed):
+            given = iter(alone) if alone else waiting
+            for outcome in pool.perform(function, given, pressed, must_end):
                 if isinstance(outcome.error, BrokenProcessPool):
                     if not alone and jobs > 1:
                         suspects.append(outcome.task)
@@ -149,7 +170,7 @@ def _in_processes(
                 yield outcome
         finally:
             pool.close()
-        if pressed() or not (suspects or alone or pool.broken):
+        if pressed() or must_end() or not (suspects or alone or pool.broken):
             return
 
 
@@ -165,7 +186,11 @@ class _Pool:
         self.processes: list[Any] = []
 
     def perform(
-        self, function: Any, tasks: Iterator[Any], pressed: Interruption
+        self,
+        function: Any,
+        tasks: Iterator[Any],
+        pressed: Interruption,
+        must_end: Callable[[], bool],
     ) -> Iterator[Outcome[Any, Any]]:
         running: dict[Future[Any], Any] = {}
         signalled = False
@@ -180,7 +205,7 @@ class _Pool:
             if not running:
                 return
             done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            if pressed.presses > 1:
+            if pressed.presses > 1 or must_end():
                 return
             if pressed() and not signalled:
                 # A terminal sends Ctrl-C to workers as well, a notebook does not.
@@ -265,7 +290,9 @@ def _begin(sources: Sequence[str], jobs: int) -> None:
         with suppress(InvalidValueError):
             import_sources([source])
     # A solve in the worker counts Ctrl-C and ends early; a worker without a solve ignores it.
-    Interruption(math.inf).listen()
+    global _pressed
+    _pressed = Interruption(math.inf)
+    _pressed.listen()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()

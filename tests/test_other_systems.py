@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 from multiprocessing import resource_tracker
-from pathlib import Path
 
 import pytest
 
 import llm_hindsight
 from instances import InvalidValueError
-from instances.catalogue.records import _alone
 from online.commands.sources import parse_source
 from online.policy_interface.specs import PolicySpec
 from online.workers import _ctrl_c_blocked
@@ -54,22 +51,6 @@ def test_ctrl_c_needs_no_signal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
         assert signal.getsignal(signal.SIGINT) is llm_hindsight._end_at_once
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_one_writer_at_a_time_holds_a_folder_of_records(tmp_path: Path) -> None:
-    entered = threading.Event()
-
-    def enter() -> None:
-        with _alone(tmp_path):
-            entered.set()
-
-    other = threading.Thread(target=enter)
-    with _alone(tmp_path):
-        other.start()
-        assert not entered.wait(0.3)
-    other.join(5)
-    assert entered.is_set()
-    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize("name", [r"C:\logs\day.csv", r"c:\logs\day.csv", "c:/logs/day.csv"])

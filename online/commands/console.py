@@ -309,7 +309,7 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         _give_up_printing(error)
     left_out = [name for name in table.columns if name not in shown.columns]
     if left_out:
-        say(f"left out: {'; '.join(left_out)} (--wide shows all columns)")
+        say(f"left out: {'; '.join(left_out)}")
 
 
 def fitting(table: Table, width: float) -> Table:

@@ -28,6 +28,9 @@ MAIN = ("trials", "failed", "proved", "mean latency, s", "mean ratio", "95 %", "
 
 FIGURES = (*MAIN, "ratio of totals", "totals 95 %", "ratio of waitings")
 
+IMPORTANT = ("mean ratio", "failed", "95 %", "trials", "max ratio", *FIGURES)
+"""The order in which columns are kept if a terminal is too narrow for all."""
+
 CONFIDENCE_NOTE = (
     "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
     "instances (bootstrap)"
@@ -188,7 +191,9 @@ def as_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     columns = tuple(rows[0]) if rows else ()
     cells = tuple(tuple(_figure(row[name]) for name in columns) for row in rows)
     text = {name for name in columns if any(isinstance(row[name], str) for row in rows)}
-    return Table(title, columns, cells, frozenset(text), prose_columns=frozenset({"reason"}))
+    figures = [name for name in IMPORTANT if name in columns]
+    main = (*(name for name in columns if name not in FIGURES), *figures)
+    return Table(title, columns, cells, frozenset(text), main, frozenset({"reason", *BY[:1]}))
 
 
 def _figure(value: Any) -> str:

@@ -65,7 +65,7 @@ def ratio_histogram(
     Parameters
     ----------
     ratios : Iterable[Interval]
-        The ratio of each trial, for example `online.comparison.Trial.ratio`.
+        The ratio of each trial, for example `online.Trial.ratio`.
     bins : int or Sequence[float], default 20
         Number of bins between the smallest and the largest known end, or the edges of the bins.
     ax : Axes or None, default None

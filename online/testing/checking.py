@@ -12,9 +12,10 @@ from hindsight.testing import CheckReport, Verdict, instance_lines
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.user_modules import MAIN, file_of, users_line
 from instances.validation import as_integer
-from online.comparison.trial import COMPLETED, UNSERVED, one_line
 from online.policy_interface.policy import Policy, own_policy
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
+from online.trials.task import UNSERVED
+from online.trials.trial import COMPLETED, one_line
 
 from .cases import (
     EXACT,

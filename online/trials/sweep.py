@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -215,12 +216,13 @@ def _perform(
     executor: Executor | None,
     progress: Callable[[int, int], object] | None,
 ) -> None:
-    outcomes = workers.perform(Task.perform, tasks, jobs=jobs, executor=executor)
-    for done, outcome in enumerate(outcomes, start=1):
-        if isinstance(outcome.error, workers.WorkerDiedError):
-            # Not stored: the next sweep tries again.
-            kept.trials.update((one.key, one) for one in outcome.task.lost(outcome.error))
-        else:
-            kept.add(outcome.value())
-        if progress is not None:
-            progress(done, len(tasks))
+    run = workers.perform(Task.perform, tasks, jobs=jobs, executor=executor)
+    with closing(run) as outcomes:
+        for done, outcome in enumerate(outcomes, start=1):
+            if isinstance(outcome.error, workers.WorkerDiedError):
+                # Not stored: the next sweep tries again.
+                kept.trials.update((one.key, one) for one in outcome.task.lost(outcome.error))
+            else:
+                kept.add(outcome.value())
+            if progress is not None:
+                progress(done, len(tasks))

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable
 
-from online.runtime import processes
-
-
-class Unpicklable(RuntimeError):  # noqa: N818
-    """Carries what no other process can have."""
-
-    def __init__(self) -> None:
-        super().__init__("kept here")
-        self.lock = threading.Lock()
+from online import workers
 
 
 def double(number: int) -> int:
@@ -27,35 +17,24 @@ def refuse(number: int) -> int:
     raise ValueError(f"not {number}")
 
 
-def refuse_oddly(number: int) -> int:
-    raise Unpicklable
-
-
-def lock(number: int) -> object:
-    return threading.Lock()
-
-
 def die_of_thirteen(number: int) -> int:
-    """Whoever gets the 13 is killed; the others take long enough to be under way then."""
+    """The worker that gets 13 is killed; the others take long enough to be under way then."""
     if number == 13:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.3)
     return number
 
 
-def tell_and_wait(number: int) -> tuple[int, str]:
-    """Goes on until the parent gives it up."""
-    processes.tell(os.getpid())
+def wait_for_ctrl_c(number: int) -> str:
+    """Tell that it began, and wait."""
+    print("began", os.getpid(), flush=True)
     deadline = time.monotonic() + 60
-    while not processes.should_stop() and time.monotonic() < deadline:
+    while not workers.should_stop() and time.monotonic() < deadline:
         time.sleep(0.01)
-    return number, "stopped" if processes.should_stop() else "never stopped"
+    return "stopped" if workers.should_stop() else "never stopped"
 
 
-def tell_and_sleep(
-    number: int, should_stop: Callable[[], bool], tell: Callable[[object], None]
-) -> int:
-    """Does not ask whether to stop."""
-    tell(os.getpid())
-    time.sleep(20)
+def sleep(number: int) -> int:
+    print("began", os.getpid(), flush=True)
+    time.sleep(60)
     return number

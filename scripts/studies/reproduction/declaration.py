@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from instances import InvalidValueError, UnknownNameError
-from online.runtime.processes import WorkerPool
+from online.workers import in_order
 
 from .conditions import OWN, Conditions, DataSet, Varied
 from .verdicts import Statement, Verdict, verdict_of
@@ -62,10 +62,9 @@ class Setting:
                 results.append(function(task))
                 self._tell(len(results), len(waiting))
             return results
-        with WorkerPool[Task, Result](min(self.jobs, max(len(waiting), 1))) as pool:
-            for result in pool.map(function, waiting):
-                results.append(result)
-                self._tell(len(results), len(waiting))
+        for result in in_order(function, waiting, min(self.jobs, max(len(waiting), 1))):
+            results.append(result)
+            self._tell(len(results), len(waiting))
         return results
 
     def _tell(self, done: int, total: int) -> None:

@@ -105,7 +105,7 @@ def test_what_is_no_terminal_has_the_columns_that_answer(
         f"a  {'c':>200}",
         f"-  {'-' * 200}",
         f"1  {'x' * 200}",
-        "left out: b b (--wide shows all columns)",
+        "left out: b b",
         "",
     ]
     print_table(table, wide=True)
