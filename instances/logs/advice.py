@@ -1,19 +1,21 @@
-"""Errors about files that fit no format: their columns, a guess at these, and the line to type."""
+"""The format of a file, or an error: its columns, a guess at these, and the line to type."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from contextlib import suppress
+from importlib import resources
+from typing import Any
 
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .cells import DATES, MILLISECONDS, SECONDS, Clock, as_count
+from .cells import DATES, MILLISECONDS, SECONDS, TICKS_PER_SECOND, Clock, as_count
 from .formats import FORMATS, Format
-from .paths import name_words, named_unit
-from .units import likely_unit
+from .paths import lookup, name_words, named_unit
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -28,52 +30,11 @@ MAP_COLUMNS = (
     "say which column holds what with columns (in a command FILE(arrival=NAME, prompt=NAME, "
     "output=NAME))"
 )
+MOONCAKE, QWEN = FORMATS["mooncake"], FORMATS["qwen-bailian"]
+QWEN_KEYS = {"chat_id", "parent_chat_id", "turn"}
 
-_VLLM = "vllm bench serve --save-result --save-detailed"
-_SERVER = (
-    "a server's log: it has no line with the times and tokens of a request; "
-    f"'{_VLLM}' writes them, and so do SGLang's --export-metrics-to-file and OpenTelemetry spans "
-    "(vLLM's --otlp-traces-endpoint)"
-)
-_AIPERF = "AIPerf's totals: it writes the requests to profile_export.jsonl in the same folder"
-WITHOUT_REQUESTS = {
-    r"(\(\w+ pid=\d+\)\s*)?(DEBUG|INFO|WARNING|ERROR)[: ]+(\d\d-\d\d \d\d:|.*HTTP/\d)": _SERVER,
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^]]*\]": _SERVER,
-    r"# (HELP|TYPE) |[A-Za-z_]\w*(:\w+)*(\{[^}]*\})? [-+\d.eE]+(Inf|NaN)?( \d+)?$": (
-        f"Prometheus metrics, which are totals of a server: '{_VLLM}' writes requests, and so do "
-        "SGLang's --export-metrics-to-file and OpenTelemetry spans"
-    ),
-    r"Metric,": _AIPERF,
-    r"=+ .*Benchmark Result": f"a benchmark's totals as text: '{_VLLM}' and SGLang's "
-    "bench_serving --output-file FILE --output-details write requests",
-    r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S* [^,;|\t]*[A-Za-z]{4}": "a log of text: it has no "
-    "header line with the names of columns",
-}
-"""Beginnings of text files that have no requests, and an answer to each."""
-
-TOTALS = {
-    "aiperf_version": _AIPERF,
-    "input_config": _AIPERF,
-    "load_summary": "inference-perf's totals: it writes the requests to "
-    "per_request_lifecycle_metrics.json where report.request_lifecycle.per_request is true",
-    "performance": "trtllm-bench's totals: --request_json FILE writes its requests",
-    "request_throughput": "a benchmark's totals and none of its requests: run it with "
-    "--save-detailed (vLLM) or --output-details (SGLang)",
-}
-"""Keys of documents that have no requests, and an answer to each."""
-
-_SIZE = {"token", "tokens", "length", "len", "lengths", "lens", "size", "count", "tok", "toks"}
-_PROMPT = {"prompt", "prompts", "input", "in", "context", "prefill", "isl", "request", "question"}
-_OUTPUT = {"completion", "output", "out", "gen", "generated", "generation", "decode", "osl"}
-_OUTPUT |= {"response", "answer"}
-_START = ({"arrival", "arrived"}, {"start", "started", "sent", "send", "received", "begin"})
-_TIME = (*_START, {"created", "submitted", "enqueued"}, {"timestamp", "time", "ts", "date"})
-_END = {"end", "ended", "finish", "finished", "completed"}
-_LATENCY = {"latency", "duration", "elapsed", "took"}
-_NOT_TIME = {*_END, *_LATENCY, "completion", "first", "last", "ttft", "tpot", "itl", "total"}
-_NOT_TIME |= {"updated", "per", "mean", "avg", "id"}
-_NOT_SIZE = {"total", "cost", "price", "cached", "cache", "per", "rate", "throughput", "second"}
-_NOT_SIZE |= {"id", "time", "latency"}
+_HINTS = tomllib.loads((resources.files(__package__) / "hints.toml").read_text("utf-8"))
+_WORDS = {name: [{*one.split()} for one in listed] for name, listed in _HINTS["words"].items()}
 
 
 def refuse_text_without_requests(path: object, line: str) -> None:
@@ -84,16 +45,9 @@ def refuse_text_without_requests(path: object, line: str) -> None:
     FileFormatError
         The line is of such a file; the error says where the tool writes requests.
     """
-    for pattern, answer in WITHOUT_REQUESTS.items():
+    for pattern, answer in _HINTS["texts"].items():
         if re.match(pattern, line.strip()):
-            raise FileFormatError(path, f"holds {answer}")
-
-
-def refuse_totals(path: object, keys: Collection[str]) -> None:
-    """Refuse a document of totals by its keys, as `refuse_text_without_requests` does."""
-    for key, answer in TOTALS.items():
-        if key in keys:
-            raise FileFormatError(path, f"holds {answer}")
+            raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
 
 
 def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
@@ -116,29 +70,67 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
         raise FileFormatError(path, "holds no record that has fields")
     fitting = [[kind for kind in FORMATS.values() if kind.fits(one)] for one in filled]
     found = next((some for some in fitting if len(some) == 1), fitting[0])
-    if {one.name for one in found} == {"mooncake", "qwen-bailian"}:
-        unit = likely_unit(filled, found[0].name_of("arrival"), found[0].name_of("prompt"))
+    if found == [MOONCAKE, QWEN]:
+        unit = likely_unit(filled, MOONCAKE.name_of("arrival"), MOONCAKE.name_of("prompt"))
         found = [one for one in found if unit in (None, one.unit)]
     if len(found) > 1:
         ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
         raise FileFormatError(path, f"fits several formats: which is it? Say {ways}")
-    if not found:
-        refuse_totals(path, filled[0])
-        refuse_unknown(path, filled, f"fits no format{_nearly(filled[0])}")
-    return found[0]
-
-
-def _nearly(record: Mapping[str, Any]) -> str:
-    """Name the one column that a file lacks of a known trace."""
+    if found:
+        return found[0]
+    for key, answer in _HINTS["keys"].items():
+        if key in filled[0]:
+            raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
+    why = "fits no format"
     for one in FORMATS.values():
-        missing = [name for name in one.required if name not in record]
-        there = [name for role in one.columns for name in one.names(role) if name in record]
-        if not one.is_log and len(missing) == 1 and len(there) > 1:
-            return f" (of {one.name} column {missing[0]!r} is missing)"
-    return ""
+        names = {name for names in one.columns.values() for name in names}
+        missing = [name for name in one.required if name not in filled[0]]
+        if not one.marks and len(missing) == 1 and len(names & {*filled[0]}) > 1:
+            why += f" (of {one.name} column {missing[0]!r} is missing)"
+            break
+    raise unknown(path, filled, why)
 
 
-def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> NoReturn:
+def likely_unit(records: Sequence[Mapping[str, Any]], time: str, prompt: str) -> str | None:
+    """Return the unit in which relative times of records are, seconds or milliseconds.
+
+    Blocks of prompts tell Mooncake's format, in milliseconds, from Qwen's, in seconds. Other whole
+    numbers are milliseconds where they differ by 10 from row to row or more, and seconds where by
+    less than 1; for numbers with fractions these limits are 100 and 10.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        The first records of a file.
+    time, prompt : str
+        Their columns.
+
+    Returns
+    -------
+    str or None
+        The unit; None in doubt.
+    """
+    if any(QWEN_KEYS & one.keys() for one in records):
+        return SECONDS
+    stamps, votes = [], {MILLISECONDS: 0, SECONDS: 0}
+    for one in records:
+        with suppress(ValueError):
+            stamps.append(Clock(SECONDS)(lookup(one, time)))
+            tokens = as_count(lookup(one, prompt))
+            hashes: Any = one.get("hash_ids")
+            for kind in (MOONCAKE, QWEN) if hashes and isinstance(hashes, list) else ():
+                votes[str(kind.unit)] += len(hashes) == -(-tokens // int(kind.block_size))
+    if votes[SECONDS] != votes[MILLISECONDS]:
+        return max(votes, key=lambda unit: votes[unit])
+    if len(stamps) < 2 or max(stamps) == min(stamps):
+        return MILLISECONDS
+    step = (max(stamps) - min(stamps)) / TICKS_PER_SECOND / (len(stamps) - 1)
+    is_whole = not any(one % TICKS_PER_SECOND for one in stamps)
+    fewest, most = (1, 10) if is_whole else (10, 100)
+    return SECONDS if step < fewest else MILLISECONDS if step >= most else None
+
+
+def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> FileFormatError:
     """Say which columns a file has, which of them seem to hold what, and what to type.
 
     Parameters
@@ -149,15 +141,13 @@ def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str)
         Some of its records, or the columns of a table.
     why : str
         Why it is refused.
-
-    Raises
-    ------
-    FileFormatError
-        Always.
     """
-    cells = all_paths(records)
+    cells: dict[str, Any] = {}
+    for name, value in (one for record in records for one in _paths(record)):
+        if cells.get(name) is None:
+            cells[name] = value
     if len(cells) > 1 and 2 * sum(_unit_seen(one) is not None for one in cells) > len(cells):
-        raise FileFormatError(path, "has no header line: names of columns come before its rows")
+        return FileFormatError(path, "has no header line: names of columns come before its rows")
     found = guessed(cells)
     inside = found.get("prompt", "").rpartition("[].")[0]
     if inside:
@@ -165,7 +155,7 @@ def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str)
         own = {one.removeprefix(before): cells[one] for one in cells if one.startswith(before)}
         found = {"requests": inside, **guessed(own)}
     arrival, hint = found.get("arrival", ""), ""
-    if _is_number(cells.get(arrival)) and named_unit(arrival) is None:
+    if _unit_seen(cells.get(arrival)) not in (None, DATES) and named_unit(arrival) is None:
         unit = likely_unit(records, arrival, found.get("prompt", ""))
         if unit == MILLISECONDS and any("hash_ids" in one for one in records):
             found = {"arrival_ms": found.pop("arrival"), **found}
@@ -179,19 +169,10 @@ def refuse_unknown(path: object, records: Sequence[Mapping[str, Any]], why: str)
     seem = ", ".join(f"{role} is {name!r}" for role, name in found.items())
     guess = f"by name and content, {seem}: " if found else ""
     python = f" (in Python columns={given})" if is_whole else ", with a column for each NAME"
+    columns = _listed(cells)
     raise FileFormatError(
-        path, f"{why}; its columns are {listed(cells)}; {guess}type {line}{python}{hint}"
+        path, f"{why}; its columns are {columns}; {guess}type {line}{python}{hint}"
     )
-
-
-def all_paths(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the keys of records with those inside them, as paths, and a value of each."""
-    cells: dict[str, Any] = {}
-    for record in records:
-        for name, value in _paths(record):
-            if cells.get(name) is None:
-                cells[name] = value
-    return cells
 
 
 def _paths(
@@ -221,64 +202,61 @@ def guessed(cells: Mapping[str, Any]) -> dict[str, str]:
     dict[str, str]
         Columns by role; roles without a likely column are missing.
     """
-    best: dict[str, tuple[int, str]] = {}
+    best = dict.fromkeys(("arrival", "prompt", "output", "latency", "end", "error"), (0, ""))
     for path, value in cells.items():
-        if len(path) > LONGEST_LISTED:
-            # In a file without a header it may be a prompt.
-            continue
-        own = {*name_words(path.rpartition(".")[2])}
-        words = own if own & (_PROMPT | _OUTPUT) else {*name_words(path)}
-        is_date, is_number = _is_date(value), _is_number(value)
-        size = 2 * bool(words & _SIZE)
-        scores = dict.fromkeys(("arrival", "prompt", "output", "latency", "end", "error"), 0)
-        if _is_count(value) and not words & _NOT_SIZE and (size or is_number):
-            is_prompt = words & _PROMPT and (size or "request" not in words)
-            scores["prompt"] = (1 + size) * bool(is_prompt and not words & _OUTPUT)
-            scores["output"] = (1 + size) * bool(words & _OUTPUT and not words & _PROMPT)
-        if (is_date or is_number or value is None) and not own & (_NOT_TIME | _SIZE):
-            rank = next((k for k, some in enumerate(_TIME) if own & some), len(_TIME))
-            scores["arrival"] = len(_TIME) - rank
-        scores["end"] = bool((is_date or {"time", "at"} & own) and own & _END)
-        scores["latency"] = bool(is_number and not scores["end"] and own & _LATENCY)
-        scores["error"] = 2 * ("error" in own) + bool(own & {"status", "success", "failed"})
-        for role, score in scores.items():
-            if score > best.get(role, (0, ""))[0] and not isinstance(value, dict | list):
-                best[role] = score, path
-    found = {role: best[role][1] for role in scores if role in best} if cells else {}
-    if "latency" in found:
+        # In a file without a header a long name may be a prompt.
+        if len(path) <= LONGEST_LISTED and not isinstance(value, dict | list):
+            for role, score in _scores(path, value).items():
+                best[role] = max(best[role], (score, path), key=lambda one: one[0])
+    found = {role: path for role, (score, path) in best.items() if score}
+    if "latency" in found or "arrival" not in found:
         found.pop("end", None)
-        if named_unit(found["latency"]) == MILLISECONDS:
-            found["latency_ms"] = found.pop("latency")
-    if "arrival" not in found:
-        found.pop("end", None)
+    if named_unit(found.get("latency", "")) == MILLISECONDS:
+        found["latency_ms"] = found.pop("latency")
     return found
 
 
+def _scores(path: str, value: Any) -> dict[str, int]:
+    """How likely a column holds what, by its name and a value."""
+    own = {*name_words(path.rpartition(".")[2])}
+    has = {name: [bool(own & some) for some in listed] for name, listed in _WORDS.items()}
+    words = own if any(has["prompt"] + has["output"]) else {*name_words(path)}
+    size, of_prompt, of_output, no_size = (
+        words & _WORDS[one][0] for one in ("size", "prompt", "output", "no_size")
+    )
+    unit = _unit_seen(value)
+    is_date, is_number = unit == DATES, unit not in (None, DATES)
+    is_size = not no_size and (size or is_number) and _is_count(value)
+    is_prompt = is_size and of_prompt and not of_output and (size or "request" not in words)
+    is_time = (is_date or is_number or value is None) and not any(
+        has["no_time"] + has["end"] + has["latency"] + has["size"]
+    )
+    rank = has["time"].index(True) if any(has["time"]) else len(has["time"])
+    is_end = (is_date or {"time", "at"} & own) and any(has["end"])
+    return {
+        "prompt": (1 + 2 * bool(size)) * bool(is_prompt),
+        "output": (1 + 2 * bool(size)) * bool(is_size and of_output and not of_prompt),
+        "arrival": (len(has["time"]) - rank) * bool(is_time),
+        "end": int(bool(is_end)),
+        "latency": int(is_number and not is_end and any(has["latency"])),
+        "error": 2 * ("error" in own) + any(has["status"]),
+    }
+
+
 def _is_count(value: Any) -> bool:
-    try:
+    with suppress(ValueError):
         return value is None or as_count(value) >= 0
-    except ValueError:
-        return False
-
-
-def _is_number(value: Any) -> bool:
-    return _unit_seen(value) not in (None, DATES)
-
-
-def _is_date(value: Any) -> bool:
-    return _unit_seen(value) == DATES
+    return False
 
 
 def _unit_seen(value: Any) -> str | None:
     clock = Clock()
-    try:
+    with suppress(ValueError):
         clock(value)
-    except ValueError:
-        return None
     return clock.unit
 
 
-def listed(columns: Collection[str]) -> str:
+def _listed(columns: Collection[str]) -> str:
     """List the columns of a file in a message, the first `MOST_LISTED` only.
 
     Names are cut: in a file without a header they are cells of its first row.

@@ -1,95 +1,101 @@
-"""Formats of traces and logs: one table of where each tool writes what.
-
-Where a tool's log is described by its source code, the comment at its entry names the file.
-"""
+"""Formats of traces and logs: what ``formats.toml`` says of each, and columns named by the user."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.errors import InvalidValueError, shown
+from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError, shown
+from instances.validation import as_integer
 
-from .cells import DATES, MILLISECONDS, SECONDS, Clock, as_count, as_durations
-from .paths import ABSENT, inside, lookup, named_unit
-
-MILLISECOND, MICROSECOND = 1e-3, 1e-6
-
-MOONCAKE_BLOCK, QWEN_BLOCK = 512, 16
-"""Tokens of a block in the traces of Mooncake, and in those of Qwen's service."""
+from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS, Clock, as_count, as_durations
+from .paths import ABSENT, inside, lookup, name_words, named_unit, path_of
 
 LONGEST_ATTRIBUTE = 256
 """Characters of an attribute of a span that is held: some have whole prompts."""
 
 OUTER_SPAN = "counted by another span"
 
+NO_ERROR = (
+    *("", "0", "0.0", "false", "none", "null", "nan", "[]", "{}", "ok", "success", "successful"),
+    *("succeeded", "complete", "completed", "done", "finished", "stop", "length", "tool_calls"),
+)
+"""Cells of a column of errors that mean that there was none; so do statuses of HTTP below 400."""
+
+NO_SUCCESS = ("", "0", "0.0", "false", "none", "null", "nan", "no", "failed", "failure", "error")
+"""Cells of a column of successes that mean that a request failed."""
+
+ARRIVALS = {
+    "arrival": None,
+    "arrival_ms": MILLISECONDS,
+    "arrival_us": "microseconds",
+    "arrival_ns": "nanoseconds",
+    "arrival_s": SECONDS,
+    "arrival_date": DATES,
+}
+"""Units by the role of a column of arrivals; None is told by its name and its cells."""
+
+DURATIONS = ("latency", "time_to_first_token", "inter_token_time")
+"""Roles of columns in seconds or in the unit that their name has, or with ``_ms`` at their end."""
+
+STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
+"""Roles of columns with a time of day, and the duration that ends then."""
+
+_DURATIONS = [f"{name}{unit}" for name in DURATIONS for unit in ("", "_ms")]
+ROLES = (
+    *([*ARRIVALS][:4]),
+    *("prompt", "output", *_DURATIONS, *STAMPS, "error", "worker", "requests", "run"),
+)
+"""What the user can say of columns."""
+
 Row = dict[str, Any] | str | None
 """A record whose columns are read, the reason why it is left out, or None where it failed."""
 
 
 class Format(NamedTuple):
-    """Description of what a tool or a dataset writes where.
+    """Description of what a tool or a dataset writes where, as ``formats.toml`` explains it.
 
     Attributes
     ----------
     name : str
         What ``format=`` calls it.
-    columns : Mapping[str, str or tuple[str, ...]]
-        By what they hold the columns, or paths to keys, that are looked up in turn: ``arrival``,
-        ``prompt``, ``output``, ``latency``, ``time_to_first_token``, ``inter_token_time`` (the
-        mean), ``inter_token_times``, ``end`` and ``first_token`` (times of day), ``worker``,
-        ``hashes``. A name with ``_unit`` is that of a column with the unit of another.
+    columns : Mapping[str, tuple[str, ...]]
+        Columns by what they hold, looked up in turn.
     unit : str or None
         Unit of ``arrival``, as in `Clock`.
     seconds : Mapping[str, float]
-        Seconds in the unit of a duration; others are in seconds.
+        Seconds in the unit of a duration.
     marks : tuple[str, ...]
-        Columns by which a tool's log is told, ``a|b`` where either will do and ``-a`` where it must
-        not be there; those of datasets are the columns that are read.
+        Columns by which a tool's log is told; a dataset is told by those that are read.
+    document, optional_arrival, block_size, settings : bool, bool, int or str, tuple[str, ...]
+        As in the table.
     rows : Callable[[dict[str, Any]], Iterable[Row]] or None
         From a record to its requests.
-    among : Callable[[list[tuple[int, Any]]], Iterable[tuple[int, Any]]] or None
-        From all numbered rows to those that may be requests.
-    is_document : bool
-        Whether a record holds many requests, so that these are numbered.
-    failed : Callable[[dict[str, Any]], Any] or None
-        Whether the request of a row failed or was broken off.
-    block_size : int or str
-        Tokens of a block of ``hashes``, or the column that has it.
-    optional_arrival : bool
-        Whether there are files without arrivals.
     note : str or None
         What was assumed of the columns.
     """
 
     name: str
-    columns: Mapping[str, str | tuple[str, ...]]
-    unit: str | None = SECONDS
-    seconds: Mapping[str, float] = {}
+    columns: Mapping[str, tuple[str, ...]]
+    unit: str | None
+    seconds: Mapping[str, float]
     marks: tuple[str, ...] = ()
-    rows: Callable[[dict[str, Any]], Iterable[Row]] | None = None
-    among: Callable[[list[tuple[int, Any]]], Iterable[tuple[int, Any]]] | None = None
-    is_document: bool = False
-    failed: Callable[[dict[str, Any]], Any] | None = None
-    block_size: int | str = 0
+    document: bool = False
     optional_arrival: bool = False
+    block_size: int | str = 0
+    settings: tuple[str, ...] = ()
+    rows: Callable[[dict[str, Any]], Iterable[Row]] | None = None
     note: str | None = None
-
-    def names(self, role: str) -> tuple[str, ...]:
-        """Where a cell may be, looked up in turn."""
-        names = self.columns.get(role, ())
-        return (names,) if isinstance(names, str) else names
 
     def name_of(self, role: str) -> str:
         """The column of a role, as errors call it."""
-        return next(iter(self.names(role)), role)
-
-    @property
-    def is_log(self) -> bool:
-        """True for logs of a tool, which may not know the output of a request."""
-        return bool(self.marks)
+        return next(iter(self.columns.get(role, ())), role)
 
     @property
     def is_in_order(self) -> bool:
@@ -101,7 +107,7 @@ class Format(NamedTuple):
         """Columns that no file of this format is without."""
         optional = {"hashes", *["arrival"] * self.optional_arrival}
         return self.marks or tuple(
-            name for role in self.columns if role not in optional for name in self.names(role)
+            name for role, names in self.columns.items() if role not in optional for name in names
         )
 
     def fits(self, record: Mapping[str, Any]) -> bool:
@@ -114,22 +120,125 @@ class Format(NamedTuple):
         is_there = any(lookup(one, *names, missing=ABSENT) is not ABSENT for one in records)
         return is_there == mark.startswith("-")
 
+    def has_failed(self, row: dict[str, Any]) -> bool:
+        """Tell whether a row says that its request failed, in a column of errors or successes."""
+        return any(_is_error(lookup(row, one), one) for one in self.columns.get("error", ()))
+
     def clock(self) -> Clock:
         """Return a clock that reads the arrivals of one file."""
         return Clock(self.unit, named_unit(self.name_of("arrival")) or SECONDS)
 
 
+def _is_error(cell: Any, column: str) -> bool:
+    value = str(cell).strip().lower()
+    if {*name_words(column)} & {"success", "successful", "succeeded", "ok"}:
+        return value in NO_SUCCESS
+    status = re.match(r"(\d{3})(\.0)?\b", value)
+    return value not in NO_ERROR and not (status and 200 <= int(status[1]) < 400)
+
+
+def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
+    """Make a format of columns by their roles."""
+    columns: dict[str, tuple[str, ...]] = {}
+    seconds: dict[str, float] = {}
+    unit, notes = None, []
+    for role, names in roles.items():
+        own = "arrival" if role in ARRIVALS else role.removesuffix("_ms")
+        columns[own] = (names,) if isinstance(names, str) else tuple(names)
+        if role in ARRIVALS:
+            unit = ARRIVALS[role]
+        elif role in _DURATIONS:
+            of_name = named_unit(columns[own][0]) if name == "columns" else None
+            of_name = MILLISECONDS if role != own else of_name or SECONDS
+            seconds[own] = float(10 ** -DIGITS_OF[of_name])
+            if role == own and of_name != SECONDS:
+                notes.append(f"{names!r} is in {of_name}, as its name says")
+    return Format(name, columns, unit, seconds, note="; ".join(notes) or None, **more)
+
+
+def wanted_format(format: Any, columns: Mapping[str, Any] | None) -> Format | None:  # noqa: A002
+    """Choose the format that the caller asks for; None leaves it to the content of the file.
+
+    Columns that name the worker or the run only do not make a format.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError, UnknownNameError
+        No name of a format, columns that do not say what is read, or both are given.
+    """
+    chosen = None if columns is None else _chosen(columns)
+    if chosen is not None and not {*chosen} <= {"worker"}:
+        columns = chosen
+    elif columns:
+        columns = None
+    if columns is not None and format is not None:
+        raise InvalidValueError(None, "format", format, "and columns say two things: give one")
+    if columns is not None:
+        return _named(columns)
+    if format is None:
+        return None
+    if not isinstance(format, str):
+        raise InvalidTypeError(None, "format", format, "is not a string")
+    if format not in FORMATS:
+        raise UnknownNameError("trace format", format, sorted(FORMATS))
+    return FORMATS[format]
+
+
+def _chosen(columns: Any) -> dict[str, str]:
+    """Check the roles of columns."""
+    if not isinstance(columns, Mapping):
+        raise InvalidTypeError(None, "columns", columns, "is not a mapping")
+    chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
+    chosen.pop("run", None)
+    kinds = set()
+    for role, name in chosen.items():
+        if role not in ROLES:
+            raise UnknownNameError("column role", role, list(ROLES))
+        if not isinstance(name, str):
+            raise InvalidTypeError("columns", role, name, "is not the name of a column")
+        kind = "arrivals" if role in ARRIVALS else role.removesuffix("_ms")
+        kind = STAMPS.get(kind, kind)
+        if kind in kinds:
+            reason = f"names two columns of {kind.replace('_', ' ')}"
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+        kinds.add(kind)
+    return chosen
+
+
+def _named(chosen: Mapping[str, str]) -> Format:
+    """Make a format of columns that are named by the user."""
+    for role in ("prompt", "output"):
+        if role not in chosen:
+            reason = f"does not say which column holds {role}s"
+            raise InvalidValueError(None, "columns", dict(chosen), reason)
+    for role in STAMPS:
+        if role in chosen and not {*chosen} & {*ARRIVALS}:
+            raise InvalidValueError("columns", role, chosen[role], "needs a column of arrivals")
+    roles, more = dict(chosen), {}
+    if "requests" in roles:
+        more = {"rows": partial(inside, keys=path_of(roles.pop("requests"))), "document": True}
+    return made("columns", roles, **more)
+
+
+def run_of(columns: Mapping[str, Any] | None) -> int | None:
+    """Return the number of the run that columns name, the first being 1; None where they do not.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        Not such a number.
+    """
+    run: Any = None if columns is None else columns.get("run")
+    if isinstance(run, str) and run.isdecimal() and len(run) < 10:
+        run = int(run)
+    return None if run is None else as_integer(run, "columns", "run", minimum=1)
+
+
 # --- rows of records ----------------------------------------------------------------------------
 
-RUN_LISTS = (
-    "input_lens",
-    "output_lens",
-    "start_times",
-    "ttfts",
-    "itls",
-    "latencies",
-    "e2els",
-    "errors",
+_RUN_LISTS = (
+    *("input_lens", "output_lens", "start_times"),
+    *("ttfts", "itls", "latencies", "e2els", "errors"),
 )
 
 
@@ -139,8 +248,8 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
     Both agree but for the start times, which SGLang does not write: its requests arrive at the
     run's rate, evenly, or all at once where that is unlimited.
     """
-    lists = {key: run[key] for key in RUN_LISTS if key in run}
-    for key in RUN_LISTS[:2]:
+    lists = {key: run[key] for key in _RUN_LISTS if key in run}
+    for key in _RUN_LISTS[:2]:
         if key not in lists:
             raise ValueError(f"has no {key}: every request needs its tokens, in and out")
     for key, entries in lists.items():
@@ -164,8 +273,8 @@ def rate_of(run: Mapping[str, Any]) -> float | None:
 def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
     """Requests below ``benchmarks``, whose clock is the same: only the successful have ended."""
     for requests in inside(document, ("benchmarks", "requests")):
-        for outcome, listed in requests.items() if isinstance(requests, dict) else ():
-            for one in listed if isinstance(listed, list) else ():
+        for outcome in requests if isinstance(requests, dict) else ():
+            for one in inside(requests[outcome] or [], ()):
                 yield one if outcome == "successful" else None
 
 
@@ -183,16 +292,13 @@ def _inference_perf(record: dict[str, Any]) -> Iterator[Row]:
 
 def _trtllm(record: dict[str, Any]) -> Iterator[Row]:
     """Leave out times of -1, which were never taken."""
-    stamps = ("start_timestamp", "first_token_timestamp", "end_timestamp")
+    stamps = ("first_token_timestamp", "start_timestamp", "end_timestamp")
     found = {key: value for key, value in record.items() if key not in stamps or value != -1}
-    has_failed = record.get("error_tokens") or -1 in (record.get(stamps[0]), record.get(stamps[2]))
-    yield None if has_failed else found
+    yield None if -1 in (record.get(stamps[1]), record.get(stamps[2])) else found
 
 
-_PROMPTS = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens")
-_OUTPUTS = ("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens")
 _VALUES = ("value.intValue", "value.doubleValue", "value.stringValue")
-_SPAN = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano", "status")
+_SPAN = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
 
 
 def _attributes(record: Any) -> dict[str, Any]:
@@ -208,17 +314,20 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
         common = _attributes(lookup(resource, "resource"))
         for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
             for span in inside(resource, (scopes, "spans")):
-                is_span = isinstance(span, dict)
-                own = {key: span[key] for key in _SPAN if key in span} if is_span else {}
-                yield {**common, **_attributes(span), **own} if is_span else span
+                if isinstance(span, dict):
+                    own = {key: span[key] for key in _SPAN if key in span}
+                    own["error"] = lookup(span, "status.code") in (2, "STATUS_CODE_ERROR")
+                    span = {**common, **_attributes(span), **own}
+                yield span
 
 
-def _innermost(spans: list[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+def innermost(spans: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
     """Yield the spans that count tokens; of spans inside one another the innermost is a request.
 
     A client, its library and the engine each count the tokens of a request, and an agent counts
     those of all its calls; of spans that were sent twice the first is kept.
     """
+    roles = FORMATS["otlp"].columns
     parents: dict[Any, Any] = {}
     counting: list[tuple[int, Any, Any]] = []
     for number, span in spans:
@@ -229,13 +338,13 @@ def _innermost(spans: list[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
             if own:
                 place = trace, own
                 parents[place] = (trace, parent) if parent != own else None
-            if all(lookup(span, *names) is None for names in (_PROMPTS, _OUTPUTS)):
+            if all(lookup(span, *roles[one]) is None for one in ("prompt", "output")):
                 continue
         counting.append((number, place, span))
     outer = set()
     for _, place, span in counting:
         around = parents.get(place)
-        has_output = isinstance(span, dict) and lookup(span, *_OUTPUTS) is not None
+        has_output = isinstance(span, dict) and lookup(span, *roles["output"]) is not None
         while has_output and around is not None and around not in outer:
             outer.add(around)
             around = parents.get(around)
@@ -248,14 +357,16 @@ def _innermost(spans: list[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
     """Measurements of a finished request, with its worker.
 
-    Files hold each record below ``event``, the log of the process holds it bare.
+    Files hold each record below ``event``, the log of the process holds it bare. A request that
+    was dropped before its first token has ``output_tokens`` of 0.
     """
     event = record.get("event", record)
     found = lookup(event, "request")
+    found = found if isinstance(found, dict) else {}
     if lookup(event, "event_type") == "request_end":
         parts = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
         label = ":".join(str(one) for one in parts if one is not None)
-        yield {**(found if isinstance(found, dict) else {}), "decode_worker": label}
+        yield None if found.get("output_tokens") == 0 else {**found, "decode_worker": label}
 
 
 def _blis(record: dict[str, Any]) -> Iterator[Row]:
@@ -271,14 +382,16 @@ def _blis(record: dict[str, Any]) -> Iterator[Row]:
             counts[name] = as_count(value)
         except ValueError as error:
             raise InvalidValueError(None, name, value, str(error)) from None
-    stamps = {key: value for key, value in record.items() if key.endswith("_time_us")}
-    taken = {key: value for key, value in stamps.items() if str(value).strip("0.")}
-    if str(record.get("streaming")).lower() == "false":
-        taken.pop("first_chunk_time_us", None)
     prompt = counts["server_input_tokens"] or counts["input_tokens"] + counts["prefix_length"]
-    planned = taken.get("send_time_us", record.get("arrival_time_us"))
-    rest = {key: value for key, value in record.items() if key not in stamps}
-    yield {**rest, **taken, "arrival_time_us": planned, "input_tokens": prompt}
+    row = {
+        key: None if key.endswith("_time_us") and not str(value).strip("0.") else value
+        for key, value in record.items()
+    }
+    if str(record.get("streaming")).lower() == "false":
+        row["first_chunk_time_us"] = None
+    sent = row.get("send_time_us")
+    planned = record.get("arrival_time_us") if sent is None else sent
+    yield {**row, "arrival_time_us": planned, "input_tokens": prompt}
 
 
 def _response(record: dict[str, Any]) -> Iterator[Row]:
@@ -292,221 +405,22 @@ def _response(record: dict[str, Any]) -> Iterator[Row]:
         yield body | record if isinstance(body, dict) else record
 
 
-def _response_failed(record: dict[str, Any]) -> bool:
-    status = lookup(record, "response.status_code")
-    return bool(record.get("error")) or (type(status) is int and status >= 400)
-
-
-# --- the table ----------------------------------------------------------------------------------
-
-_PROMPTS_AND_OUTPUTS = {"prompt": "input_length", "output": "output_length", "hashes": "hash_ids"}
-_RUN: dict[str, str | tuple[str, ...]] = {
-    "prompt": "input_lens",
-    "output": "output_lens",
-    "latency": ("latencies", "e2els"),
-    "time_to_first_token": "ttfts",
-    "inter_token_times": "itls",
+_ROWS = {
+    "vllm-bench": _run,
+    "sglang-bench": _run,
+    "guidellm": _guidellm,
+    "inference-perf": _inference_perf,
+    "trtllm-bench": _trtllm,
+    "otlp": _spans,
+    "dynamo": _dynamo,
+    "blis": _blis,
+    "openai-usage": _response,
 }
-_TABLE = (
-    # Files of 2023 carry no time zone, those of 2024 do, and none mixes.
-    Format(
-        "azure",
-        {"arrival": "TIMESTAMP", "prompt": "ContextTokens", "output": "GeneratedTokens"},
-        unit=DATES,
-    ),
-    # ChatGPT and GPT-4 calls, in seconds since midnight of the first day. A failed call has no
-    # response tokens and is dropped as a row without output.
-    Format(
-        "burstgpt",
-        {"arrival": "Timestamp", "prompt": "Request tokens", "output": "Response tokens"},
-    ),
-    Format(
-        "mooncake",
-        {"arrival": "timestamp", **_PROMPTS_AND_OUTPUTS},
-        unit=MILLISECONDS,
-        block_size=MOONCAKE_BLOCK,
-    ),
-    # The same columns in seconds; `units.likely_unit` says which of both a file is.
-    Format("qwen-bailian", {"arrival": "timestamp", **_PROMPTS_AND_OUTPUTS}, block_size=QWEN_BLOCK),
-    # Processed traces of the simulator; those that are lengths only have no arrivals.
-    Format(
-        "vidur",
-        {"arrival": "arrived_at", "prompt": "num_prefill_tokens", "output": "num_decode_tokens"},
-        optional_arrival=True,
-    ),
-    # vllm/benchmarks/serve.py
-    Format(
-        "vllm-bench",
-        {"arrival": "start_times", **_RUN},
-        marks=("input_lens|output_lens", "start_times"),
-        rows=_run,
-        is_document=True,
-    ),
-    # sglang/bench_serving.py
-    Format(
-        "sglang-bench",
-        {"arrival": "arrival", **_RUN},
-        marks=("input_lens|output_lens", "-start_times"),
-        rows=_run,
-        is_document=True,
-        optional_arrival=True,
-    ),
-    # srt/managers/request_metrics_exporter.py of SGLang 0.5.23: a line is a finished request's
-    # meta_info, in Unix seconds.
-    Format(
-        "sglang-server",
-        {
-            "arrival": "request_received_ts",
-            "prompt": "prompt_tokens",
-            "output": "completion_tokens",
-            "latency": "e2e_latency",
-            "time_to_first_token": "first_token_latency",
-        },
-        marks=("request_received_ts", "prompt_tokens"),
-        failed=lambda record: lookup(record, "finish_reason.type") == "abort",
-    ),
-    # schemas/base/request_stats.py of GuideLLM 0.8: a JSON or YAML document, in Unix seconds.
-    Format(
-        "guidellm",
-        {
-            "arrival": "request_start_time",
-            "prompt": "prompt_tokens",
-            "output": "output_tokens",
-            "latency": "request_latency",
-            "time_to_first_token": "time_to_first_token_ms",
-            "inter_token_time": "inter_token_latency_ms",
-        },
-        seconds={"time_to_first_token": MILLISECOND, "inter_token_time": MILLISECOND},
-        marks=("benchmarks",),
-        rows=_guidellm,
-        is_document=True,
-    ),
-    # docs/tutorials/working-with-profile-exports.md of AIPerf 0.13: nanoseconds since 1970.
-    Format(
-        "aiperf",
-        {
-            "arrival": "metadata.request_start_ns",
-            "prompt": "metrics.input_sequence_length.value",
-            "output": (
-                "metrics.output_sequence_length.value",
-                "metrics.output_token_count.value",
-            ),
-            "latency": "metrics.request_latency.value",
-            "latency_unit": "metrics.request_latency.unit",
-            "time_to_first_token": "metrics.time_to_first_token.value",
-            "time_to_first_token_unit": "metrics.time_to_first_token.unit",
-            "inter_token_time": "metrics.inter_token_latency.value",
-            "inter_token_time_unit": "metrics.inter_token_latency.unit",
-            "inter_token_times": "metrics.inter_chunk_latency.value",
-            "inter_token_times_unit": "metrics.inter_chunk_latency.unit",
-            "end": "metadata.request_end_ns",
-        },
-        unit="nanoseconds",
-        marks=("metadata.request_start_ns", "metrics"),
-        failed=lambda record: record.get("error") or lookup(record, "metadata.was_cancelled"),
-    ),
-    # inference_perf/apis/base.py; earlier releases have counts and token times in info itself.
-    # Seconds of a clock that starts anywhere.
-    Format(
-        "inference-perf",
-        {
-            "arrival": "start_time",
-            "prompt": ("info.request_metrics.text.input_tokens", "info.input_tokens"),
-            "output": ("info.response_metrics.output_tokens", "info.output_tokens"),
-            "end": "end_time",
-            "first_token": "first_token",
-            "inter_token_times": "info.response_metrics.output_token_times",
-        },
-        marks=("start_time", "end_time", "info"),
-        rows=_inference_perf,
-        failed=lambda record: record.get("error"),
-    ),
-    # tensorrt_llm/bench/dataclasses/statistics.py (RequestRecord) and reporting.py
-    # (get_request_info): nanoseconds.
-    Format(
-        "trtllm-bench",
-        {
-            "arrival": "start_timestamp",
-            "prompt": "num_input_tokens",
-            "output": ("output_tokens", "num_output_tokens"),
-            "end": "end_timestamp",
-            "first_token": "first_token_timestamp",
-        },
-        unit="nanoseconds",
-        marks=("start_timestamp", "num_input_tokens"),
-        rows=_trtllm,
-    ),
-    # vllm/tracing/utils.py, and the names of today's semantic conventions. A span without either
-    # count is no request: there are many inside one.
-    Format(
-        "otlp",
-        {
-            "arrival": "startTimeUnixNano",
-            "prompt": _PROMPTS,
-            "output": _OUTPUTS,
-            "latency": "gen_ai.latency.e2e",
-            "time_to_first_token": "gen_ai.latency.time_to_first_token",
-            "end": "endTimeUnixNano",
-            "worker": ("service.instance.id", "k8s.pod.name", "host.name"),
-        },
-        unit="nanoseconds",
-        marks=("resourceSpans",),
-        rows=_spans,
-        among=_innermost,
-        is_document=True,
-        failed=lambda record: lookup(record, "status.code") in (2, "STATUS_CODE_ERROR"),
-    ),
-    # lib/llm/src/request_trace/types.rs of Dynamo, schema dynamo.request.trace.v1, in Unix
-    # milliseconds. A request without a session has no input_tokens; one that was dropped before its
-    # first token has output_tokens of 0.
-    Format(
-        "dynamo",
-        {
-            "arrival": "request_received_ms",
-            "prompt": ("input_tokens", "replay.input_length"),
-            "output": "output_tokens",
-            "latency": "total_time_ms",
-            "time_to_first_token": "ttft_ms",
-            "inter_token_time": "avg_itl_ms",
-            "worker": "decode_worker",
-            "hashes": "replay.input_sequence_hashes",
-        },
-        unit=MILLISECONDS,
-        seconds=dict.fromkeys(("latency", "time_to_first_token", "inter_token_time"), MILLISECOND),
-        marks=("event.schema|schema", "event.event_type|event_type"),
-        rows=_dynamo,
-        failed=lambda record: record.get("output_tokens") == 0,
-        block_size="replay.trace_block_size",
-    ),
-    # sim/workload/tracev2.go of inference-sim (BLIS), the data file; its header file is not read.
-    Format(
-        "blis",
-        {
-            "arrival": "arrival_time_us",
-            "prompt": "input_tokens",
-            "output": "output_tokens",
-            "end": "last_chunk_time_us",
-            "first_token": "first_chunk_time_us",
-        },
-        unit="microseconds",
-        marks=("arrival_time_us", "first_chunk_time_us", "input_tokens", "output_tokens"),
-        rows=_blis,
-        failed=lambda record: str(record.get("status") or "ok").strip().lower() != "ok",
-    ),
-    # Responses kept as lines, or the output of a batch, where they are in response.body unless
-    # they failed. "created" is in whole seconds.
-    Format(
-        "openai-usage",
-        {
-            "arrival": ("created", "created_at"),
-            "prompt": ("usage.prompt_tokens", "usage.input_tokens"),
-            "output": ("usage.completion_tokens", "usage.output_tokens"),
-        },
-        unit=None,
-        marks=("usage|response.body|custom_id",),
-        rows=_response,
-        failed=_response_failed,
-    ),
-)
+_TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text("utf-8"))
 
-FORMATS: dict[str, Format] = {one.name: one for one in _TABLE}
+FORMATS: dict[str, Format] = {
+    name: made(name, one.pop("columns"), rows=_ROWS.get(name), **one)
+    for name, one in _TABLE.items()
+}
+ENGINE_SETTINGS = frozenset(name for one in FORMATS.values() for name in one.settings)
+"""Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""

@@ -7,7 +7,6 @@ import operator
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,12 +18,11 @@ from instances.errors import FileFormatError, InvalidValueError
 from instances.settings import parse_value
 from instances.validation import as_flag
 
-from .advice import MAP_COLUMNS, detect_format, refuse_unknown
+from .advice import MAP_COLUMNS, detect_format, unknown
 from .cells import (
     DIGITS_OF,
     TICKS_PER_SECOND,
     BadRow,
-    Clock,
     SkippedRows,
     as_blocks,
     as_count,
@@ -35,8 +33,16 @@ from .cells import (
     column_of,
     is_blank,
 )
-from .columns import DURATIONS, STAMPS, run_of, wanted_format
-from .formats import RUN_LISTS, Format, rate_of
+from .formats import (
+    DURATIONS,
+    ENGINE_SETTINGS,
+    STAMPS,
+    Format,
+    innermost,
+    rate_of,
+    run_of,
+    wanted_format,
+)
 from .paths import UNIT_OF_WORD, lookup
 from .records import Records, opened, records_of
 
@@ -53,38 +59,29 @@ PHASES = ("phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is
 OnBadRows = Literal["refuse", "skip"]
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
 
-OF_VLLM = (
-    "async_scheduling block_size enable_chunked_prefill enable_prefix_caching "
-    "long_prefill_token_threshold long_prefill_token_threshold_adaptive max_num_batched_tokens "
-    "max_num_seqs num_gpu_blocks prefill_schedule_interval scheduler_reserve_full_isl watermark"
-)
-OF_SGLANG = (
-    "chunked_prefill_size max_concurrency max_prefill_tokens max_running_requests "
-    "max_total_num_tokens schedule_conservativeness"
-)
-ENGINE_SETTINGS = frozenset(f"{OF_VLLM} {OF_SGLANG}".split())
-"""Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""
-
 
 class Rows(NamedTuple):
     """Rows of a log that can be read, in order of time, with those that have no tokens.
 
     Attributes
     ----------
-    format : Format
-        What the file was read as.
+    arrival : str
+        The column of their times.
     ticks : list[int]
         Time of each on the clock of the file; 0 where it has none.
+    is_sorted : bool
+        Whether they were put in order.
     arrays : dict[str, Any]
         Columns of `RequestLog` that have an entry a row.
     between : list[float32 array]
-        Seconds from token to token of each row.
+        Seconds from token to token of each row; empty where there are none.
     facts : dict[str, Any]
         Other fields of `RequestLog`.
     """
 
-    format: Format
+    arrival: str
     ticks: list[int]
+    is_sorted: bool
     arrays: dict[str, Any]
     between: list[npt.NDArray[np.float32]]
     facts: dict[str, Any]
@@ -105,40 +102,42 @@ def read_rows(
     with opened(path) as stream:
         records = records_of(stream, path, wanted)
         kind, records, facts = _told(records, path, wanted, columns)
-        cells = _Cells(kind)
-        cells.take(records, block_hashes)
-    found, bad = cells.read()
-    skipped = SkippedRows(cells.rows)
+        cells = _Cells(kind, block_hashes)
+        cells.take(records)
+    ticks, arrays = cells.read()
+    skipped, bad = SkippedRows(cells.rows), cells.bad
     for number in sorted(bad):
         skipped.add(number, bad[number].reason)
     if bad and bad_rows == "refuse":
-        first = min(bad)
-        reason = f"{bad[first].message}; {_among(skipped)}"
-        raise FileFormatError(path, reason, row=first)
+        first, rest = min(bad), "no row before it or after it can be read"
+        if len(bad) < cells.rows:
+            rest = f"{len(bad):,} of {cells.rows:,} rows cannot be read; {WAY_OUT}"
+        raise FileFormatError(path, f"{bad[first].message}; {rest}", row=first)
     kept = [k for k, number in enumerate(cells.numbers) if number not in bad]
     if bad and not kept and not cells.failed:
         raise FileFormatError(path, f"none of its rows can be read: {skipped.reasons()}")
-    times = [found.ticks[k] for k in kept]
+    times = [ticks[k] for k in kept]
     late = [*map(operator.lt, times, accumulate(times, max))]
-    sorts = not kind.is_in_order if sort is None else sort
-    if any(late) and not sorts:
+    is_sorted = not kind.is_in_order if sort is None else sort
+    if any(late) and not is_sorted:
         reason = f"{kind.name_of('arrival')} goes back in time; sort=True puts rows in order"
         raise FileFormatError(path, reason, row=cells.numbers[kept[late.index(True)]])
-    kept.sort(key=found.ticks.__getitem__)
+    kept.sort(key=ticks.__getitem__)
     facts |= {
-        "has_arrival_times": found.time_unit is not None,
+        "has_arrival_times": cells.time_unit is not None,
         "rows": cells.rows,
         "failed": cells.failed,
-        "left_out": +cells.left_out,
-        "without_output": sum(found.is_unknown[k] for k in kept),
+        "left_out": dict(+cells.left_out),
+        "without_output": int(cells.is_unknown[kept].sum()),
         "out_of_order": sum(late),
-        "time_unit": found.time_unit,
+        "time_unit": cells.time_unit,
         "inter_token_times_are_cut": cells.is_cut,
         "skipped": skipped,
     }
-    arrays = {name: column[kept] for name, column in found.arrays.items()}
+    arrays = {name: column[kept] for name, column in arrays.items()}
     between = [cells.between[k] for k in kept] if any(map(len, cells.between)) else []
-    return Rows(kind, [found.ticks[k] for k in kept], arrays, between, facts)
+    times = [ticks[k] for k in kept]
+    return Rows(kind.name_of("arrival"), times, is_sorted, arrays, between, facts)
 
 
 def check_options(sort: Any, bad_rows: Any) -> None:
@@ -155,13 +154,6 @@ def check_options(sort: Any, bad_rows: Any) -> None:
         raise InvalidValueError(None, "bad_rows", bad_rows, "is neither 'refuse' nor 'skip'")
 
 
-def _among(skipped: SkippedRows) -> str:
-    """Say how many rows cannot be read, and what can be done."""
-    if len(skipped) == skipped.rows:
-        return "no row before it or after it can be read"
-    return f"{len(skipped):,} of {skipped.rows:,} rows cannot be read; {WAY_OUT}"
-
-
 # --- what a file is -----------------------------------------------------------------------------
 
 
@@ -176,21 +168,21 @@ def _told(
     examples = _examples(Records(iter(tried), header), path)
     kind = detect_format(path, examples) if wanted is None else wanted
     if columns and "worker" in columns:
-        kind = kind._replace(columns={**kind.columns, "worker": columns["worker"]})
+        kind = kind._replace(columns={**kind.columns, "worker": (columns["worker"],)})
     rows = examples
     if kind.rows is not None and not kind.marks:
         rows = [one for record in examples for one in kind.rows(record) if isinstance(one, dict)]
     for mark in kind.required:
         if kind.lacks(mark, rows):
             why = f"column {mark!r} is missing"
-            refuse_unknown(path, examples, why if mark[0] != "-" else f"has {mark[1:]!r}")
-    for name in header or ():
-        is_read = any(name in kind.names(role) for role in kind.columns)
-        if is_read and header is not None and header.count(name) > 1:
+            raise unknown(path, examples, why if mark[0] != "-" else f"has {mark[1:]!r}")
+    read = {name for names in kind.columns.values() for name in names}
+    for name, count in Counter(header).items():
+        if name in read and count > 1:
             raise FileFormatError(path, f"column {name!r} is there twice")
     facts: dict[str, Any] = {"format": kind.name, "note": kind.note}
     run = run_of(columns)
-    if RUN_LISTS[0] == kind.name_of("prompt"):
+    if kind.settings:
         number, chosen = _run_among(path, [*Records(blocks).numbered()], run)
         facts["settings"] = dict(_settings(chosen))
         if (rate := rate_of(chosen)) and kind.optional_arrival:
@@ -246,43 +238,33 @@ def _settings(run: Any) -> Iterator[tuple[str, Any]]:
 
 def _rows(records: Records, kind: Format) -> Iterator[tuple[int, Any]]:
     """Numbered rows: cells by name, a `BadRow`, why it is left out, or None where it failed."""
-    numbered: Iterable[tuple[int, Any]] = records.numbered()
-    if records.header is not None:
-        header = records.header
-        numbered = (
-            (number, dict(zip(header, row, strict=True)) if isinstance(row, list) else row)
-            for number, row in numbered
-        )
-    if kind.rows is not None:
-        numbered = _expanded(numbered, kind)
-    if kind.among is not None:
-        numbered = kind.among([*numbered])
-    for number, row in numbered:
+    numbered: Iterable[tuple[int, Any]] = _expanded(records, kind)
+    for number, row in innermost([*numbered]) if kind.name == "otlp" else numbered:
         if row is None or isinstance(row, str | BadRow):
             yield number, row
         elif not isinstance(row, dict):
             yield number, BadRow("the row is not a JSON object", "is not a JSON object")
-        elif is_warm_up(row):
-            yield number, WARM_UP
         else:
-            yield number, None if kind.failed is not None and kind.failed(row) else row
+            yield number, WARM_UP if is_warm_up(row) else None if kind.has_failed(row) else row
 
 
-def _expanded(records: Iterable[tuple[int, Any]], kind: Format) -> Iterator[tuple[int, Any]]:
+def _expanded(records: Records, kind: Format) -> Iterator[tuple[int, Any]]:
     """Rows of each record; those of documents are numbered, others have the record's number."""
-    assert kind.rows is not None
-    count = 0
-    for number, record in records:
+    count, header = 0, records.header
+    for number, record in records.numbered():
+        if header is not None and isinstance(record, list):
+            record = dict(zip(header, record, strict=True))
         found: Iterable[Any] = [record]
         try:
-            found = [*kind.rows(record)] if isinstance(record, dict) else found
+            if kind.rows is not None and isinstance(record, dict):
+                found = [*kind.rows(record)]
         except InvalidValueError as error:
             found = [bad_cell(error.field, error.value, error.reason)]
         except ValueError as error:
             found = [BadRow(str(error), str(error))]
         for row in found:
             count += 1
-            yield (count if kind.is_document else number), row
+            yield (count if kind.document else number), row
 
 
 def is_warm_up(record: Mapping[str, Any]) -> bool:
@@ -301,24 +283,11 @@ def is_warm_up(record: Mapping[str, Any]) -> bool:
     return False
 
 
-@dataclass
-class _Read:
-    """Columns of rows: arrays by name, times, and whether the output of each is unknown."""
-
-    arrays: dict[str, Any]
-    ticks: list[int]
-    time_unit: str | None
-    is_unknown: list[bool]
-
-
 class _Cells:
     """Cells of the rows of a file, role by role, and what became of the other rows."""
 
-    def __init__(self, kind: Format) -> None:
+    def __init__(self, kind: Format, block_hashes: bool) -> None:
         self.kind = kind
-        plain = [one for one in kind.columns if one not in ("error", "hashes")]
-        roles = [one for one in plain if not one.startswith("inter_token_times")]
-        self.cells: dict[str, list[Any]] = {role: [] for role in roles}
         self.rows = self.failed = 0
         self.left_out: Counter[str] = Counter()
         self.numbers: list[int] = []
@@ -327,55 +296,59 @@ class _Cells:
         self.sums: list[float] = []
         self.blocks: list[Any] = []
         self.is_cut = False
+        self.is_unknown = np.zeros(0, np.bool_)
+        self.time_unit: str | None = None
         self._held = 0
+        self._has_hashes = block_hashes and "hashes" in kind.columns
+        apart = ("error", "hashes", "inter_token_times", "inter_token_times_unit")
+        self._cells: dict[str, list[Any]] = {one: [] for one in kind.columns if one not in apart}
 
-    def take(self, records: Records, block_hashes: bool) -> None:
-        """Take the cells of all rows."""
+    def take(self, records: Records) -> None:
+        """Take the cells of all rows; of a plain table whole columns."""
         kind, header = self.kind, records.header
-        is_plain = kind.rows is None and kind.failed is None
+        roles = [(cells, kind.columns[role]) for role, cells in self._cells.items()]
+        is_plain = kind.rows is None and "error" not in kind.columns
         if header is not None and is_plain and not {*PHASES} & {*header}:
             self._take_table(records, header)
             return
-        names = [(cells, kind.names(role)) for role, cells in self.cells.items()]
-        has_lists = "inter_token_times" in kind.columns
         for number, row in _rows(records, kind):
             self.rows += 1
-            if isinstance(row, dict):
-                if has_lists and not self._take_list(number, row):
-                    continue
-                self.numbers.append(number)
-                for cells, one in names:
-                    cells.append(lookup(row, *one))
-                if block_hashes and "hashes" in kind.columns:
-                    size: Any = kind.block_size
-                    size = lookup(row, size) if isinstance(size, str) else size
-                    self.blocks.append(as_blocks(size, lookup(row, *kind.names("hashes"))))
-            elif isinstance(row, BadRow):
+            if isinstance(row, BadRow):
                 self.bad[number] = row
+            elif isinstance(row, dict):
+                if self._take_list(number, row):
+                    self.numbers.append(number)
+                    for cells, names in roles:
+                        cells.append(lookup(row, *names))
             else:
                 self.failed += row is None
                 self.left_out[row or ""] += row is not None
 
     def _take_table(self, records: Records, header: list[str]) -> None:
-        """Take whole columns of a table."""
-        places = {role: _place(header, self.kind.names(role)) for role in self.cells}
         for numbers, rows in records.blocks:
             self.rows += len(rows)
             if isinstance(rows[0], BadRow):
                 self.bad[numbers[0]] = rows[0]
                 continue
             self.numbers += numbers
-            columns = [*zip(*rows, strict=True)]
-            for role, place in places.items():
-                self.cells[role] += [None] * len(rows) if place is None else columns[place]
+            columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+            for role, cells in self._cells.items():
+                cells += columns.get(self.kind.name_of(role), [None] * len(rows))
 
     def _take_list(self, number: int, row: dict[str, Any]) -> bool:
-        """Hold the times between a request's tokens, all or none; False where they are none."""
-        name, cell = self.kind.name_of("inter_token_times"), None
+        """Hold what is a list: times between tokens, all or none; False where they are none."""
+        columns = self.kind.columns
+        if self._has_hashes:
+            size: Any = self.kind.block_size
+            size = lookup(row, size) if isinstance(size, str) else size
+            self.blocks.append(as_blocks(size, lookup(row, *columns["hashes"])))
+        if "inter_token_times" not in columns:
+            return True
+        name = self.kind.name_of("inter_token_times")
+        cell = lookup(row, name)
         try:
-            cell = lookup(row, *self.kind.names("inter_token_times"))
             times = as_durations(cell)
-            if "inter_token_times_unit" in self.kind.columns:
+            if "inter_token_times_unit" in columns:
                 name = self.kind.name_of("inter_token_times_unit")
                 cell = lookup(row, name)
                 times = times * _unit_seconds(cell)
@@ -388,37 +361,41 @@ class _Cells:
         self.sums.append(float(times.sum()) if len(times) else math.nan)
         return True
 
-    def read(self) -> tuple[_Read, dict[int, BadRow]]:
-        """Read the cells; also return why rows cannot be read, by their numbers."""
-        kind, count = self.kind, len(self.numbers)
-        cells, self.cells = self.cells, {}
-        bad: dict[int, BadRow] = {}
-        measured = {one: self._durations(cells, one, bad) for one in DURATIONS}
+    def read(self) -> tuple[list[int], dict[str, Any]]:
+        """Read the cells: times in ticks, and arrays; say of rows why they cannot be read."""
+        kind, cells, bad = self.kind, self._cells, dict[int, BadRow]()
+        measured = {one: self._durations(one, bad) for one in DURATIONS}
         times, clock = cells.get("arrival", []), kind.clock()
         if kind.optional_arrival and all(one is None for one in times):
             times = []
-        ticks = clock.column(times, kind.name_of("arrival"), bad) if times else [0] * count
-        prompts = column_of(cells["prompt"], as_count, kind.name_of("prompt"), bad, 0)
+        ticks = clock.column(times, kind.name_of("arrival"), bad) or [0] * len(self.numbers)
+        self.time_unit = clock.unit if times else None
         known = cells["output"]
-        is_unknown = [kind.is_log and one is None for one in known]
-        if any(is_unknown):
+        self.is_unknown = np.array([one is None for one in known], np.bool_) & bool(kind.marks)
+        if self.is_unknown.any():
             known = [0 if one is None else one for one in known]
-        outputs = np.array(column_of(known, as_count, kind.name_of("output"), bad, 0), np.int64)
+        prompts, outputs = (
+            np.array(column_of(column, as_count, kind.name_of(role), bad, 0), np.int64)
+            for role, column in (("prompt", cells["prompt"]), ("output", known))
+        )
         for role, duration in STAMPS.items():
-            self._since(cells.get(role, ()), role, ticks, clock, measured[duration], bad)
-        if self.sums:
-            sums = np.array(self.sums)
-            together = measured["time_to_first_token"] + np.nan_to_num(sums)
-            is_derived = np.isnan(measured["latency"]) & ((outputs == 1) | np.isfinite(sums))
-            measured["latency"] = np.where(is_derived, together, measured["latency"])
-            # Between chunks of several tokens there are fewer times than tokens.
-            means = sums / np.maximum(1, outputs - 1)
-            measured["inter_token_time"] = np.where(
-                np.isfinite(means), means, measured["inter_token_time"]
-            )
+            for place, cell in enumerate(cells.get(role, ())):
+                if (
+                    not is_blank(cell)
+                    and place not in bad
+                    and math.isnan(measured[duration][place])
+                ):
+                    try:
+                        since = clock(cell) - ticks[place]
+                        if since < 0:
+                            raise ValueError("is before the arrival")
+                        measured[duration][place] = since / TICKS_PER_SECOND
+                    except ValueError as error:
+                        bad[place] = bad_cell(kind.name_of(role), cell, str(error))
+        self._put_together(measured, outputs)
         arrays: dict[str, Any] = {
             "row_numbers": np.array(self.numbers, np.int64),
-            "prompt_lengths": np.array(prompts, np.int64),
+            "prompt_lengths": prompts,
             "output_lengths": outputs,
             "latencies": measured["latency"],
             "times_to_first_token": measured["time_to_first_token"],
@@ -428,50 +405,40 @@ class _Cells:
             arrays["workers"] = np.array([as_label(one) for one in cells["worker"]], object)
         if self.blocks:
             arrays["prompt_blocks"] = np.fromiter(self.blocks, object)
-        reasons = dict(self.bad)
         for place, row in bad.items():
-            if kind.is_log and row.reason.endswith(" is missing"):
+            if kind.marks and row.reason.endswith(" is missing"):
                 row = row._replace(message=f"{row.message}; {MAP_COLUMNS}")
-            reasons[self.numbers[place]] = row
-        return _Read(arrays, ticks, clock.unit if times else None, is_unknown), reasons
+            self.bad[self.numbers[place]] = row
+        return ticks, arrays
 
-    def _durations(self, cells: dict[str, Any], role: str, bad: dict[int, BadRow]) -> FloatArray:
+    def _put_together(self, measured: dict[str, FloatArray], outputs: Any) -> None:
+        """Latencies and means of which a log has the times between tokens, or both ends."""
+        first, latency = measured["time_to_first_token"], measured["latency"]
+        if self.sums:
+            sums = np.array(self.sums)
+            is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(sums))
+            latency = np.where(is_derived, first + np.nan_to_num(sums), latency)
+            # Between chunks of several tokens there are fewer times than tokens.
+            means = sums / np.maximum(1, outputs - 1)
+            is_known = np.isfinite(means)
+            measured["inter_token_time"] = np.where(is_known, means, measured["inter_token_time"])
+        # The tokens after the first come between it and the end.
+        is_apart = np.isnan(measured["inter_token_time"]) & (outputs > 1) & (latency >= first)
+        means = (latency - first) / np.maximum(1, outputs - 1)
+        measured["inter_token_time"] = np.where(is_apart, means, measured["inter_token_time"])
+        measured["latency"] = latency
+
+    def _durations(self, role: str, bad: dict[int, BadRow]) -> FloatArray:
         """Read durations in seconds, NaN where there are none."""
-        given = cells.get(role)
+        given = self._cells.get(role)
         if given is None:
             return np.full(len(self.numbers), math.nan)
         found = np.array(column_of(given, as_duration, self.kind.name_of(role), bad, math.nan))
-        units = cells.get(f"{role}_unit")
+        units = self._cells.get(f"{role}_unit")
         if units is not None:
-            name = self.kind.name_of(f"{role}_unit")
-            found *= column_of(units, _unit_seconds, name, bad, 1.0)
+            found *= column_of(units, _unit_seconds, self.kind.name_of(f"{role}_unit"), bad, 1.0)
         found *= self.kind.seconds.get(role, 1.0)
         return found
-
-    def _since(
-        self,
-        cells: Iterable[Any],
-        role: str,
-        ticks: list[int],
-        clock: Clock,
-        measured: FloatArray,
-        bad: dict[int, BadRow],
-    ) -> None:
-        """Fill in seconds from the arrival to a stamp where they were not measured."""
-        for place, cell in enumerate(cells):
-            if is_blank(cell) or place in bad or not math.isnan(measured[place]):
-                continue
-            try:
-                ended = clock(cell)
-                if ended < ticks[place]:
-                    raise ValueError("is before the arrival")
-                measured[place] = (ended - ticks[place]) / TICKS_PER_SECOND
-            except ValueError as error:
-                bad[place] = bad_cell(self.kind.name_of(role), cell, str(error))
-
-
-def _place(header: list[str], names: tuple[str, ...]) -> int | None:
-    return next((header.index(one) for one in names if one in header), None)
 
 
 def _unit_seconds(value: Any) -> float:

@@ -295,13 +295,6 @@ def read_log(
             reason = f"no request says which worker served it: {columns['worker']!r} is missing"
             raise FileFormatError(path, reason)
         del arrays["workers"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # The tokens after the first come between it and the end.
-        later = arrays["latencies"] - arrays["times_to_first_token"]
-        derived = np.where(later >= 0, later / (arrays["output_lengths"] - 1), np.nan)
-    means = arrays["mean_inter_token_times"]
-    has_mean = np.isfinite(means) | (arrays["output_lengths"] < 2)
-    arrays["mean_inter_token_times"] = np.where(has_mean, means, derived)
     first = found.ticks[kept[0]]
     between = found.between or [np.zeros(0, np.float32)] * len(found.ticks)
     return RequestLog(

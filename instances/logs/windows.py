@@ -30,6 +30,8 @@ from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+
 from instances.errors import FileFormatError, InvalidValueError
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import TOKENS, MemoryRule, as_memory_rule
@@ -38,12 +40,13 @@ from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, ranged
 
 from .cells import TICKS_PER_SECOND, SkippedRows
-from .columns import wanted_format
+from .formats import wanted_format
 from .reading import OnBadRows, Rows, check_options, read_rows
 from .request_log import arrivals_note, name_of
 
 SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 OF_ROUNDS = ("round_seconds", "token_scale")
+OF_FILE = ("format", "has_arrival_times", "failed", "left_out", "time_unit", "note")
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,7 @@ class TraceRule:
         """Return the seconds from the first row to the start of a window, numbered from 0."""
         # str, because 0.1 is meant to be a tenth.
         start = Fraction(str(self.start_seconds))
-        return start + window * Fraction(str(self.duration_seconds)) if window else start
+        return start + window * Fraction(str(self.duration_seconds or 0))
 
 
 def read_trace(path: str | os.PathLike[str], **options: Any) -> tuple[Instance, TraceReport]:
@@ -266,99 +269,83 @@ def _windows(
     path: str | os.PathLike[str], rule: TraceRule, in_seconds: bool
 ) -> Iterator[tuple[Any, TraceReport]]:
     rows = read_rows(path, rule.format, rule.columns, sort=rule.sort, bad_rows=rule.bad_rows)
-    name = rows.format.name_of("arrival")
     if not rows.facts["has_arrival_times"] and (rule.start_seconds or rule.duration_seconds):
-        raise FileFormatError(
-            path,
-            f"has no arrival times (column {name!r}): no window can "
-            "be cut out of it by start_seconds or duration_seconds",
-        )
+        reason = f"has no arrival times (column {rows.arrival!r}): no window can be cut out of it "
+        raise FileFormatError(path, reason + "by start_seconds or duration_seconds")
     elapsed = [one - rows.ticks[0] for one in rows.ticks]
     for index in range(rule.windows):
-        start = math.ceil(rule.start_of(index) * TICKS_PER_SECOND)
+        start, end = (math.ceil(rule.start_of(k) * TICKS_PER_SECOND) for k in (index, index + 1))
         first, last = bisect_left(elapsed, start), len(elapsed)
         if rule.duration_seconds is not None:
-            end = math.ceil(rule.start_of(index + 1) * TICKS_PER_SECOND)
             last = bisect_left(elapsed, end)
         if rule.max_requests is not None:
             last = min(last, first + rule.max_requests)
-        yield _window(path, rule, rows, elapsed, (index, first, last), in_seconds)
+        arrays = {name: column[first:last] for name, column in rows.arrays.items()}
+        window = rows._replace(ticks=elapsed[first:last], arrays=arrays)
+        yield _window(path, rule, window, rule.start_of(index), in_seconds)
 
 
 def _window(
-    path: str | os.PathLike[str],
-    rule: TraceRule,
-    rows: Rows,
-    elapsed: list[int],
-    place: tuple[int, int, int],
-    in_seconds: bool,
+    path: str | os.PathLike[str], rule: TraceRule, rows: Rows, start: Fraction, in_seconds: bool
 ) -> tuple[Any, TraceReport]:
-    index, first, last = place
-    facts, start = rows.facts, rule.start_of(index)
-    round_seconds = None if in_seconds else Fraction(str(rule.round_seconds))
-    prompts, outputs = rows.arrays["prompt_lengths"], rows.arrays["output_lengths"]
-    longest = rule.memory_rule.limit(rule.memory_limit) + rule.memory_rule.unstored
-    requests, seconds = [], []
-    counts = {"dropped_empty": 0, "dropped_too_long": 0, "clipped": 0}
-    for k in range(first, last):
-        prompt, output = (-(-int(one[k]) // rule.token_scale) for one in (prompts, outputs))
-        if prompt == 0 or output == 0:
-            counts["dropped_empty"] += 1
-            continue
-        if prompt + output > longest:
-            if rule.too_long == "drop" or prompt >= longest:
-                counts["dropped_too_long"] += 1
-                continue
-            output = longest - prompt
-            counts["clipped"] += 1
-        # Exact rational division: a float quotient can land just above a whole round.
-        since = Fraction(elapsed[k], TICKS_PER_SECOND) - start if facts["has_arrival_times"] else 0
-        arrival = 0 if round_seconds is None else math.ceil(since / round_seconds)
-        seconds.append(float(since))
-        requests.append(Request(arrival, prompt, output, f"row{rows.arrays['row_numbers'][k]}"))
-    if first >= last:
-        skipped = f"; {facts['skipped']}" if facts["skipped"] else ""
-        raise FileFormatError(path, f"the window holds no rows{skipped}")
-    if not requests:
+    """Make a problem of the rows of a window, whose times are ticks since the first of the file."""
+    facts, count = rows.facts, len(rows.ticks)
+    skipped = facts["skipped"] or None
+    if not count:
+        reason = f"the window holds no rows{f'; {skipped}' if skipped else ''}"
+        raise FileFormatError(path, reason)
+    lengths = (rows.arrays["prompt_lengths"], rows.arrays["output_lengths"])
+    prompts, outputs = (-(-one // rule.token_scale) for one in lengths)
+    is_empty = (prompts == 0) | (outputs == 0)
+    room = rule.memory_rule.limit(rule.memory_limit) + rule.memory_rule.unstored - prompts
+    is_long = ~is_empty & (outputs > room)
+    is_clipped = is_long & (room > 0) & (rule.too_long == "clip")
+    outputs = np.where(is_clipped, room, outputs)
+    kept = np.flatnonzero(~is_empty & (is_clipped | ~is_long))
+    empty, too_long, clipped = (int(one.sum()) for one in (is_empty, is_long, is_clipped))
+    too_long -= clipped
+    if not len(kept):
         raise FileFormatError(
             path,
-            f"no request is left of the {last - first} rows in the window "
-            f"({counts['dropped_empty']} empty, {counts['dropped_too_long']} longer than "
-            "memory_limit)",
+            f"no request is left of the {count} rows in the window "
+            f"({empty} empty, {too_long} longer than memory_limit)",
         )
-    is_sorted = not rows.format.is_in_order if rule.sort is None else rule.sort
     report = TraceReport(
         source=name_of(path),
-        format=rows.format.name,
-        has_arrival_times=facts["has_arrival_times"],
-        rows_in_window=last - first,
-        kept=len(requests),
-        **counts,
+        rows_in_window=count,
+        kept=len(kept),
+        dropped_empty=empty,
+        dropped_too_long=too_long,
+        clipped=clipped,
         round_seconds=None if in_seconds else rule.round_seconds,
         token_scale=rule.token_scale,
         start_seconds=float(start),
         duration_seconds=rule.duration_seconds,
         columns=None if rule.columns is None else dict(rule.columns),
-        out_of_order=facts["out_of_order"] if is_sorted else None,
-        failed=facts["failed"],
-        left_out=dict(facts["left_out"]),
-        time_unit=facts["time_unit"],
-        span_seconds=(elapsed[last - 1] - elapsed[first]) / TICKS_PER_SECOND,
-        note=facts["note"],
-        skipped=facts["skipped"] if facts["skipped"] else None,
+        out_of_order=facts["out_of_order"] if rows.is_sorted else None,
+        span_seconds=(rows.ticks[-1] - rows.ticks[0]) / TICKS_PER_SECOND,
+        skipped=skipped,
+        **{name: facts[name] for name in OF_FILE},
     )
     stem = report.source
     for suffix in SUFFIXES:
         stem = stem.removesuffix(suffix)
     told: dict[str, Any] = {
+        "memory_limit": rule.memory_limit,
         "name": f"{stem}[{report.start_seconds:g}s+{report.kept}]",
         "metadata": {"trace": asdict(report)},
         "memory_rule": rule.memory_rule,
     }
-    if not in_seconds:
-        return Instance(requests, rule.memory_limit, **told), report
-    columns = [
-        [getattr(one, name) for one in requests] for name in ("prompt_length", "output_length")
-    ]
-    ids = [str(one.id) for one in requests]
-    return Workload(seconds, *columns, memory_limit=rule.memory_limit, ids=ids, **told), report
+    # Exact rational division: a float quotient can land just above a whole round.
+    step = Fraction(1 if in_seconds else str(rule.round_seconds)) * TICKS_PER_SECOND
+    begin = math.ceil(start * TICKS_PER_SECOND) if facts["has_arrival_times"] else 0
+    ids = [f"row{one}" for one in rows.arrays["row_numbers"][kept].tolist()]
+    columns = [prompts[kept].tolist(), outputs[kept].tolist()]
+    since = [rows.ticks[k] - begin for k in kept.tolist()]
+    if in_seconds:
+        seconds = [one / TICKS_PER_SECOND for one in since]
+        return Workload(seconds, *columns, ids=ids, **told), report
+    top, bottom = step.denominator, step.numerator
+    arrivals = [-(-one * top // bottom) for one in since]
+    requests = [Request(*one) for one in zip(arrivals, *columns, ids, strict=True)]
+    return Instance(requests, **told), report

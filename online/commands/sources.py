@@ -36,7 +36,7 @@ from instances import (
     UnknownNameError,
     Workload,
 )
-from instances.logs.columns import ROLES
+from instances.logs.formats import ROLES
 from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS

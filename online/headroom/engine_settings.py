@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from instances import MemoryRule, Workload
-from instances.logs.reading import ENGINE_SETTINGS
+from instances.logs.formats import ENGINE_SETTINGS
 from instances.validation import as_integer
 from online.policy_interface.policy import policy_names, policy_parameters
 from online.policy_interface.specs import PolicySpec
