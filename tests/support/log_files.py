@@ -305,6 +305,50 @@ def openai_batch() -> str:
     )
 
 
+def in_order(header: str, row: Any) -> str:
+    """A trace: rows in order of time; a call that failed has no output."""
+    rows = [row(one) for one in sorted(REQUESTS)]
+    return "".join(f"{one}\n" for one in ([header, *rows] if header else rows))
+
+
+def azure(zone: str = "") -> str:
+    return in_order(
+        "TIMESTAMP,ContextTokens,GeneratedTokens",
+        lambda one: f"2023-11-16 18:15:{46.68059 + one.start:.7f}{zone},{one.prompt},{one.output}",
+    )
+
+
+def burstgpt(sessions: str = "") -> str:
+    return in_order(
+        f"Timestamp,{sessions}Model,Request tokens,Response tokens,Total tokens,Log Type",
+        lambda one: (
+            f"{one.start + 5:g},{'8a2f,0.7,' if sessions else ''}ChatGPT,{one.prompt},{one.output},"
+            f"{one.prompt + one.output},API log"
+        ),
+    )
+
+
+def mooncake() -> str:
+    return in_order(
+        "",
+        lambda one: json.dumps(
+            {
+                "timestamp": round(1000 * one.start) + 27_482,
+                "input_length": one.prompt,
+                "output_length": one.output,
+                "hash_ids": [0] * -(-one.prompt // 512),
+            }
+        ),
+    )
+
+
+def vidur() -> str:
+    return in_order(
+        "arrived_at,num_prefill_tokens,num_decode_tokens",
+        lambda one: f"{one.start:g},{one.prompt},{one.output}",
+    )
+
+
 def lines(records: Any) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
@@ -324,3 +368,13 @@ LOGS: dict[str, str] = {
     "openai-usage of a batch": openai_batch(),
 }
 """All that have start times; the name of the format comes first."""
+
+TRACES: dict[str, str] = {
+    "azure": azure(),
+    "azure with zones": azure("+00:00"),
+    "burstgpt": burstgpt(),
+    "burstgpt with sessions": burstgpt("Session ID,Elapsed time,"),
+    "mooncake": mooncake(),
+    "vidur": vidur(),
+}
+"""Published traces of the same requests, in order of time and without measurements."""

@@ -1,130 +1,323 @@
-"""The published trace formats: the same requests read from each, told apart, refused by row."""
+"""Every format: the same requests from each, whatever packs them, and each fault by its row."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from decimal import Decimal
-from fractions import Fraction
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from log_files import (
+    EPOCH,
+    LOGS,
+    REQUESTS,
+    TRACES,
+    aiperf,
+    blis,
+    dynamo,
+    guidellm_report,
+    lines,
+    openai_usage,
+    sglang_bench,
+    sglang_server,
+    spans,
+    vllm_bench,
+)
 from trace_files import read, write
 
-from instances import FileFormatError, read_trace, trace_windows
+from instances import FileFormatError, load, read_log, read_trace, read_workload, save
+from instances.logs import FORMATS
 
-# The same four requests in each format: 0, 0.5, 1.25 and 3 seconds after the first.
-SECONDS = ("0", "0.5", "1.25", "3")
-LENGTHS = ((374, 44), (396, 109), (879, 0), (91, 16))
-
-
-def azure(zone: str = "") -> str:
-    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
-    for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True):
-        stamp = f"{Decimal('46.68059') + Decimal(seconds):.7f}"
-        lines.append(f"2023-11-16 18:15:{stamp}{zone},{prompt},{output}")
-    return "\n".join(lines) + "\n"
+KEPT = sorted(one for one in REQUESTS if one.output)
+EVERY = {**LOGS, "blis": blis(), **TRACES}
+every_format = pytest.mark.parametrize("kind", EVERY)
+every_log = pytest.mark.parametrize("kind", [*LOGS, "blis"])
 
 
-def vidur() -> str:
-    rows = zip(SECONDS, LENGTHS, strict=True)
-    return "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "".join(
-        f"{seconds},{prompt},{output}\n" for seconds, (prompt, output) in rows
-    )
+def name_of(kind: str) -> str:
+    return kind.partition(" ")[0].rstrip(",")
 
 
-def burstgpt(*, sessions: bool = False) -> str:
-    extra = "Session ID,Elapsed time," if sessions else ""
-    cells = "8a2f,0.7," if sessions else ""
-    text = f"Timestamp,{extra}Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-    for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True):
-        tokens = f"{prompt},{output},{prompt + output}"
-        text += f"{Decimal(seconds) + 5},{cells}ChatGPT,{tokens},API log\n"
-    return text
+def refused(path: Path, **options: Any) -> str:
+    with pytest.raises(FileFormatError) as caught:
+        read_log(path, **options)
+    message = str(caught.value)
+    assert str(path) in message
+    assert message.isprintable()
+    assert len(message) < 2000
+    return message
 
 
-def mooncake() -> str:
-    rows = [
-        {
-            "timestamp": int(Decimal(seconds) * 1000) + 27_482,
-            "input_length": prompt,
-            "output_length": output,
-            "hash_ids": [0, 1, 2],
-        }
-        for seconds, (prompt, output) in zip(SECONDS, LENGTHS, strict=True)
-    ]
-    return "".join(json.dumps(row) + "\n" for row in rows)
+# --- good files ---------------------------------------------------------------------------------
 
 
-FILES = {
-    "azure": azure(),
-    "azure with zones": azure("+00:00"),
-    "burstgpt": burstgpt(),
-    "burstgpt with sessions": burstgpt(sessions=True),
-    "mooncake": mooncake(),
-    "vidur": vidur(),
-}
-everything = pytest.mark.parametrize("kind", FILES)
+@every_format
+def test_every_format_gives_the_same_requests(tmp_path: Path, kind: str) -> None:
+    log = read_log(write(tmp_path, EVERY[kind]))
+    assert log.format == name_of(kind)
+    assert log.arrival_times.tolist() == [one.start for one in KEPT]
+    assert log.prompt_lengths.tolist() == [one.prompt for one in KEPT]
+    assert log.output_lengths.tolist() == [one.output for one in KEPT]
+    is_trace = kind in TRACES
+    # 0.5 comes before 0; GuideLLM writes failed requests apart, the others in the order of ends.
+    assert (log.rows, log.out_of_order) == (5, 0 if is_trace else 1)
+    assert (log.failed, log.dropped_empty) == ((0, 1) if is_trace else (1, 0))
+    assert f"4 of 5 requests kept (1 {'empty' if is_trace else 'failed'})" in str(log)
+    assert ("sorted, 1 out of order" in str(log)) != is_trace
 
 
-# --- the same requests in every format ----------------------------------------------------------
+@every_log
+def test_what_a_log_measured_is_kept(tmp_path: Path, kind: str) -> None:
+    log = read_log(write(tmp_path, EVERY[kind]))
+    if name_of(kind) == "openai-usage":
+        assert np.isnan(log.latencies).all()
+        return
+    np.testing.assert_allclose(log.latencies, [one.latency for one in KEPT], atol=1e-9)
+    np.testing.assert_allclose(log.times_to_first_token, [one.first for one in KEPT], atol=1e-9)
+    means = [sum(one.between) / len(one.between) if one.between else np.nan for one in KEPT]
+    np.testing.assert_allclose(log.mean_inter_token_times, means, atol=1e-9)
+    has_lists = name_of(kind) in ("vllm-bench", "aiperf", "inference-perf")
+    for k, one in enumerate(KEPT):
+        start, end = log.inter_token_offsets[k : k + 2]
+        expected = one.between if has_lists else ()
+        assert log.inter_token_times[start:end].tolist() == pytest.approx(expected)
 
 
-@everything
-def test_every_format_gives_the_same_instance(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path, FILES[kind])
-    instance, report = read_trace(path, memory_limit=2000, round_seconds=0.5)
-    assert instance.prompt_lengths.tolist() == [374, 396, 91]
-    assert instance.output_lengths.tolist() == [44, 109, 16]
-    assert instance.arrival_times.tolist() == [0, 1, 6]
-    first = 1 if kind == "mooncake" else 2
-    assert instance.ids == tuple(f"row{first + k}" for k in (0, 1, 3))
-    assert (report.kept, report.dropped_empty, report.rows_in_window) == (3, 1, 4)
-    assert report.format == kind.partition(" ")[0]
-    assert instance.metadata["trace"]["format"] == report.format
+@every_format
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: gzip.compress(text.encode()),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: b"\n\n" + text.encode() + b"\n",
+    ],
+    ids=["gzip", "byte order mark", "CRLF", "blank lines"],
+)
+def test_packings_and_line_ends(tmp_path: Path, kind: str, change: Callable[[str], bytes]) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(change(EVERY[kind]))
+    found, plain = read_log(path), read_log(write(tmp_path, EVERY[kind], "plain"))
+    assert found.prompt_lengths.tolist() == plain.prompt_lengths.tolist()
+    assert found.latencies.tolist() == pytest.approx(plain.latencies.tolist(), nan_ok=True)
+    is_by_line = not re.match(r"vllm|guide|infer|trt|otlp", kind)
+    is_later = path.read_bytes()[:1] == b"\n" and is_by_line
+    assert (found.row_numbers - plain.row_numbers).tolist() == [2 * is_later] * 4
 
 
-@everything
-@pytest.mark.parametrize("name", ["trace.gz", "trace.csv"])
-def test_gzip_is_told_by_content(tmp_path: Path, kind: str, name: str) -> None:
-    plain = read(write(tmp_path, FILES[kind], "plain"))[0]
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(FILES[kind].encode()))
-    packed = read(path)[0]
-    assert packed.digest == plain.digest
-    assert packed.ids == plain.ids
-    assert packed.name == "trace[0s+3]"
+@every_format
+def test_windows_of_every_format(tmp_path: Path, kind: str) -> None:
+    path, is_trace = write(tmp_path, EVERY[kind]), kind in TRACES
+    instance, report = read(path, round_seconds=0.25)
+    assert instance.arrival_times.tolist() == [0, 2, 5, 12]
+    assert instance.output_lengths.tolist() == [one.output for one in KEPT]
+    assert report.rows_in_window == 4 + is_trace
+    assert (report.failed, report.out_of_order) == ((0, None) if is_trace else (1, 1))
+    assert report.format == instance.metadata["trace"]["format"] == name_of(kind)
+    assert ("1 failed" in str(report)) != is_trace
+    workload, _ = read_workload(path, memory_limit=2000)
+    log = read_log(path)
+    assert workload.arrival_times.tolist() == log.arrival_times.tolist()
+    assert workload.ids == instance.ids == tuple(log.ids)
+    if not is_trace:
+        with pytest.raises(FileFormatError, match="sort=True"):
+            read(path, sort=False)
 
 
-@everything
+# --- bad files ----------------------------------------------------------------------------------
+
+
+@every_format
 def test_the_format_can_be_named(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path, FILES[kind])
-    name = kind.partition(" ")[0]
-    assert read(path, format=name) == read(path)
-    other = "vidur" if name != "vidur" else "azure"
-    with pytest.raises(FileFormatError):
-        read(path, format=other)
+    path = write(tmp_path, EVERY[kind])
+    assert len(read_log(path, format=name_of(kind))) == 4
+    alike = {"mooncake": "qwen-bailian"}.get(kind)
+    for other in {*FORMATS} - {name_of(kind), alike, "sglang-bench"}:
+        assert "is missing" in refused(path, format=other)
+
+
+# The row of the prompt of 879 tokens. GuideLLM writes the failed one last, and its YAML first;
+# another span comes before those of a trace.
+ROWS = dict.fromkeys(LOGS, 4) | {"guidellm": 3, "otlp": 5, "otlp, one a line": 6, "dynamo": 5}
+ROWS |= dict.fromkeys(("azure", "azure with zones", "vidur", "mooncake"), 4) | {"mooncake": 3}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("-879", "is negative"),
+        ("879.5", "is not a whole number"),
+        ("true", "is not a whole number"),
+        ("[879]", "is not a whole number"),
+        ('{"a": 1}', "is not a whole number"),
+        ('"many"', "is not a whole number"),
+        ("null", "is missing|is not a whole number"),
+        ("99999999999999999999999", "is above 2147483647"),
+        ("1e400", "is not a whole number"),
+        ("NaN", "is not a whole number"),
+    ],
+)
+def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str, reason: str) -> None:
+    text = EVERY[kind]
+    if kind.startswith("otlp"):
+        text = re.sub(r'"intValue": ?"879"', f'"intValue": {bad}', text)
+    elif kind == "guidellm as YAML":
+        text = text.replace("prompt_tokens: 879", f"prompt_tokens: {bad}")
+    else:
+        text = text.replace("879", bad)
+    assert text != EVERY[kind]
+    path = write(tmp_path, text)
+    message = refused(path)
+    assert f"row {ROWS[kind]}: {FORMATS[name_of(kind)].name_of('prompt')} " in message
+    assert any(part in message for part in reason.split("|"))
+    good, log = read_log(write(tmp_path, EVERY[kind], "good")), read_log(path, bad_rows="skip")
+    assert list(log.skipped.first_rows.values()) == [[ROWS[kind]]]
+    assert (log.rows, log.failed) == (good.rows, good.failed)
+    rest = good.select(good.prompt_lengths != 879)
+    assert (len(rest), log.ids) == (len(good) - 1, rest.ids)
+    for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
+        np.testing.assert_array_equal(getattr(log, name), getattr(rest, name))
+    np.testing.assert_array_equal(log.inter_token_times, rest.inter_token_times)
+
+
+@every_format
+def test_a_log_that_is_cut_off(tmp_path: Path, kind: str) -> None:
+    packed = gzip.compress(EVERY[kind].encode())
+    for length in (len(packed) - 9, 12):
+        (tmp_path / "log.gz").write_bytes(packed[:length])
+        assert "not a whole gzip file" in refused(tmp_path / "log.gz")
+    packed = packed[:15] + bytes([packed[15] ^ 0xFF]) + packed[16:]
+    (tmp_path / "log.gz").write_bytes(packed)
+    refused(tmp_path / "log.gz")
+    text = EVERY[kind].rstrip()
+    if kind == "guidellm as YAML":
+        # A document that ends early is one that says less.
+        assert "not YAML" in refused(write(tmp_path, text[: text.index("2", 60)] + "[{"))
+    elif text[0] in "[{":
+        for length in (len(text) - 1, len(text) * 2 // 3):
+            message = refused(write(tmp_path, text[:length]))
+            assert "cut off" in message or "is not JSON" in message
+
+
+# --- what single formats have -------------------------------------------------------------------
+
+
+def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path) -> None:
+    log = read_log(write(tmp_path, sglang_bench(rate=2.0)))
+    assert log.format == "sglang-bench"
+    # The third of five failed, and was sent all the same.
+    assert log.arrival_times.tolist() == [0.0, 0.5, 1.5, 2.0]
+    assert log.latencies.tolist() == [one.latency for one in REQUESTS if one.output]
+    assert "no start times: arrivals even at the run's 2 requests a second" in str(log)
+    for rate in ("inf", float("inf"), None):
+        log = read_log(write(tmp_path, sglang_bench(rate=rate)))
+        assert log.arrival_times.tolist() == [0.0] * 4
+        assert not log.has_arrival_times
+        assert "no arrival times, all at second 0" in str(log)
+    instance, report = read(write(tmp_path, sglang_bench(rate=2.0)))
+    save(instance, tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == instance
+    assert "arrivals even at the run's 2 requests a second" in str(report)
+
+
+def test_times_between_tokens_are_bounded_and_their_means_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instances.logs.reading.MOST_INTER_TOKEN_TIMES", 3)
+    log = read_log(write(tmp_path, LOGS["vllm-bench"]))
+    assert log.inter_token_times_are_cut
+    assert log.inter_token_offsets.tolist() == [0, 2, 2, 3, 3]
+    assert log.mean_inter_token_times[3] == pytest.approx(0.625 / 3)
+    assert "times between tokens held" in str(log)
+
+
+def test_several_benchmarks_of_one_clock_are_one_log(tmp_path: Path) -> None:
+    report = guidellm_report()
+    report["benchmarks"] *= 2
+    log = read_log(write(tmp_path, json.dumps(report)))
+    assert (len(log), log.failed) == (8, 2)
+
+
+def test_the_first_requests_may_all_have_failed(tmp_path: Path) -> None:
+    failed = '{"id": "x", "error": {"message": "overloaded"}}\n'
+    log = read_log(write(tmp_path, failed * 50 + openai_usage()))
+    assert (len(log), log.failed) == (4, 51)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda one: EPOCH + one.start,
+        lambda one: round((EPOCH + one.start) * 10**3),
+        lambda one: round((EPOCH + one.start) * 10**6),
+        lambda one: EPOCH * 10**9 + round(one.start * 10**9),
+        lambda one: f"2026-01-02T03:04:{5 + one.start:06.3f}Z",
+        lambda one: f"2026-01-02 05:04:{5 + one.start:06.3f}+0200",
+        lambda one: f"2026-01-02 05:04:{5 + one.start:06.3f}+02",
+        lambda one: f"2026-01-02T03:04:{5 + one.start:06.3f}".replace(".", ",") + " UTC",
+    ],
+    ids=["s", "ms", "us", "ns", "Z", "+0200", "+02", "UTC"],
+)
+def test_units_of_time_stamps(tmp_path: Path, start: Any) -> None:
+    log = read_log(write(tmp_path, openai_usage(start)))
+    assert log.arrival_times.tolist() == [0.0, 0.5, 1.25, 3.0]
+
+
+def test_requests_without_output_length_are_counted(tmp_path: Path) -> None:
+    text = LOGS["sglang-server"].replace('"completion_tokens": 2', '"completion_tokens": null')
+    log = read_log(write(tmp_path, text))
+    assert (len(log), log.failed, log.without_output, log.dropped_empty) == (3, 1, 1, 1)
+    assert "3 of 5 requests kept (1 failed, 1 without output length)" in str(log)
+
+
+def test_an_end_counts_where_no_latency_was_measured(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in aiperf().splitlines()]
+    for record in records:
+        record["metrics"].pop("request_latency", None)
+    log = read_log(write(tmp_path, lines(records)))
+    assert log.latencies.tolist() == [one.latency for one in KEPT]
+    records[0]["metadata"]["request_end_ns"] = 10**400
+    assert "row 1: metadata.request_end_ns 1000" in refused(write(tmp_path, lines(records)))
+
+
+def test_a_first_token_after_the_last_says_nothing_of_those_between(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in sglang_server().splitlines()]
+    records[1]["first_token_latency"] = 2 * records[1]["e2e_latency"]
+    means = read_log(write(tmp_path, lines(records))).mean_inter_token_times.tolist()
+    assert np.isnan(means[0])
+    assert means[2:] == [0.03125, 0.625 / 3]
+
+
+def test_long_prompts_are_no_reason_to_refuse_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LOGS["sglang-server"].replace('"{}"', json.dumps("long " * 300_000))
+    assert len(read_log(write(tmp_path, text))) == 4
+    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
+    monkeypatch.setattr("instances.logs.records.LONGEST_RECORD", 2**20 + 10)
+    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
+    rows = LOGS["sglang-server"].splitlines(keepends=True)
+    rows[1] = rows[1].replace('"{}"', json.dumps("long " * 300_000))
+    assert "row 2: is longer than 1048586 characters" in refused(write(tmp_path, "".join(rows)))
 
 
 def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
-    text = (
-        "arrived_at,num_prefill_tokens,num_decode_tokens,Timestamp,Request tokens,Response tokens\n"
-        "0,10,20,7,30,40\n"
+    header = (
+        "arrived_at,num_prefill_tokens,num_decode_tokens,Timestamp,Request tokens,Response tokens"
     )
-    path = write(tmp_path, text)
-    assert read(path, format="vidur")[0].prompt_lengths.tolist() == [10]
-    assert read(path, format="burstgpt")[0].prompt_lengths.tolist() == [30]
+    path = write(tmp_path, f"{header}\n0,10,20,7,30,40\n")
+    assert read_log(path, format="vidur").prompt_lengths.tolist() == [10]
+    assert read_log(path, format="burstgpt").prompt_lengths.tolist() == [30]
 
 
-# --- files of lengths only ----------------------------------------------------------------------
-
-LENGTHS_ONLY = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
-
-
-def test_a_file_without_arrivals_has_all_at_round_0(tmp_path: Path) -> None:
-    path = write(tmp_path, LENGTHS_ONLY + "3772,54,3826,69.8\n1,9,10,0.1\n5,0,5,0\n")
+def test_a_file_of_lengths_has_all_at_round_0(tmp_path: Path) -> None:
+    text = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
+    path = write(tmp_path, text + "3772,54,3826,69.8\n1,9,10,0.1\n5,0,5,0\n")
     instance, report = read(path)
     assert instance.arrival_times.tolist() == [0]
     assert report.has_arrival_times is False
@@ -133,70 +326,82 @@ def test_a_file_without_arrivals_has_all_at_round_0(tmp_path: Path) -> None:
     assert read(path, max_requests=2)[1].rows_in_window == 2
 
 
-# --- what a row can get wrong -------------------------------------------------------------------
+# --- logs of several replicas -------------------------------------------------------------------
 
 
-def test_blank_lines_count_as_lines(tmp_path: Path) -> None:
-    for kind in ("vidur", "mooncake"):
-        lines = ("\n\n" + FILES[kind]).splitlines()
-        lines.insert(len(lines) - 1, "")
-        instance, _ = read(write(tmp_path, "\n".join(lines)))
-        last = len(lines)
-        assert instance.ids[-1] == f"row{last}"
+def test_dynamo_names_the_worker_that_decoded(tmp_path: Path) -> None:
+    log = read_log(write(tmp_path, dynamo()))
+    first, second = str(2**63), f"{2**63 + 1}:3"
+    assert log.workers is not None
+    assert log.workers.tolist() == [second, first, second, first]
+    part = log.select(log.workers == second)
+    assert part.prompt_lengths.tolist() == [374, 879]
+    bare = lines(json.loads(line)["event"] for line in dynamo().splitlines())
+    assert read_log(write(tmp_path, bare)).workers.tolist() == log.workers.tolist()
 
 
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(vidur().encode()))
-    packed[15] ^= 0xFF
-    path = tmp_path / "damaged.gz"
-    path.write_bytes(packed)
-    with pytest.raises(FileFormatError):
-        read(path)
+def test_a_named_column_is_the_worker(tmp_path: Path) -> None:
+    path = write(tmp_path, "t,p,o,pod\n3,5,1,b\n1,6,2,a \n2,7,3,\n")
+    columns = {"arrival": "t", "prompt": "p", "output": "o"}
+    log = read_log(path, columns={**columns, "worker": "pod"})
+    assert log.workers.tolist() == ["a", None, "b"]
+    assert "; 2 workers named" in str(log)
+    assert read_log(path, columns=columns).workers is None
 
 
-# --- windows in one pass, in bounded memory -----------------------------------------------------
+def test_the_worker_alone_leaves_the_format_to_the_file(tmp_path: Path) -> None:
+    text = lines(
+        {**json.loads(line), "pod": {"name": f"w{k}"}}
+        for k, line in enumerate(aiperf().splitlines())
+    )
+    path, worker = write(tmp_path, text), {"worker": "pod.name"}
+    assert read_log(path).workers is None
+    for kind in (None, "aiperf"):
+        log = read_log(path, format=kind, columns=worker)
+        assert (log.format, log.workers.tolist()) == ("aiperf", ["w1", "w0", "w3", "w4"])
+    assert read_trace(path, memory_limit=2000, columns=worker)[1].columns == worker
+    table = "TIMESTAMP,ContextTokens,GeneratedTokens,node\n2023-11-16 18:15:46.68,374,44,n7\n"
+    log = read_log(write(tmp_path, table), columns={"worker": "node"})
+    assert (log.format, log.workers.tolist()) == ("azure", ["n7"])
 
 
-@given(
-    gaps=st.lists(st.integers(0, 30), min_size=1, max_size=40),
-    start=st.integers(0, 20),
-    length=st.integers(1, 40),
-    windows=st.integers(1, 4),
-    most=st.none() | st.integers(1, 5),
-)
-def test_windows_are_what_single_reads_give(
-    tmp_path_factory, gaps: list[int], start: int, length: int, windows: int, most: int | None
-) -> None:
-    path = tmp_path_factory.mktemp("windows") / "t.csv"
-    moment, lines = 0, ["arrived_at,num_prefill_tokens,num_decode_tokens"]
-    for gap in gaps:
-        moment += gap
-        lines.append(f"{moment / 10},{1 + moment % 7},{moment % 3}")
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    options = {"memory_limit": 8, "round_seconds": 0.1, "max_requests": most}
-    expected: list[object] = []
-    for k in range(windows):
-        try:
-            begin = float(Fraction(start + k * length, 10))
-            expected.append(
-                read_trace(path, start_seconds=begin, duration_seconds=length / 10, **options)
-            )
-        except FileFormatError as error:
-            expected.append(str(error))
-            break
-    found: list[object] = []
-    try:
-        found.extend(
-            trace_windows(
-                path,
-                start_seconds=start / 10,
-                duration_seconds=length / 10,
-                windows=windows,
-                **options,
-            )
-        )
-    except FileFormatError as error:
-        found.append(str(error))
-    assert found[len(found) - 1] == expected[-1]
-    if not isinstance(expected[-1], str):
-        assert found == expected
+def test_spans_name_their_instance(tmp_path: Path) -> None:
+    def resource(key: str, value: str) -> dict[str, Any]:
+        return {"attributes": [{"key": key, "value": {"stringValue": value}}]}
+
+    first, second, third = (spans(REQUESTS[k : k + 1])["resourceSpans"][0] for k in (0, 1, 3))
+    first["resource"] = resource("service.instance.id", "pod-a")
+    first["resource"]["attributes"] += resource("host.name", "other")["attributes"]
+    second["resource"] = resource("k8s.pod.name", "pod-b")
+    third["resource"] = resource("region", "north")
+    # What a span says of itself goes before its resource.
+    third["scopeSpans"][0]["spans"][1]["attributes"] += resource("host.name", "c")["attributes"]
+    path = write(tmp_path, json.dumps({"resourceSpans": [first, second, third]}))
+    assert read_log(path).workers.tolist() == ["pod-b", "pod-a", "c"]
+    named = read_log(path, columns={"worker": "region"})
+    assert named.workers.tolist() == [None, None, "north"]
+
+
+def test_blis_rows_that_say_less(tmp_path: Path) -> None:
+    again = read_log(write(tmp_path, re.sub(r"\b(\d{16})\b", r"\1.0", blis())))
+    assert again.latencies.tolist() == [one.latency for one in KEPT]
+    sent = str(10**6 * EPOCH + 500_000)
+    text = blis().replace("true", "false").replace(sent, "0", 1)
+    # Without a time of sending the arrival counts; a stream that is none has no first token.
+    log = read_log(write(tmp_path, text))
+    assert log.arrival_times.tolist()[0] == 0.0
+    assert log.prompt_lengths.tolist()[0] == 396
+    assert np.isnan(log.times_to_first_token).all()
+    message = refused(write(tmp_path, blis().replace("3,g,40", "3,g,x")))
+    assert "row 5: prefix_length 'x' is not a whole number" in message
+    early = blis().replace("prefix_length", "unread").replace("server_input_tokens", "unknown")
+    log = read_log(write(tmp_path, early))
+    assert log.prompt_lengths.tolist() == [one.prompt - 40 for one in KEPT]
+
+
+def test_inference_perf_counts_a_prompt_where_its_metrics_do(tmp_path: Path) -> None:
+    records = json.loads(LOGS["inference-perf"])
+    for record in records:
+        record["info"]["input_tokens"] += 1
+    log = read_log(write(tmp_path, json.dumps(records)))
+    assert log.prompt_lengths.tolist() == [one.prompt for one in KEPT]

@@ -1,13 +1,27 @@
-"""The Azure trace reader: its rule on small files, and its refusals."""
+"""Windows of traces as instances: the rule on small files, and several windows of one."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trace_files import write
 
-from instances import InvalidValueError, MemoryRule, load, read_trace, read_workload, save
+from instances import (
+    FileFormatError,
+    InvalidValueError,
+    MemoryRule,
+    load,
+    read_trace,
+    read_workload,
+    save,
+    trace_windows,
+)
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
@@ -154,6 +168,107 @@ def test_the_report_travels_with_the_instance_and_reads_as_a_line(tmp_path: Path
     assert "\n" not in line
     for part in ("t.csv", "3 of 5", "0 empty", "2 too long", "2 clipped"):
         assert part in line
+
+
+# --- several windows, and rows in another order ------------------------------------------------
+
+ORDERED = "0.0,374,44\n0.5,396,109\n3,91,16\n"
+VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+
+
+@given(
+    gaps=st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    start=st.integers(0, 20),
+    length=st.integers(1, 40),
+    windows=st.integers(1, 4),
+    most=st.none() | st.integers(1, 5),
+)
+def test_windows_are_what_single_reads_give(
+    tmp_path_factory, gaps: list[int], start: int, length: int, windows: int, most: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("windows") / "t.csv"
+    moment, lines = 0, ["arrived_at,num_prefill_tokens,num_decode_tokens"]
+    for gap in gaps:
+        moment += gap
+        lines.append(f"{moment / 10},{1 + moment % 7},{moment % 3}")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    options = {"memory_limit": 8, "round_seconds": 0.1, "max_requests": most}
+    expected: list[object] = []
+    for k in range(windows):
+        try:
+            begin = float(Fraction(start + k * length, 10))
+            expected.append(
+                read_trace(path, start_seconds=begin, duration_seconds=length / 10, **options)
+            )
+        except FileFormatError as error:
+            expected.append(str(error))
+            break
+    found: list[object] = []
+    try:
+        found.extend(
+            trace_windows(
+                path,
+                start_seconds=start / 10,
+                duration_seconds=length / 10,
+                windows=windows,
+                **options,
+            )
+        )
+    except FileFormatError as error:
+        found.append(str(error))
+    assert found[len(found) - 1] == expected[-1]
+    if not isinstance(expected[-1], str):
+        assert found == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.integers(1, 9)), min_size=1),
+    st.integers(0, 10),
+    st.integers(1, 40),
+)
+def test_a_sorted_log_is_the_log_of_arrivals(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[int, int, int]],
+    start: int,
+    length: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("sorted")
+    text = [f"{time},{prompt},{output}\n" for time, prompt, output in rows]
+    # Python's sort keeps the order of equal times, as a stable one must.
+    in_order = [text[k] for k in sorted(range(len(rows)), key=lambda k: rows[k][0])]
+    options = {"start_seconds": start, "duration_seconds": length}
+    found = _outcome(write(folder, VIDUR + "".join(text), "log"), sort=True, **options)
+    expected = _outcome(write(folder, VIDUR + "".join(in_order), "ordered"), **options)
+    assert found == expected
+
+
+def _outcome(path: Path, **options: Any) -> Any:
+    try:
+        return read(path, memory_limit=2000, **options)[0].digest
+    except FileFormatError as error:
+        return str(error).partition(": ")[2]
+
+
+def test_sorting_is_counted_and_reported(tmp_path: Path) -> None:
+    path = write(tmp_path, VIDUR + "5,1,1\n2,2,1\n4,3,1\n6,4,1\n1,5,1\n")
+    instance, report = read(path, sort=True, memory_limit=2000)
+    assert instance.prompt_lengths.tolist() == [5, 2, 3, 1, 4]
+    assert instance.arrival_times.tolist() == [0, 1, 3, 4, 5]
+    assert instance.ids == ("row6", "row3", "row4", "row2", "row5")
+    assert report.out_of_order == 3
+    assert "sorted, 3 out of order" in str(report)
+    assert instance.metadata["trace"]["out_of_order"] == 3
+    _, plain = read(write(tmp_path, VIDUR + ORDERED), sort=True, memory_limit=2000)
+    assert plain.out_of_order == 0
+    _, unasked = read(write(tmp_path, VIDUR + ORDERED), memory_limit=2000)
+    assert unasked.out_of_order is None
+    assert "sorted" not in str(unasked)
+
+
+def test_dates_before_1970_are_in_order(tmp_path: Path) -> None:
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens", "1969-12-31 23:59:58,1,1"]
+    path = write(tmp_path, "\n".join([*lines, "1969-12-31 23:59:59,1,1\n"]))
+    assert read(path)[0].arrival_times.tolist() == [0, 1]
 
 
 # --- what a file can get wrong ------------------------------------------------------------------
