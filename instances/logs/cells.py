@@ -125,12 +125,13 @@ class Clock:
         if cells and self.unit in (None, DATES) and {*map(type, cells)} == {str}:
             texts = "\n".join(cells).translate(_ZEROS).split("\n")
             forms = [_SAME_FORM.fullmatch(one) for one in {*texts}]
-            if all(forms) and len({one and one[2] for one in forms}) == 1:
+            zones = {one and one[2] for one in forms}
+            if all(forms) and len(zones) == 1:
                 import pandas
 
                 with suppress(ValueError):
                     found = pandas.to_datetime(list(cells), format="ISO8601").as_unit("ns")
-                    self.unit = DATES
+                    self.unit, self._has_zone = DATES, zones != {None}
                     return [one * 10**15 for one in found.asi8.tolist()]
         return column_of(cells, self, name, bad, 0)
 

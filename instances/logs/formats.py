@@ -264,9 +264,9 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
         yield None if row.get("errors") else {"arrival": rate and k / rate, **row}
 
 
-def rate_of(run: Mapping[str, Any]) -> float | None:
+def rate_of(run: Any) -> float | None:
     """Requests a second of a run of a benchmark, where they were sent at a rate."""
-    rate: Any = run.get("request_rate")
+    rate = lookup(run, "request_rate")
     return float(rate) if type(rate) in (int, float) and 0 < rate < float("inf") else None
 
 

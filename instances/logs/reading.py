@@ -337,11 +337,10 @@ class _Cells:
 
     def _take_list(self, number: int, row: dict[str, Any]) -> bool:
         """Hold what is a list: times between tokens, all or none; False where they are none."""
-        columns = self.kind.columns
+        columns, size = self.kind.columns, self.kind.block_size
         if self._has_hashes:
-            size: Any = self.kind.block_size
-            size = lookup(row, size) if isinstance(size, str) else size
-            self.blocks.append(as_blocks(size, lookup(row, *columns["hashes"])))
+            known: Any = lookup(row, size) if isinstance(size, str) else size
+            self.blocks.append(as_blocks(known, lookup(row, *columns["hashes"])))
         if "inter_token_times" not in columns:
             return True
         name = self.kind.name_of("inter_token_times")

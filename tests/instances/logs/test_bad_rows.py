@@ -182,3 +182,25 @@ def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
     assert counts == [2, 2]
     _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)
     assert clean.skipped is None
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_ends_have_a_time_zone_where_arrivals_have_one(tmp_path: Path, zone: str) -> None:
+    header, other = "time,input,output,end\n", {"": "Z", "Z": ""}[zone]
+    rows = [f"2026-01-01 00:00:0{k}{zone},9,2,2026-01-01 00:00:09" for k in (1, 2)]
+    log = log_of(
+        tmp_path,
+        f"{rows[0]}{zone}\n",
+        f"{rows[1]}{other}\n",
+        header=header,
+        columns=COLUMNS | {"end": "end"},
+    )
+    assert log.latencies.tolist() == [8.0]
+    assert [*log.skipped.counts] == ["end has a time zone, or none, unlike the rows before"]
+
+
+def test_a_run_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    run = json.dumps({"input_lens": [5], "output_lens": [2], "start_times": [0.0]})
+    path = write(tmp_path, f"{run}\n[1]\n")
+    with pytest.raises(FileFormatError, match="is not a JSON object"):
+        read_log(path, columns={"run": 2})
