@@ -15,7 +15,6 @@ from hindsight.outcomes.result import percent
 from instances import UnknownNameError, load
 from instances.files import write_atomically
 from online.commands.console import (
-    Wide,
     check_output,
     fail,
     print_table,
@@ -66,7 +65,6 @@ def benchmark_scale(  # noqa: C901, PLR0913
     seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Of each row.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
-    wide: Wide = False,
 ) -> None:
     """Relax or solve synthetic families, or instance files, a fresh process a row.
 
@@ -110,7 +108,7 @@ def benchmark_scale(  # noqa: C901, PLR0913
                     if way == "rows" and not row.finished:
                         break
     table = _table(rows)
-    print_table(table, wide=wide)
+    print_table(table)
     for line in _growth(rows):
         say(line)
 

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -272,22 +273,17 @@ def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
     )
 
 
-Wide = Annotated[
-    bool, typer.Option("--wide", help="Show all columns of tables, however wide the terminal is.")
-]
-
 PROSE_WIDTH = 24
-"""Cells of a terminal: prose that needs more than two lines and has less than this is left out."""
+"""Cells that prose of more than two lines needs at least; a narrower column is left out."""
 
 GAP = 2
-"""Blanks between two columns."""
+"""Blanks between a name and its value."""
 
 
-def print_table(table: Table, *, wide: bool = False) -> None:
-    """Print the columns that answer, as many as fit the terminal, and name those left out.
+def print_table(table: Table) -> None:
+    """Print a table; on a terminal the most important columns that fit, and the names of others.
 
-    Names and numbers are never broken. ``wide`` prints all columns; lines may then be longer than
-    the terminal. What is no terminal gets `Table.to_text` of the columns that answer.
+    Names and numbers are never broken.
     """
     table = replace(
         table,
@@ -295,14 +291,16 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         rows=tuple(tuple(map(printable, row)) for row in table.rows),
     )
     console = Console()
-    shown = table
-    if not wide:
-        shown = fitting(table, console.width if console.is_terminal else math.inf)
+    names = table.by_importance
+    if console.is_terminal:
+        while len(names) > 1 and _least_width(console, table.only(names)) > console.width:
+            names.pop()
+    shown = table.only(names)
     if table.title:
         say(printable(table.title))
     try:
-        if console.is_terminal and _width(_least_widths(shown)) <= console.width:
-            console.print(_drawn(shown, console.width))
+        if console.is_terminal and _least_width(console, shown) <= console.width:
+            console.print(_drawn(shown))
         else:
             sys.stdout.write(replace(shown, title="").to_text())
     except OSError as error:
@@ -312,48 +310,23 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         say(f"left out: {'; '.join(left_out)}")
 
 
-def fitting(table: Table, width: float) -> Table:
-    """The most important columns that fit beside each other; the first of them always stays."""
-    names = table.by_importance
-    while len(names) > 1 and _width(_least_widths(table.only(names))) > width:
-        names.pop()
-    return table.only(names)
+def _least_width(console: Console, table: Table) -> int:
+    # Measured on a terminal of any width: what does not fit is cut off otherwise.
+    options = console.options.update(max_width=10**6)
+    return Measurement.get(console, options, _drawn(table)).minimum
 
 
-def _width(widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _least_widths(table: Table) -> list[int]:
-    """Least width of each column: headings and prose may be broken at blanks, other cells not."""
-    widths = []
-    for name, *cells in zip(table.columns, *table.rows, strict=True):
-        whole = cells
-        if name in table.prose_columns:
-            longest = max(map(cell_len, cells), default=0)
-            whole = [word for cell in cells for word in cell.split()]
-            whole.append(" " * min((longest + 1) // 2, PROSE_WIDTH))
-        widths.append(max(map(cell_len, [*name.split(), *whole]), default=0))
-    return widths
-
-
-def _drawn(table: Table, width: int) -> RichTable:
-    """The table, with what is left of ``width`` for headings and prose in one line."""
-    widths = _least_widths(table)
-    rest = width - _width(widths)
-    columns = zip(table.columns, *table.rows, strict=True)
-    wanted = [max(map(cell_len, cells)) - own for cells, own in zip(columns, widths, strict=True)]
-    for count, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
-        # What one column does not need is shared by those that need more.
-        more = min(wanted[place], rest // (len(wanted) - count))
-        widths[place] += more
-        rest -= more
+def _drawn(table: Table) -> RichTable:
     drawn = RichTable(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name, own in zip(table.columns, widths, strict=True):
+    for name, *cells in zip(table.columns, *table.rows, strict=True):
+        longest, is_prose = max(map(cell_len, cells), default=0), name in table.prose_columns
         # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
-        justify: JustifyMethod = "left" if name in table.text_columns else "right"
-        # Cells fit. Cutting would take a wide letter for too long before a blank.
-        drawn.add_column(Text(name), width=own, justify=justify, overflow="fold")
+        drawn.add_column(
+            Text(name),
+            justify="left" if name in table.text_columns else "right",
+            no_wrap=not is_prose,
+            min_width=min(PROSE_WIDTH, (longest + 1) // 2) if is_prose else longest,
+        )
     for row in table.rows:
         drawn.add_row(*map(Text, row))
     return drawn

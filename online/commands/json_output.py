@@ -83,14 +83,13 @@ def answer(
     subcommand: str,
     found: Mapping[str, Any],
     *parts: Table | Mapping[str, str] | str,
-    wide: bool = False,
 ) -> None:
     """Write what a subcommand found; unless that took the place of the screen, print its parts."""
     if write_json(path, subcommand, found):
         return
     for part in parts:
         if isinstance(part, Table):
-            print_table(part, wide=wide)
+            print_table(part)
         elif isinstance(part, str):
             say(part)
         else:
