@@ -12,7 +12,6 @@ import typer
 from instances import InvalidValueError
 from instances.files import write_atomically
 from online.commands.console import (
-    Wide,
     check_output,
     fail,
     print_table,
@@ -22,7 +21,7 @@ from online.commands.console import (
 )
 from online.commands.options import importing
 from online.policy_interface.specs import make_policy
-from online.runtime.table import Table
+from online.tables import Table
 from studies.adversaries.cascade import cascades
 from studies.adversaries.ratios import Measurement, growth_of, measurements, paper_constructions
 from studies.adversaries.reductions import partition_checks, three_partition_checks
@@ -69,7 +68,6 @@ def adversaries(  # noqa: PLR0913
         Path | None, typer.Option(help="Write the tables: .csv (the first) or .md.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write ratios as .png or .svg.")] = None,
-    wide: Wide = False,
 ) -> None:
     """Measured ratios, throughput lost, or partitions found, with what the papers state."""
     if kind not in KINDS:
@@ -98,7 +96,7 @@ def adversaries(  # noqa: PLR0913
     for number, table in enumerate(tables):
         if number:
             print()
-        print_table(table, wide=wide)
+        print_table(table)
 
 
 def _measure(

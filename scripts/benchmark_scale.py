@@ -23,7 +23,7 @@ from online.commands.console import (
     say,
     writing,
 )
-from online.runtime.table import Table
+from online.tables import Table
 from studies.fits import fit_power_law
 from studies.scale import DEFAULT_SIZES, FAMILIES, METHODS, ScaleRow, measure
 

@@ -15,14 +15,13 @@ import typer
 from instances import UnknownNameError
 from instances.files import TableWriter, write_atomically
 from online.commands.console import (
-    Wide,
     check_output,
     print_table,
     progress_bar,
     run,
     writing,
 )
-from online.runtime.table import Table
+from online.tables import Table
 from studies.reproduction.a25 import fluid_experiments as experiments
 
 COLUMNS = {
@@ -55,7 +54,6 @@ def fluid(
         list[float] | None, typer.Option(min=1, help="T, seconds; repeatable for gaps and loads.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file to write.")] = None,
-    wide: Wide = False,
 ) -> None:
     """Simulate what [A25] makes claims about.
 
@@ -81,7 +79,7 @@ def fluid(
         # Ctrl-C loses nothing that was measured.
         if cells:
             table = Table("", COLUMNS[experiment], tuple(cells), frozenset({"case", "policy"}))
-            print_table(table, wide=wide)
+            print_table(table)
     if out is not None:
         names = [field.name for field in dataclasses.fields(rows[0])]
         text = io.StringIO()

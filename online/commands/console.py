@@ -32,7 +32,7 @@ from rich.text import Text
 from instances import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.ctrl_c import Interruption
 from instances.errors import printable
-from online.runtime.table import Table
+from online.tables import Table
 
 FAILED_STATUS = 1
 """Exit status where the answer is no, or part of it failed."""

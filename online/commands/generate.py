@@ -12,7 +12,7 @@ import typer
 import instances
 from instances import Instance, InvalidValueError
 from instances.files import all_or_nothing
-from online.runtime.table import table_of
+from online.tables import table_of
 
 from .console import check_output, fail
 from .json_output import JsonFile, answer

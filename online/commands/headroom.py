@@ -35,7 +35,6 @@ from online.report.self_contained import written_by
 from .console import (
     FAILED_STATUS,
     INTERRUPTED_STATUS,
-    Wide,
     check_output,
     fail,
     progress_bar,
@@ -93,7 +92,6 @@ def headroom(  # noqa: PLR0913
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
-    wide: Wide = False,
     json_file: JsonFile = None,
     policy: Annotated[
         list[str] | None,
@@ -241,7 +239,7 @@ def headroom(  # noqa: PLR0913
     said_first = "\n".join([*doubts(whole, found.load), sentence(found)])
     shown = [part for table in tables(found).values() for part in ("", table)]
     parts = (said_first, "", fields(found, facts), *shown, "", *notes(found))
-    answer(json_file, "headroom", record, *parts, wide=wide)
+    answer(json_file, "headroom", record, *parts)
     return _status(found)
 
 

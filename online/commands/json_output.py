@@ -17,7 +17,7 @@ import typer
 
 from instances import Instance
 from instances.files import write_atomically
-from online.runtime.table import Table
+from online.tables import Table
 from online.trials.bootstrap import Confidence
 from online.trials.intervals import Interval
 

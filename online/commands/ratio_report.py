@@ -10,7 +10,7 @@ from typing import Any
 
 from hindsight.outcomes.result import rounded_down
 from instances import InvalidValueError
-from online.runtime.table import Table, csv_text
+from online.tables import Table, csv_text
 from online.trials import notes as words
 from online.trials.intervals import Interval
 from online.trials.table import BY, table_rows

@@ -23,7 +23,7 @@ from online.policy_interface.policy import (
 )
 from online.policy_interface.router import router_names
 from online.policy_interface.specs import RouterSpec
-from online.runtime.table import Table, table_of
+from online.tables import Table, table_of
 
 from .console import parameters_text
 from .json_output import JsonFile, answer, check_json

@@ -20,7 +20,7 @@ from hindsight.certificates.format import (
     read_certificate,
 )
 from instances import FileFormatError, LibraryEntry, RecordStore
-from online.runtime.table import Table, table_of
+from online.tables import Table, table_of
 
 from .console import FAILED_STATUS, progress_bar, reject
 from .json_output import JsonFile, answer, check_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from online.runtime.table import Table, table_of
+from online.tables import Table, table_of
 from online.trials.intervals import Interval, rounded_down, rounded_up
 
 from .answer import LOGGED, Headroom

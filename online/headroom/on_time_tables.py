@@ -8,7 +8,7 @@ from typing import Any
 
 from instances import ServiceLevel
 from instances.service_level import BoolArray
-from online.runtime.table import Table, table_of
+from online.tables import Table, table_of
 from online.trials.intervals import NOTHING as NOTHING_KNOWN
 from online.trials.intervals import rounded_down, rounded_up
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from instances.arrays import FloatArray
 from instances.problem.memory_rule import TOKENS
-from online.runtime.table import Table, table_of
+from online.tables import Table, table_of
 from online.trials.intervals import Interval, rounded, rounded_down, rounded_up
 
 from .answer import (

@@ -10,7 +10,7 @@ from string import Template
 
 from instances.charts import element
 from instances.version import package_version
-from online.runtime.table import Table
+from online.tables import Table
 
 
 def self_contained_page(

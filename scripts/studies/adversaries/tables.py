@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from online.runtime.table import Table
+from online.tables import Table
 from online.trials.intervals import Interval, rounded_down, rounded_up
 
 from .cascade import Cascade

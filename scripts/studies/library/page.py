@@ -8,7 +8,7 @@ from pathlib import Path
 import instances
 from instances import RecordStore
 from instances.files import all_or_nothing, write_atomically
-from online.runtime.table import Table
+from online.tables import Table
 from studies.library.gaps import median_gap, open_gaps
 
 from .scores import (

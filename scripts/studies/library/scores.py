@@ -18,7 +18,7 @@ from instances.version import package_version
 from online import Trial
 from online.policy_interface.policy import policy_parameters
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.runtime.table import csv_text
+from online.tables import csv_text
 from online.trials.intervals import Latency
 
 EXACT, INTERVAL = "exact lengths", "interval"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from instances import InvalidValueError, Library, LibraryEntry
 from instances import Record as LibraryRecord
 from instances.catalogue.records import LATE
-from online.runtime.table import Table
+from online.tables import Table
 from online.trials.intervals import NOTHING, Interval, Latency
 
 from .scores import EXACT, Score

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hindsight.outcomes.result import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
 from instances.files import TableWriter
-from online.runtime.table import Table
+from online.tables import Table
 from studies.library.gaps import median_gap, open_gaps
 
 from .standings import COMPARED_WITH

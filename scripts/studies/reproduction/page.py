@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from online.runtime.table import Table
+from online.tables import Table
 
 from .declaration import Cause, reproduction, reproduction_names
 from .paper_items import ITEMS, PAPERS, Item

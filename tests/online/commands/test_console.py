@@ -18,7 +18,7 @@ from online.commands.console import (
     print_fields,
     print_table,
 )
-from online.runtime.table import Table
+from online.tables import Table
 
 INTERVAL = "[1.0976, 1.2896]"
 RATIOS = Table(

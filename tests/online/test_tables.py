@@ -8,7 +8,7 @@ import io
 import online
 from instances import Instance
 from online.commands.ratio_report import Report
-from online.runtime.table import Table
+from online.tables import Table
 
 
 def test_latex() -> None:
