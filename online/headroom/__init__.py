@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from .answer import Headroom, Measured
+from .answer import Headroom
+from .log_questions import question_of_log
+from .measured import Measured
 from .measuring import HeadroomProgress, measure_headroom
 from .page import headroom_page
+from .question import Question
 
-__all__ = ["Headroom", "HeadroomProgress", "Measured", "headroom_page", "measure_headroom"]
+__all__ = [
+    "Headroom",
+    "HeadroomProgress",
+    "Measured",
+    "Question",
+    "headroom_page",
+    "measure_headroom",
+    "question_of_log",
+]

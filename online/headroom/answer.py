@@ -1,297 +1,23 @@
-"""The result: possible savings, and each policy's share of them."""
+"""What is known of a question: simulations, bounds, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any
 
-import numpy as np
-
-from instances import ServiceLevel, Workload
-from instances.arrays import FloatArray, IntArray
-from online.comparison.blame import Blame
 from online.trials.intervals import Interval
 
-from .on_time import ROUNDING, OnTimePoint
-from .waiting import OverTime
-
-P99 = 0.99
-"""Of n requests, the latency at place n times this, rounded up, from the shortest."""
-
-LOGGED = "as in the log"
-"""The router where every request goes to the replica that the log names."""
+from .measured import Served
+from .question import Place, Question
+from .tasks import Attain, Bounds, Enclose, Failure, Route, Serve, Task
 
 NEGLIGIBLE = Fraction(1, 100)
-"""Share of a mean latency: where less is known to be saved, a policy's part of it tells nothing."""
+"""Share of a mean latency: if no known schedule saves it, shares of the saving say nothing."""
 
-LARGE_DIFFERENCE = Fraction(1, 10)
-"""Share of the latency in the log: a simulation that is off by more is doubted first."""
-
-
-if TYPE_CHECKING:
-    from hindsight.sizing import CapacityResult
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyRun:
-    """The outcome of a policy.
-
-    Attributes
-    ----------
-    policy : str
-        Label.
-    error : float
-        Mean share of the truth by which the output lengths it was told are off; 0 for exact ones.
-    mean_latency : Fraction or None
-        Seconds a request; None where it did not complete.
-    reason : str or None
-        Why it did not, or which error left out what else is asked of it.
-    is_error : bool
-        Whether the reason is an exception.
-    latencies, first_tokens : float64 array or None
-        Seconds from the arrival of each request to its completion and to its first token.
-    over_time : OverTime or None
-        Queue and memory.
-    router : str or None
-        What sent the requests to replicas; None on one machine.
-    assignment : int64 array or None
-        Replica of each request.
-    assigned : Interval or None
-        Around the least mean latency of all schedulers that leave each request on its replica.
-    """
-
-    policy: str
-    error: float
-    mean_latency: Fraction | None
-    reason: str | None = None
-    is_error: bool = False
-    latencies: FloatArray | None = None
-    first_tokens: FloatArray | None = None
-    over_time: OverTime | None = None
-    router: str | None = None
-    assignment: IntArray | None = None
-    assigned: Interval | None = None
-
-    @property
-    def p99(self) -> Fraction | None:
-        """The latency that 99 % of the requests do not exceed, seconds."""
-        if self.latencies is None:
-            return None
-        return Fraction(percentile(self.latencies, 100 * P99))
-
-
-def percentile(column: FloatArray, percent: float) -> float:
-    """Return the least entry of a column that ``percent`` per cent of the entries do not exceed.
-
-    Nothing is interpolated, so that it can be compared with bounds on the p99 of every scheduler.
-    """
-    return float(np.percentile(column, percent, method="inverted_cdf"))
-
-
-@dataclass(frozen=True)
-class BestPossible:
-    """Bounds on the least mean latency of every scheduler.
-
-    Attributes
-    ----------
-    mean_latency : Interval
-        Seconds per request. Where prompts share prefixes, the lower end allows for any reuse.
-    bound : str
-        Name of the bound that is its lower end.
-    certified : bool
-        Whether that is computed exactly or rounded outwards.
-    schedule : str
-        Whose the schedule is that is its upper end.
-    without_reuse : Fraction or None
-        Lower bound for schedulers that process every prompt whole, where prompts share prefixes.
-    """
-
-    mean_latency: Interval
-    bound: str
-    certified: bool
-    schedule: str = "search"
-    without_reuse: Fraction | None = None
-
-    def joined(self, other: BestPossible) -> BestPossible:
-        """Take the better bound and the better schedule of both; of equal bounds its own."""
-        low, high = self, other
-        lower, known = other.mean_latency.lower, self.mean_latency.lower
-        if lower is not None and (known is None or lower > known):
-            low, high = other, self
-        known_whole = [one for one in (self.without_reuse, other.without_reuse) if one is not None]
-        low = replace(low, without_reuse=max(known_whole, default=None))
-        return low.reached(high.mean_latency.upper, high.schedule)
-
-    def reached(self, mean_latency: Fraction | None, schedule: str) -> BestPossible:
-        """Add a schedule that has this mean latency."""
-        known = self.mean_latency.upper
-        if mean_latency is None or (known is not None and known <= mean_latency):
-            return self
-        interval = Interval(self.mean_latency.lower, mean_latency)
-        return replace(self, mean_latency=interval, schedule=schedule)
-
-
-@dataclass(frozen=True, eq=False)
-class CurvePoint:
-    """The same requests with another memory, other replicas, or arriving faster or slower.
-
-    Attributes
-    ----------
-    memory_limit : int
-        M, tokens.
-    faster : float
-        Arrivals come so many times as fast as in the log.
-    load : float or None
-        See `online.headroom.waiting.load`.
-    best : BestPossible or None
-        None where it could not be found.
-    runs : tuple[PolicyRun, ...]
-        The policies that were run there, without queue and memory.
-    replicas : int
-        How many there are.
-    """
-
-    memory_limit: int
-    faster: float
-    load: float | None
-    best: BestPossible | None
-    runs: tuple[PolicyRun, ...]
-    replicas: int = 1
-
-    def joined(self, other: CurvePoint) -> CurvePoint:
-        """Add what else was computed there; a policy's run is a schedule too."""
-        runs = self.runs + other.runs
-        known = [self.best, other.best]
-        for run in runs:
-            interval = Interval(None, run.mean_latency)
-            known.append(BestPossible(interval, "none", certified=True, schedule=run.policy))
-        return replace(self, best=_all_joined(known), runs=runs)
-
-
-def carried_over(points: Sequence[CurvePoint], last_arrival: float) -> list[CurvePoint]:
-    """Add to what is known of the best possible at each point what follows from the others.
-
-    **More memory.** A schedule also fits in more memory, under rules in blocks too, as usable
-    blocks do not fall with M. Its rounds last as long there: a batch time is given the batch, and
-    not M. So schedules carry to a larger M, and lower bounds to a smaller one.
-
-    **More replicas.** One more may stay empty. So schedules carry to more replicas, and lower
-    bounds to fewer.
-
-    **Slower arrivals.** Multiply all arrivals by c >= 1, and let the round that began at t begin at
-    c t: a round of length D ends at c t + D <= c (t + D), so rounds stay disjoint and serve nobody
-    before the arrival. Each round does what it did, so memory, preemptions and what is processed
-    again stay, and a request that was done at C is done at c (C - D) + D <= c C. So every latency
-    is at most c times as long: schedules carry to slower arrivals with the factor c, and lower
-    bounds to faster ones with 1 / c.
-
-    **Rounding.** The arrivals at a point are divided in floats and taken as the decimals they are
-    written as, so two points differ from exact multiples by less than e = 2^-50 of the last
-    arrival. Begin every round e later: nobody is served early, and latencies grow by 2 e at most.
-    `ROUNDING` of the last arrival is more than that, divided by c or not.
-
-    Parameters
-    ----------
-    points : Sequence[CurvePoint]
-        The log itself among them.
-    last_arrival : float
-        Of the log, seconds.
-    """
-
-    def joined(one: CurvePoint) -> BestPossible | None:
-        others = [_carried(other, one, last_arrival) for other in points if other is not one]
-        return _all_joined([one.best, *others])
-
-    return [replace(one, best=joined(one)) for one in points]
-
-
-def _all_joined(known: Sequence[BestPossible | None]) -> BestPossible | None:
-    there = [one for one in known if one is not None]
-    return reduce(BestPossible.joined, there) if there else None
-
-
-def _carried(known: CurvePoint, to: CurvePoint, last_arrival: float) -> BestPossible | None:
-    """Return what follows at a point from what is known at another, see `carried_over`."""
-    best, slower = known.best, Fraction(known.faster) / Fraction(to.faster)
-    if best is None:
-        return None
-    rounding = ROUNDING * Fraction(last_arrival) / Fraction(to.faster) if slower != 1 else 0
-    lower, upper = best.mean_latency.lower, best.mean_latency.upper
-    differs = []
-    if to.memory_limit != known.memory_limit:
-        differs.append(f"M = {known.memory_limit}")
-    if to.replicas != known.replicas:
-        differs.append(f"{known.replicas} replicas")
-    if slower != 1:
-        differs.append(f"arrivals x{known.faster:g}")
-    where = " with " + ", ".join(differs) if differs else ""
-    if lower is not None:
-        holds = slower <= 1 and _is_no_more(to, known)
-        lower = max(Fraction(0), lower * slower - rounding) if holds else None
-    if upper is not None:
-        holds = slower >= 1 and _is_no_more(known, to)
-        upper = upper * slower + rounding if holds else None
-    interval = Interval(lower, upper)
-    return BestPossible(interval, best.bound + where, best.certified, best.schedule + where)
-
-
-def _is_no_more(one: CurvePoint, other: CurvePoint) -> bool:
-    """Tell whether one has neither more memory nor more replicas than the other."""
-    return one.memory_limit <= other.memory_limit and one.replicas <= other.replicas
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Latencies that the log itself measured.
-
-    Attributes
-    ----------
-    latencies : float64 array
-        Seconds from arrival to completion of each request, shape (n,).
-    first_tokens : float64 array or None
-        Seconds from arrival to its first token; None where the log lacks some.
-    """
-
-    latencies: FloatArray
-    first_tokens: FloatArray | None = None
-
-    @property
-    def mean_latency(self) -> Fraction:
-        """Seconds a request."""
-        return sum(map(Fraction, self.latencies.tolist()), Fraction(0)) / len(self.latencies)
-
-
-@dataclass(frozen=True)
-class Saving:
-    """Part of the baseline's simulated mean latency that the best possible saves.
-
-    Attributes
-    ----------
-    mean_latency : Fraction
-        The baseline's, seconds.
-    seconds : Interval
-        How much of it can be saved, per request.
-    """
-
-    mean_latency: Fraction
-    seconds: Interval
-
-    @property
-    def share(self) -> Interval:
-        """The same, as a share of the mean latency."""
-        return self.seconds.times(1 / self.mean_latency)
-
-    @property
-    def is_negligible(self) -> bool:
-        """Tell whether no known schedule saves as much as `NEGLIGIBLE` of the mean latency."""
-        return (self.share.lower or 0) < NEGLIGIBLE
-
-    def part(self, mean_latency: Fraction) -> Interval:
-        """The share of the headroom that a policy with this mean latency gets."""
-        return Interval.of_share(self.mean_latency - mean_latency, self.seconds)
+NOTHING = Interval(None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,169 +26,174 @@ class Headroom:
 
     Attributes
     ----------
-    workload : Workload
-        The requests, with their batch time.
-    load : float or None
-        See `online.headroom.waiting.load`.
-    best : BestPossible or None
-        Every run's schedule counts among the known ones. None where there was no time for it.
-    no_best : str or None
-        Why there is none.
-    runs : tuple[PolicyRun, ...]
-        Baseline and challenger first, with exact output lengths, then with predicted ones.
-    points : tuple[CurvePoint, ...]
-        Other memories and other loads.
+    question : Question
+        What was asked; its requests are those that there was time for.
+    results : Mapping[Task, Any]
+        Results of the computations done.
     unfinished : tuple[str, ...]
-        What there was no time for.
-    baseline, challenger : str
-        Labels of policies.
-    error : float
-        Mean share of the truth by which predicted output lengths are off.
-    measured : Measured or None
-        The latencies in the log.
+        Computations that there was no time for.
     seconds : float
-        That it took.
+        Time that it took.
     interrupted : bool
         Whether Ctrl-C ended it.
-    level : ServiceLevel or None
-        The service level asked for.
-    on_time : tuple[OnTimePoint, ...]
-        Requests on time at that level, at others and at other loads, by level and load.
-    p99 : Interval or None
-        Seconds around the least p99 latency of every scheduler.
-    routers : tuple[str, ...]
-        Routers of a fleet, today's first; ``runs`` are under this one.
-    routed : tuple[PolicyRun, ...]
-        Runs of a fleet whose losses are told, under all routers.
-    capacity : CapacityResult or None
-        The fewest replicas that meet the level.
-    errors : tuple[str, ...]
-        Computations that ended with an exception, and which.
-    shared_tokens : int64 array or None
-        Tokens of each prompt that other requests could supply; None where the log does not show it.
-    concurrency : int or None
-        Most requests at once, where the log is of a closed loop.
-    made_up : bool
-        Whether the arrivals are not those of the log.
     left_out : int
-        Requests after those in ``workload``, for which the time limit is too short.
+        Later requests of the log that there was no time for.
     """
 
-    workload: Workload
-    load: float | None
-    best: BestPossible | None
-    no_best: str | None
-    runs: tuple[PolicyRun, ...]
-    points: tuple[CurvePoint, ...]
-    unfinished: tuple[str, ...]
-    baseline: str
-    challenger: str
-    error: float
-    measured: Measured | None
-    seconds: float
-    interrupted: bool
-    level: ServiceLevel | None = None
-    on_time: tuple[OnTimePoint, ...] = ()
-    p99: Interval | None = None
-    routers: tuple[str, ...] = ()
-    routed: tuple[PolicyRun, ...] = ()
-    capacity: CapacityResult | None = None
-    errors: tuple[str, ...] = ()
-    shared_tokens: IntArray | None = None
-    concurrency: int | None = None
-    made_up: bool = False
+    question: Question
+    results: Mapping[Task, Any]
+    unfinished: tuple[str, ...] = ()
+    seconds: float = 0.0
+    interrupted: bool = False
     left_out: int = 0
 
-    @property
-    def replicas(self) -> int:
-        """Number of replicas."""
-        return self.workload.replicas
+    def served(
+        self, policy: str, error: float = 0.0, place: Place | None = None, router: str | None = None
+    ) -> Served | None:
+        """Return the simulation of a policy, if it completed."""
+        wanted = Serve(policy, place or self.question.here, error, router)
+        found = self.results.get(wanted)
+        return found if isinstance(found, Served) else None
 
     @property
-    def on_time_here(self) -> OnTimePoint | None:
-        """Requests on time at the level asked for; None without one."""
-        here = (one for one in self.on_time if one.scale == one.faster == 1)
-        return next((one for one in here if one.replicas == self.replicas), None)
+    def today(self) -> Served | None:
+        """The simulation of today's policy."""
+        return self.served(self.question.baseline)
+
+    @cached_property
+    def completed(self) -> dict[Serve, Served]:
+        """Simulations that completed, exact output lengths first."""
+        known = self.results.items()
+        found = {one: it for one, it in known if isinstance(one, Serve) and isinstance(it, Served)}
+        return {one: found[one] for one in sorted(found, key=lambda one: one.error)}
 
     @property
-    def blames(self) -> list[tuple[str, str, Blame]]:
-        """Who serves, what routes, and what each loses of a request's latency, today's first."""
-        if self.best is None:
-            return []
-        best = self.best.mean_latency
-        return [
-            (run.policy, run.router or "", Blame.of(run.mean_latency, [run.assigned], best, 1))
-            for run in self.routed
-            if run.mean_latency is not None and run.assigned is not None
-        ]
+    def here(self) -> dict[Serve, Served]:
+        """Simulations that completed with the memory, load and router of today."""
+        place = self.question.here
+        known = self.completed.items()
+        return {one: it for one, it in known if one.place == place and one.router is None}
 
-    def run(self, policy: str, error: float = 0.0) -> PolicyRun | None:
-        """Find the run of a policy, if it completed."""
-        wanted = (policy, error)
-        found = (one for one in self.completed if (one.policy, one.error) == wanted)
-        return next(found, None)
+    @cached_property
+    def failures(self) -> dict[Task, Failure]:
+        """Computations without a result."""
+        return {one: it for one, it in self.results.items() if isinstance(it, Failure)}
 
-    @property
-    def completed(self) -> list[PolicyRun]:
-        """The runs that have a mean latency."""
-        return [run for run in self.runs if run.mean_latency is not None]
+    def best(self, place: Place | None = None) -> tuple[Bounds, str] | None:
+        """Bound the least mean latency at a place, and name the best schedule known there.
 
-    @property
-    def saving(self) -> Saving | None:
-        """What could be saved of the simulated baseline; None where the log refutes the model."""
-        today = self.run(self.baseline)
-        if self.best is None or self.contradicts or today is None or today.mean_latency is None:
+        Every simulation is a schedule too. None if no bound is known.
+        """
+        place = place or self.question.here
+        bounds = self.results.get(Enclose(place))
+        if not isinstance(bounds, Bounds):
             return None
-        return Saving(today.mean_latency, self.best.mean_latency.below(today.mean_latency))
+        known = [(bounds.interval.upper, "search")]
+        known += [
+            (it.mean_latency, one.name) for one, it in self.completed.items() if one.place == place
+        ]
+        if place == self.question.here:
+            routed = [(one, self.results.get(Route(one))) for one in self.question.ways]
+            known += [
+                (it.upper, f"search, {one}") for one, it in routed if isinstance(it, Interval)
+            ]
+        upper, name = min((one for one in known if one[0] is not None), default=(None, ""))
+        return replace(bounds, interval=Interval(bounds.interval.lower, upper)), name
+
+    def saving(self, place: Place | None = None) -> Interval | None:
+        """Bound the seconds per request that the best scheduler saves of today's mean latency.
+
+        None if today's latency or the best possible is not known, or if the log contradicts it.
+        """
+        today, best = self.served(self.question.baseline, place=place), self.best(place)
+        if best is None or today is None or self.contradicts:
+            return None
+        return best[0].interval.below(today.mean_latency)
 
     @property
-    def divisible(self) -> Saving | None:
-        """The saving, where a policy's share of it is informative."""
-        saving = self.saving
-        return None if saving is None or saving.is_negligible else saving
+    def divisible(self) -> bool:
+        """Whether a policy's share of the saving says something, see `NEGLIGIBLE`."""
+        saving, today = self.saving(), self.today
+        known = 0 if saving is None or saving.lower is None else saving.lower
+        return today is not None and known >= NEGLIGIBLE * today.mean_latency
+
+    def share(self, served: Served) -> Interval:
+        """Bound the share of the saving that a policy has; unknown where it says nothing."""
+        saving, today = self.saving(), self.today
+        if today is None or saving is None or not self.divisible:
+            return NOTHING
+        return Interval.of_share(today.mean_latency - served.mean_latency, saving)
+
+    @property
+    def rival(self) -> str | None:
+        """Label of the proposal with the least mean latency, told the exact output lengths."""
+        known = [(one, self.served(one)) for one in self.question.proposed]
+        means = [(it.mean_latency, one) for one, it in known if it is not None]
+        return min(means)[1] if means else None
 
     @property
     def difference(self) -> Fraction | None:
-        """Share by which the simulated baseline is slower than the log."""
-        today = self.run(self.baseline)
-        if self.measured is None or today is None or today.mean_latency is None:
-            return None
-        return today.mean_latency / self.measured.mean_latency - 1
+        """Share by which today's policy, simulated, is slower than the log."""
+        log, today = self.question.measured, self.today
+        return None if log is None or today is None else today.mean_latency / log.mean_latency - 1
 
     @property
     def contradicts(self) -> bool:
         """Whether the log is faster than the batch time allows any scheduler."""
-        if self.best is None or self.measured is None or self.made_up:
+        log, bounds = self.question.measured, self.results.get(Enclose(self.question.here))
+        if log is None or not isinstance(bounds, Bounds) or self.question.made_up:
             return False
-        return self.measured.mean_latency < (self.best.mean_latency.lower or 0)
+        return log.mean_latency < (bounds.interval.lower or 0)
 
-    @property
-    def memory_curve(self) -> list[CurvePoint]:
-        """Points at the log's own load, by M."""
-        points = [one for one in self._all_points if one.faster == 1]
-        points = [one for one in points if one.replicas == self.replicas]
-        return sorted(points, key=lambda one: one.memory_limit)
+    def losses(self, router: str) -> tuple[Interval, Interval] | None:
+        """Bound what a router loses, and what the schedulers on its replicas lose, in seconds.
 
-    @property
-    def replica_curve(self) -> list[CurvePoint]:
-        """Points at the log's own load and M, by replicas."""
-        own, *others = self._all_points
-        others = [one for one in others if one.replicas != own.replicas]
-        return sorted([own, *others], key=lambda one: one.replicas)
+        The router loses OPT(A) - OPT: the best mean latency with its assignment A of requests to
+        replicas, less the best possible. The schedulers lose today's mean latency less OPT(A).
+        Replicas do not interact, so OPT(A) is a mean over the optima of single machines. With
+        bounds on both optima, differences of opposite ends bound the losses; schedules with A are
+        schedules of the fleet, so neither loss is below 0.
+        """
+        best, routed = self.best(), self.results.get(Route(router))
+        is_todays = router == next(iter(self.question.ways), None)
+        served = self.served(self.question.baseline, router=None if is_todays else router)
+        if best is None or served is None or not isinstance(routed, Interval):
+            return None
+        interval = best[0].interval
+        latency = served.mean_latency
+        routed = Interval.common_to([routed, Interval(interval.lower, latency)])
+        by_router = Interval.sum_of([routed, interval.below(0)])
+        return _not_below_0(by_router), _not_below_0(routed.below(latency))
 
-    @property
-    def load_curve(self) -> list[CurvePoint]:
-        """Points at the log's own M, by load."""
-        own, *others = self._all_points
-        return sorted(
-            [own, *(one for one in others if one.faster != 1)], key=lambda one: one.faster
-        )
+    def tried(self) -> list[Place]:
+        """List the numbers of replicas at which today's policy is simulated, ascending."""
+        here = self.question.here
+        places = {one.place for one in self.completed if one.policy == self.question.baseline}
+        wanted = [one for one in places if replace(one, replicas=here.replicas) == here]
+        return sorted(wanted, key=lambda one: one.replicas)
 
-    @property
-    def _all_points(self) -> list[CurvePoint]:
-        """The log itself as a point, then the others."""
-        runs = (self.run(self.baseline), self.run(self.challenger))
-        known = tuple(run for run in runs if run is not None)
-        limit = self.workload.memory_limit
-        own = CurvePoint(limit, 1.0, self.load, self.best, known, self.replicas)
-        return [own, *self.points]
+    def attainable(self, place: Place) -> Interval:
+        """Bound the largest share of requests on time at a place.
+
+        A further replica may stay empty, so shares do not fall with the number of replicas.
+        """
+        lower, upper = Fraction(0), Fraction(1)
+        for one, it in self.results.items():
+            if not isinstance(one, Serve | Attain) or isinstance(it, Failure):
+                continue
+            if replace(one.place, replicas=place.replicas) != place:
+                continue
+            known = it.interval if isinstance(it, Bounds) else Interval(it.on_time, None)
+            if one.place.replicas <= place.replicas and known.lower is not None:
+                lower = max(lower, known.lower)
+            if one.place.replicas >= place.replicas and known.upper is not None:
+                upper = min(upper, known.upper)
+        return Interval(lower, upper)
+
+
+def _not_below_0(interval: Interval) -> Interval:
+    """Raise both ends to 0."""
+    ends = [
+        None if end is None else max(end, Fraction(0)) for end in (interval.lower, interval.upper)
+    ]
+    return Interval(*ends)

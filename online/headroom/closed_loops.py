@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
-from instances import InvalidValueError, RequestLog, ServiceLevel, Workload
+from instances import InvalidValueError, RequestLog, Workload
 from instances.arrays import FloatArray
 from instances.problem.arrival_source import Arrival, ProblemSource
 from instances.validation import as_integer
 from online.policy_interface.policy import State, VisibleRequest
-from online.policy_interface.specs import PolicySpec
 from online.simulation.simulator import simulate
 
 from .log_requests import end_to_end
+from .question import Question
 
 AT_ONCE = 0.05
 """Share of the mean latency within which a request counts as sent when another one ended."""
@@ -57,26 +58,19 @@ class ClosedLoop(ProblemSource):
             heappush(self._free, time)
 
 
-def play_closed_loop(
-    workload: Workload,
-    concurrency: int,
-    spec: PolicySpec,
-    *,
-    seed: int = 0,
-    level: ServiceLevel | None = None,
-    should_stop: Callable[[], bool] | None = None,
-) -> Workload:
-    """Give requests the arrivals of a closed loop under a policy.
+def play_closed_loop(question: Question, should_stop: Callable[[], bool]) -> Question:
+    """Give the requests the arrivals of their closed loop under the policy of today.
 
     Raises
     ------
     InvalidValueError
-        Several replicas, or there was no time for all requests.
+        There are several replicas, or there was no time for all requests.
     """
-    if workload.replicas > 1:
-        reason = "is not 1: a log without start times is of one machine here"
+    workload, label = question.workload, question.baseline
+    if workload.replicas > 1 or question.concurrency is None:
+        reason = "is not 1: a log without start times is of one machine"
         raise InvalidValueError(None, "replicas", workload.replicas, reason)
-    loop, policy = ClosedLoop(workload, concurrency), spec.make()
+    loop, policy = ClosedLoop(workload, question.concurrency), question.specs[label].make()
     complete = policy.complete
 
     def complete_and_send(requests: Sequence[VisibleRequest], state: State) -> None:
@@ -84,12 +78,13 @@ def play_closed_loop(
         loop.end(len(requests), state.time)
 
     policy.complete = complete_and_send  # type: ignore[method-assign]
-    run = simulate(loop, policy, seed=seed, level=level, should_stop=should_stop)
+    options: dict[str, Any] = {"seed": question.seed, "level": question.level}
+    run = simulate(loop, policy, should_stop=should_stop, **options)
     if run.status != "completed":
-        reason = f"is too many for the time limit: the closed loop under {spec.label} has no end"
+        reason = f"is too many for the time limit: the closed loop under {label} did not end"
         raise InvalidValueError(None, "requests", len(workload), reason)
     assert isinstance(run.problem, Workload)
-    return run.problem.renamed(workload.name, workload.metadata)
+    return replace(question, workload=run.problem.renamed(workload.name, workload.metadata))
 
 
 def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tuple[int | None, bool]:

@@ -18,14 +18,13 @@ from online.policy_interface.policy import VisibleRequest
 from online.policy_interface.router import ReplicaView, Router
 from online.policy_interface.specs import RouterSpec
 
-from .answer import LOGGED, Measured
+from .measured import Measured
+from .question import LOGGED
 
 TooLong = Literal["refuse", "drop"]
 
 NAMED = 3
 """Requests above M that are named."""
-
-WORKERS_NAMED = 8
 
 
 class LoggedRouter(Router):
@@ -175,7 +174,7 @@ def _with_shared_tokens(log: RequestLog, memory_rule: MemoryRule) -> tuple[Reque
 
 
 def replicas_of_log(
-    log: RequestLog, workload: Workload, replicas: int | None = None, *, names: bool = False
+    log: RequestLog, workload: Workload, replicas: int | None = None
 ) -> tuple[Workload, RouterSpec | None, dict[str, str]]:
     """Give requests of a log their replicas, and the router that the log had.
 
@@ -187,8 +186,6 @@ def replicas_of_log(
         Some of its requests, by their ids.
     replicas : int or None, default None
         How many there are; None takes as many as the log names, or 1.
-    names : bool, default False
-        Tell what the log calls each replica.
 
     Returns
     -------
@@ -213,9 +210,7 @@ def replicas_of_log(
         raise InvalidValueError(None, "replicas", count, reason)
     facts, router = {}, None
     if count > 1 and named and None not in served:
-        shown = [f"{k} is {one}" for k, one in enumerate(named[:WORKERS_NAMED])]
-        told = ", ".join(shown) + (", ..." if len(named) > WORKERS_NAMED else "")
-        facts["replicas"] = told if names else "numbered in the order of their names in the log"
+        facts["replicas"] = "numbered in the order of their names in the log"
         places = {one: k for k, one in enumerate(named)}
         homes = {one: places[labels[one] or ""] for one in workload.ids}
         router = RouterSpec(LOGGED, {}, LoggedRouter(homes))

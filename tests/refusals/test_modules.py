@@ -28,7 +28,7 @@ from instances.generators import poisson_arrivals, register_generator
 from instances.problem.arrival_source import Arrival
 from online import AffineTime, simulate, sweep
 from online.batch_time import Measurements, fit_affine_time
-from online.headroom import measure_headroom
+from online.headroom import Question, measure_headroom
 from online.policy_interface.specs import PolicySpec
 from online.simulation import summarize
 from online.testing import check_policy
@@ -72,7 +72,7 @@ def arrivals(types: Any, horizon: float = 1) -> Any:
 
 
 def headroom(policy: str = "fcfs", **options: Any) -> Callable[[], Any]:
-    return lambda: measure_headroom(TWO, [policy], **options)
+    return lambda: Question(TWO, policy, **options)
 
 
 def summed(slos: Any) -> Any:
@@ -99,8 +99,8 @@ VALUES: Rows = [
     (lambda: sweep([SMALL], PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
     (lambda: sweep([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
     (lambda: sweep([SMALL, WORK], "vllm"), "batch_time = None is not"),
-    (headroom(time_limit=0), "time_limit"),
-    (headroom(jobs=0), "jobs"),
+    (lambda: measure_headroom(Question(TWO), 0), "time_limit"),
+    (lambda: measure_headroom(Question(TWO), jobs=0), "jobs"),
     (headroom(error=-1), "error"),
     (headroom(seed=-1), "seed"),
     *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),

@@ -70,7 +70,7 @@ def trial_row(trial: online.Trial) -> tuple[Any, ...]:
 def test_headroom(ok: Ok, tmp_path: Path, log: str) -> None:
     """The measured and simulated part; bounds and schedules depend on the time they are given."""
     (tmp_path / log).write_text(getattr(log_files, log)(), encoding="utf-8")
-    options = "--memory-limit 1000 --batch-time llama-2-70b-2xa100 --json found.json"
+    options = "--memory 1000 --batch-time llama-2-70b-2xa100 --json found.json"
     ok(f"headroom {log} {options}")
     found = json.loads((tmp_path / "found.json").read_text("utf-8"))
     kept: dict[str, Any] = {

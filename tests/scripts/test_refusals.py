@@ -31,7 +31,7 @@ FILES = {
     "deep.toml": "x = " + "[" * 5000,
     "conversations.jsonl": '{"conversation": ["hello"]}',
 }
-M = "--memory-limit 999 --batch-time affine:0.02,2e-4,1e-6"
+M = "--memory 999 --batch-time affine:0.02,2e-4,1e-6"
 REFUSED = f"""
 llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
 llm_hindsight worst-case | 'worst-case' is now generate 'worst:POLICY(n=12)'
@@ -132,21 +132,20 @@ ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is 
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
 check bound a --by-design b | --by-design = 'b' means nothing to a bound
-headroom ../log.csv {M} --share 0.5 | --share needs --slo and several replicas
 headroom x | Missing option '--batch-time': Seconds of a round
-headroom ../log.csv --batch-time affine:1,0,0 | --memory-limit is needed
+headroom ../log.csv --batch-time affine:1,0,0 | --memory = None is not known
 headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
-headroom ../log.csv --batch-time fit --memory-limit 5000 | needs the time to first token
-headroom ../log.csv --batch-time affine:1,0,0 --memory-limit 300 | (row 7: 790, row 4: 360 tokens)
-headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory-limit 3 | small for 5 of 5
+headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token
+headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)
+headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory 3 | small for 5 of 5
 headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
-headroom ../log.csv(block_size=4) {M} --memory-rule vllm | goes without block_size
-headroom ../log.csv {M} --memory-rule block | unknown memory rule 'block'
+headroom ../log.csv(block_size=4) {M} --rule vllm | goes without block_size
+headroom ../log.csv {M} --rule block | unknown memory rule 'block'
 headroom ../log.csv --batch-time aiconfigurator:h200_sxm/vllm | is not of the form aiconfigurator:
 headroom ../log.csv(windows=2) {M} | unknown setting of trace:
 headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be read; bad_rows='skip'
 headroom generator:uniform {M} | headroom reads a log
-headroom ../log.csv {M} --router random | --router needs several replicas
+headroom ../log.csv {M} --router random | needs several replicas
 headroom ../log.csv {M} --replicas 2 --router nearest | unknown router 'nearest'
 headroom ../log.csv {M} --replicas 0 | Invalid value for '--replicas'
 headroom ../log.csv {M} --slo speed=1 | unknown limit of --slo

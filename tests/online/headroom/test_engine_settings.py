@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from instances import InvalidTypeError, InvalidValueError, MemoryRule, read_log
-from online.headroom.engine_settings import assumed, stated_memory, with_settings
+from online.headroom.engine_settings import settings_told, stated_memory, with_settings
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -75,10 +75,12 @@ def test_the_engine_s_policies_take_settings_that_they_were_not_given() -> None:
 
 
 def test_what_is_assumed_is_told() -> None:
-    said = assumed(PolicySpec("sglang", {"chunked_prefill_size": 64}), "tokens")
-    assert said == (
-        "max_prefill_tokens=16384, max_running_requests=2048, schedule_conservativeness=1.0 "
-        "(--baseline 'sglang(...)'); memory in tokens (--memory-rule)"
-    )
-    assert "memory" not in assumed(PolicySpec("vllm"), "")
-    assert assumed(PolicySpec("fcfs"), "") == ""
+    stated = {"chunked_prefill_size": 64}
+    said = settings_told(stated, PolicySpec("sglang", stated), "tokens")
+    assert said == {
+        "stated in the log": "chunked_prefill_size=64",
+        "assumed": "max_prefill_tokens=16384, max_running_requests=2048, "
+        "schedule_conservativeness=1.0 (--today 'sglang(...)'); memory in tokens (--rule)",
+    }
+    assert "memory" not in settings_told({}, PolicySpec("vllm"))["assumed"]
+    assert settings_told({}, PolicySpec("fcfs")) == {}

@@ -1,0 +1,186 @@
+"""The answer in words and tables, from figures written by hand.
+
+`make golden WHAT=answers` writes tests/golden/headroom/answers.txt again after an intended change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import check_text
+
+from instances import ServiceLevel, Workload
+from instances.batch_time import AffineTime
+from online.headroom import Headroom, Measured, Question, headroom_page
+from online.headroom.measured import Served, p50_p99
+from online.headroom.question import Place
+from online.headroom.tables import tables
+from online.headroom.tasks import Attain, Bounds, Enclose, Failure, Route, Serve
+from online.headroom.words import answer_lines, facts, headline, notes
+from online.trials.intervals import Interval
+
+TIME = AffineTime(0.02, 2e-4, 1e-6)
+WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20, batch_time=TIME)
+HERE, TWICE = Place(20), Place(40)
+SJF, AGED = "vllm(order=shortest-job)", "vllm(ageing=5, order=shortest-output)"
+FLEET = {"workload": WORKLOAD.with_replicas(2)}
+LEVEL = {"level": ServiceLevel(latency=9.0, first_token=2.0)}
+
+
+def served(*latencies: float, on_time: float | None = None) -> Served:
+    """A run in which the requests take so many seconds, and the first token half of it."""
+    column = np.array(latencies)
+    mean = sum(map(Fraction, latencies), Fraction(0)) / len(latencies)
+    figures = {"TTFT": column / 2, "TPOT": column / 6, "latency": column}
+    kept = None if on_time is None else Fraction(str(on_time))
+    return Served(mean, {name: p50_p99(it) for name, it in figures.items()}, on_time=kept)
+
+
+def interval(low: float | None, high: float | None) -> Interval:
+    return Interval(*(None if end is None else Fraction(str(end)) for end in (low, high)))
+
+
+TODAY = served(8.0, 10.0, 12.0)
+
+
+def answer(
+    low: float | None,
+    high: float | None,
+    results: Any = (),
+    *,
+    measured: float | None = None,
+    without_reuse: Any = None,
+    found: Any = None,
+    **question: Any,
+) -> Headroom:
+    """What is found where the best possible mean latency is in [low, high]."""
+    log = None if measured is None else Measured(np.full(3, measured))
+    asked = Question(**{"workload": WORKLOAD, "error": 0.0, "measured": log, **question})
+    bounds = Bounds(interval(low, high), "own time", True, without_reuse)
+    known = {Serve("vllm", asked.here): TODAY, Enclose(asked.here): bounds, **dict(results)}
+    return Headroom(asked, known, **(found or {}))
+
+
+def proposed(*latencies: float, error: float = 0.0, name: str = SJF) -> dict[Serve, Served]:
+    return {Serve(name, HERE, error): served(*latencies)}
+
+
+def fleet(assigned: tuple[float, float], best: tuple[float, float], **question: Any) -> Headroom:
+    """Behind round-robin, with these intervals where requests were sent and wherever they go."""
+    known = {Route("round-robin"): interval(*assigned)}
+    return answer(*best, known, **FLEET, routers=["round-robin"], **question)
+
+
+def on_time(shares: dict[int, float], attained: dict[int, tuple[float, float]]) -> Headroom:
+    """So many on time today and attainable with each number of replicas."""
+    runs = {
+        Serve("vllm", Place(20, 1.0, k)): replace(TODAY, on_time=Fraction(str(it)))
+        for k, it in shares.items()
+    }
+    points = {
+        Attain(Place(20, 1.0, k)): Bounds(interval(*it), "by hand", True)
+        for k, it in attained.items()
+    }
+    return answer(4, 6, {**runs, **points}, **FLEET, **LEVEL, routers=["round-robin"])
+
+
+ENDS: list[tuple[float | None, float | None]] = [
+    # What no scheduler saves more than is rounded up, what one saves is rounded down.
+    *((4, 6), (3.99999, 6.00001)),
+    # 1 % is worth a share.
+    *((4, 10), (9.41, 9.9), (8.9, 9.91)),
+    *((None, 6), (4, None), (5, 5), (10, 10)),
+]
+LONG = {"max_num_batched_tokens": 512, "max_num_seqs": 64, "prefix_caching": False}
+ANSWERS = {
+    **{f"best possible in {ends}": answer(*ends) for ends in ENDS},
+    "shortest job first": answer(4, 6, proposed(5.0, 7.0, 9.0)),
+    "exact and predicted lengths": answer(
+        *(4, 6),
+        {**proposed(5.0, 7.0, 9.0), **proposed(6.0, 8.0, 30.0, error=0.5)},
+        error=0.5,
+    ),
+    "one that loses": answer(4, 6, proposed(9.0, 10.0, 12.0)),
+    "the better of two": answer(
+        *(4, 6),
+        {**proposed(9.0, 9.0, 9.0), **proposed(6.0, 6.0, 6.0, name="fcfs")},
+        proposals=["vllm:order=shortest-job", "fcfs"],
+    ),
+    "shared prefixes": answer(2, 6, without_reuse=Fraction(5), shared_tokens=np.array([0, 3, 2])),
+    "no shared prefixes": answer(4, 6, shared_tokens=np.zeros(3, np.int64)),
+    # Savings are those of the simulation, whatever the log measured.
+    **{f"log {said}": answer(4, 6, measured=said) for said in (9.5, 20, 3.5)},
+    "arrivals made up": answer(4, 6, measured=3.5, made_up=True),
+    "a closed loop": answer(4, 6, measured=9.5, concurrency=4),
+    "a closed loop that is played": answer(4, 6, made_up=True, concurrency=4),
+    "no time": answer(4, 6, found={"unfinished": ("a", "b", "c", "d", "e"), "left_out": 97}),
+    "an error": answer(
+        4, 6, {Serve(AGED, HERE): Failure("ValueError: no"), Enclose(HERE): Failure("no")}
+    ),
+    "no answer": answer(4, 6, {Serve("vllm", HERE): Failure("its time ran out", is_error=False)}),
+    "other places": answer(
+        4, 6, {Enclose(TWICE): Bounds(interval(3, 5), "prices", False), Serve("vllm", TWICE): TODAY}
+    ),
+    "a fleet": fleet((7, 8), (4, 5)),
+    "losses that are both open": fleet((5, 10), (4, 6)),
+    "replicas": on_time({1: 0.5, 2: 0.8, 3: 1}, {1: (0.6, 0.9), 2: (0.9, 1), 3: (1, 1)}),
+    "not enough replicas": on_time({2: 0.8, 3: 0.9}, {2: (0.8, 0.9), 3: (0.95, 1)}),
+}
+CROWDED = answer(
+    *(2, 6),
+    {
+        Serve(f"vllm({', '.join(f'{k}={v}' for k, v in LONG.items())})", Place(20, 1.0, 2)): TODAY,
+        Route("as in the log"): interval(7, 8),
+    },
+    **FLEET,
+    **LEVEL,
+    today=f"vllm:{','.join(f'{k}={v}' for k, v in LONG.items())}",
+    measured=123456.789,
+    without_reuse=Fraction(5),
+    shared_tokens=np.array([0, 3, 2]),
+    concurrency=4,
+    found={"unfinished": ("a",) * 99, "left_out": 123_456},
+)
+"""As much as an answer can have to say."""
+
+
+def told(found: Headroom) -> list[str]:
+    described = [f"{name}: {value}" for name, value in facts(found).items()]
+    shown = [f"{title}\n{it.to_string(index=False)}" for title, it in tables(found).items()]
+    lines = [headline(found), *answer_lines(found), *notes(found), *described, *shown]
+    return "\n".join(lines).splitlines()
+
+
+def test_golden_answers() -> None:
+    """Of each answer the lines that the one before it does not have."""
+    lines: list[str] = []
+    before: list[str] = []
+    for name, found in ANSWERS.items():
+        said = told(found)
+        lines += [f"=== {name}", *(one for one in said if one not in before)]
+        before = said
+    check_text("headroom/answers.txt", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("name", [*ANSWERS, "crowded"])
+def test_an_answer_has_at_most_eight_lines_of_eighty_columns(name: str) -> None:
+    lines = answer_lines(ANSWERS.get(name, CROWDED))
+    assert 2 <= len(lines) <= 8
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("Holds for") for line in lines) or name == "no answer"
+
+
+@pytest.mark.parametrize("name", ["log 20", "replicas", "a fleet"])
+def test_the_page_says_the_same(name: str) -> None:
+    found = ANSWERS[name]
+    page = headroom_page(found, "<log>")
+    assert "&lt;log&gt;" in page
+    assert page.count("<svg") == 1
+    assert page.index("Limit: no scheduler") < page.index("<svg") < page.index("memory limit M")
+    for title in tables(found):
+        assert f"<h2>{escape(title)}</h2>" in page
