@@ -37,7 +37,6 @@ from .logs.windows import TraceReport, TraceRule, read_trace, read_workload, tra
 from .problem.arrival_processes import (
     PiecewiseConstantArrivals,
     PoissonArrivals,
-    SinusoidalArrivals,
 )
 from .problem.fleet_schedule import FleetSchedule
 from .problem.instance import Instance
@@ -73,7 +72,6 @@ __all__ = [
     "Schedule",
     "SecondsSchedule",
     "ServiceLevel",
-    "SinusoidalArrivals",
     "TraceReport",
     "TraceRule",
     "UnknownNameError",

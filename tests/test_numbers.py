@@ -24,7 +24,6 @@ from instances import (
     InvalidValueError,
     PiecewiseConstantArrivals,
     PoissonArrivals,
-    SinusoidalArrivals,
     Workload,
 )
 from online import AffineTime, IterationTime, TiledTime, UnitTime, compare, pictures
@@ -59,7 +58,6 @@ REALS: dict[str, Door] = {
     "poisson": _field(PoissonArrivals, "arrival_rate"),
     "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
     "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
-    "sinusoidal": lambda x: SinusoidalArrivals(x, x, x, x),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
     "workload": lambda x: _workload(x).arrival_times.tolist(),
     "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,

@@ -123,7 +123,7 @@ class LibraryEntry:
             What is made is not what the digest is of, or no instance at all.
         """
         try:
-            made = self._from_rows() if self.is_stored else self._drawn()
+            made = self._made()
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(self._path, f"{self.name}: {error}") from error
         if made.digest != self.digest:
@@ -157,40 +157,30 @@ class LibraryEntry:
         """
         return _PACKAGED.record(self)
 
-    def _from_rows(self) -> Instance | Workload:
-        stored = self._stored
-        prompts, outputs = stored["prompt_lengths"], stored["output_lengths"]
-        arrivals = stored.get("arrival_times", [0] * len(outputs))
-        told = stored.get("metadata", {})
-        details: dict[str, Any] = {
-            "memory_limit": stored["memory_limit"],
-            "name": self._told(told),
-            "metadata": self._metadata(told),
-            "memory_rule": self._memory_rule,
-        }
-        if self.batch_time is not None:
-            return Workload(arrivals, prompts, outputs, **details)
-        return Instance.from_arrays(prompts, outputs, arrivals, **details)
-
-    def _drawn(self) -> Instance | Workload:
-        recipe = self.recipe or {}
-        drawn: Instance | Workload = generate(
-            recipe["generator"], recipe["seed"], **recipe["parameters"]
-        )
-        drawn = drawn.under(self._memory_rule)
-        return drawn.renamed(self._told(drawn.metadata), self._metadata(drawn.metadata))
-
-    def _told(self, metadata: Mapping[str, Any]) -> str:
-        # The names of stand-ins for data say so, wherever they are shown.
-        return f"{self.name} (synthetic)" if SYNTHETIC in metadata else self.name
-
-    def _metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        origin = {} if self.recipe is None else {"origin": dict(self.recipe)}
-        return {**metadata, **origin, "library": {"name": self.name, "set": self.set}}
-
-    @property
-    def _memory_rule(self) -> MemoryRule:
-        return MemoryRule(**self._stored.get("memory_rule", {}))
+    def _made(self) -> Instance | Workload:
+        """Make the instance from its rows or its recipe, without the batch time."""
+        stored, rule = self._stored, MemoryRule(**self._stored.get("memory_rule", {}))
+        origin: dict[str, Any] = {}
+        drawn: Instance | Workload
+        if self.recipe is not None:
+            origin = {"origin": dict(self.recipe)}
+        if not self.is_stored:
+            recipe = self.recipe or {}
+            drawn = generate(recipe["generator"], recipe["seed"], **recipe["parameters"])
+            drawn = drawn.under(rule)
+        else:
+            lengths = stored["prompt_lengths"], stored["output_lengths"]
+            arrivals = stored.get("arrival_times", [0] * len(lengths[1]))
+            machine = {"memory_limit": stored["memory_limit"], "memory_rule": rule}
+            details: dict[str, Any] = machine | {"metadata": stored.get("metadata", {})}
+            if self.batch_time is not None:
+                drawn = Workload(arrivals, *lengths, **details)
+            else:
+                drawn = Instance.from_arrays(*lengths, arrivals, **details)
+        # The names of synthetic stand-ins for data say so, wherever they are shown.
+        name = f"{self.name} (synthetic)" if SYNTHETIC in drawn.metadata else self.name
+        library = {"library": {"name": self.name, "set": self.set}}
+        return drawn.renamed(name, {**drawn.metadata, **origin, **library})
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,17 +245,13 @@ def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
     limits = stored.get("level")
     if (goal == LATE) != (limits is not None):
         raise FileFormatError(path, f"{stored['name']}: goal {goal!r}, service level {limits!r}")
+    texts = {key: stored[key] for key in ("name", "set", "n", "digest", "source", "licence")}
     return LibraryEntry(
-        name=stored["name"],
-        set=stored["set"],
-        n=stored["n"],
+        **texts,
         goal=goal,
         level=None if limits is None else ServiceLevel(**limits),
         batch_time=stored.get("batch_time"),
         recipe=stored.get("recipe"),
-        digest=stored["digest"],
-        source=stored["source"],
-        licence=stored["licence"],
         _stored=stored,
         _path=path,
     )

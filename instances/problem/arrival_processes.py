@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -70,13 +69,10 @@ class PiecewiseConstantArrivals:
     rates: tuple[float, ...] = ranged(minimum=0)
 
     def __init__(self, durations: Sequence[float], rates: Sequence[float]) -> None:
-        if len(durations) != len(rates) or not len(rates):
-            raise InvalidValueError(
-                "arrivals",
-                "(len(durations), len(rates))",
-                (len(durations), len(rates)),
-                "are not two equal lengths of at least 1",
-            )
+        sizes = (len(durations), len(rates))
+        if sizes[0] != sizes[1] or not sizes[0]:
+            reason = "are not two equal lengths of at least 1"
+            raise InvalidValueError("arrivals", "(len(durations), len(rates))", sizes, reason)
         set_fields(self, durations=tuple(durations), rates=tuple(rates))
         check_ranges(self, "arrivals")
         if not any(self.rates):
@@ -84,72 +80,14 @@ class PiecewiseConstantArrivals:
 
     def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
         """The first ``count`` arrival times."""
-        edges, integrals = self._cycle()
+        edges = np.concatenate([[0.0], np.cumsum(self.durations)])
+        steps = np.multiply(self.durations, self.rates)
+        integrals = np.concatenate([[0.0], np.cumsum(steps)])
         cycles, rest = np.divmod(_unit_arrivals(rng, count), integrals[-1])
         piece = np.searchsorted(integrals, rest, side="right") - 1
         inside = (rest - integrals[piece]) / np.array([*self.rates, 1.0])[piece]
         times: FloatArray = cycles * edges[-1] + edges[piece] + inside
         return times
-
-    def _cycle(self) -> tuple[FloatArray, FloatArray]:
-        edges = np.concatenate([[0.0], np.cumsum(self.durations)])
-        steps = np.multiply(self.durations, self.rates)
-        return edges, np.concatenate([[0.0], np.cumsum(steps)])
-
-
-@dataclass(frozen=True)
-class SinusoidalArrivals:
-    """A rate of mean + amplitude * sin(2 pi (time / period) + phase).
-
-    Drawn by thinning a process at the highest rate, which is exact.
-
-    Parameters
-    ----------
-    mean_rate : float
-        Arrivals a second, > 0.
-    amplitude : float
-        0 .. mean_rate.
-    period : float
-        Seconds, > 0.
-    phase : float, default 0.0
-        Radians.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        A value out of range.
-    """
-
-    mean_rate: float = ranged(above=0)
-    amplitude: float = ranged(minimum=0)
-    period: float = ranged(above=0)
-    phase: float = ranged(0.0)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "arrivals")
-        if self.amplitude > self.mean_rate:
-            raise InvalidValueError(
-                "arrivals", "amplitude", self.amplitude, f"exceeds mean_rate = {self.mean_rate}"
-            )
-
-    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """The first ``count`` arrival times."""
-        highest = self.mean_rate + self.amplitude
-        # Streams of their own, so that a longer draw begins like a shorter one.
-        gaps, marks = (np.random.default_rng(seed) for seed in rng.integers(2**63, size=2))
-        kept: list[FloatArray] = []
-        found, last = 0, 0.0
-        while found < count:
-            times = last + np.cumsum(gaps.exponential(1 / highest, 1024))
-            times_kept = times[marks.random(1024) * highest < self._rates(times)]
-            kept.append(times_kept)
-            found += len(times_kept)
-            last = float(times[-1])
-        return np.concatenate(kept)[:count]
-
-    def _rates(self, times: FloatArray) -> FloatArray:
-        angles = 2 * math.pi * times / self.period + self.phase
-        return self.mean_rate + self.amplitude * np.sin(angles)
 
 
 def _unit_arrivals(rng: np.random.Generator, count: int) -> FloatArray:

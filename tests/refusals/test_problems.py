@@ -24,7 +24,6 @@ from instances import (
     Request,
     Schedule,
     SecondsSchedule,
-    SinusoidalArrivals,
     Workload,
     partition_makespan_instance,
     read_partition,
@@ -193,8 +192,6 @@ VALUES: Rows = [
     (lambda: PiecewiseConstantArrivals([1.0, 1.0], [0.0, 0.0]), "arrivals"),
     (lambda: PiecewiseConstantArrivals([0.0], [1.0]), "arrivals"),
     (lambda: PiecewiseConstantArrivals([], []), "arrivals"),
-    (lambda: SinusoidalArrivals(1.0, 2.0, 1.0), "arrivals"),
-    (lambda: SinusoidalArrivals(1.0, 0.5, 0.0), "arrivals"),
     # Schedules.
     *each(starts, "request 'b': start_time", np.array([0, 2**60]), np.array([0, -(2**60)])),
     *each(starts, "request 'b': start_time", [0, NAN], [0, -(10**30)]),

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from instances import PiecewiseConstantArrivals, PoissonArrivals, SinusoidalArrivals
+from instances import PiecewiseConstantArrivals, PoissonArrivals
 
 PROCESSES: list[Any] = [
     PoissonArrivals(2.5),
     PiecewiseConstantArrivals([3.0, 2.0, 5.0], [1.0, 0.0, 4.0]),
     PiecewiseConstantArrivals([2.0, 1.0], [0.0, 3.0]),
-    SinusoidalArrivals(2.0, 2.0, 7.0, phase=0.5),
 ]
 
 
@@ -22,10 +21,6 @@ def integrated_rate(process: Any, times: np.ndarray) -> np.ndarray:
     """Expected arrivals up to each time, by definition."""
     if isinstance(process, PoissonArrivals):
         return process.arrival_rate * times
-    if isinstance(process, SinusoidalArrivals):
-        angle = 2 * np.pi / process.period
-        swing = np.cos(process.phase) - np.cos(angle * times + process.phase)
-        return process.mean_rate * times + process.amplitude / angle * swing
     total, start = np.zeros_like(times), 0.0
     cycle = sum(process.durations)
     for duration, rate in zip(process.durations, process.rates, strict=True):
