@@ -1,1 +1,0 @@
-"""A self-contained page."""
