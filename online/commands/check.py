@@ -14,7 +14,7 @@ from online.policy_interface.specs import read_policy
 
 from .console import FAILED_STATUS
 from .json_output import JsonFile, answer
-from .options import POLICY_METAVAR, Seed, importing
+from .options import POLICY_METAVAR, Seed
 
 
 class Kind(StrEnum):
@@ -24,7 +24,6 @@ class Kind(StrEnum):
     bound = "bound"
 
 
-@importing
 def check(
     kind: Annotated[Kind, typer.Argument(help="What is checked.")],
     subject: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],

@@ -17,7 +17,7 @@ from online.trials.intervals import Interval
 
 from .console import INTERRUPTED_STATUS, check_output, progress_bar, say, writing
 from .json_output import STANDARD_OUTPUT, JsonFile, about, about_fields, answer, check_json
-from .options import OWN_METAVAR, Seed, Threads, TimeLimit, importing, limit_note, limit_of
+from .options import OWN_METAVAR, Seed, Threads, TimeLimit, limit_note, limit_of
 from .relaxation import RELAXATION, relaxed
 from .sources import OneSource, goal_notes, parse_source, read_in_time, record_of, rounding_notes
 
@@ -49,7 +49,6 @@ LARGE_MODEL = 100_000_000
 """Bytes from which the size of a model is printed even if it is solved as well."""
 
 
-@importing
 def solve(  # noqa: PLR0913
     source: OneSource,
     goal: Annotated[

@@ -3,11 +3,9 @@
 Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0,
 the prefill). p_k is the share of prompts that go on from segment k - 1 to segment k.
 
-Three formulas of the paper are used in a corrected form, and given as printed beside it:
-
-- M_pi, (13): the printed one omits stage 0 and, for k >= 3, overstates the tokens a prompt brings.
-- The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print 8 D_k / n_k, which is
-  larger and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
+M_pi, (13), is used in a corrected form: the printed one omits stage 0 and, for k >= 3, overstates
+the tokens of a prompt. The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print
+8 D_k / n_k, which is larger and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
 """
 
 from __future__ import annotations
@@ -53,21 +51,17 @@ class Segments:
     def __post_init__(self) -> None:
         prefill = as_integer(self.prefill_length, "segments", "prefill_length", minimum=1)
         if not self.ends or len(self.ends) != len(self.arrival_rates):
-            raise InvalidValueError(
-                "segments", "ends", self.ends, "is empty or does not match the arrival rates"
-            )
-        ends: list[int] = []
-        rates: list[float] = []
-        for k, (end, rate) in enumerate(zip(self.ends, self.arrival_rates, strict=True), start=1):
-            before = ends[-1] if ends else 0
-            ends.append(as_integer(end, f"segment {k}", "end", minimum=before + 1))
-            rates.append(
-                as_number(rate, f"segment {k}", "arrival_rate", minimum=0, maximum=LARGEST_INTEGER)
-            )
+            reason = "is empty or does not match the arrival rates"
+            raise InvalidValueError("segments", "ends", self.ends, reason)
+        ends = [as_integer(end, "segments", "ends", minimum=1) for end in self.ends]
+        rates = [
+            as_number(rate, "segments", "arrival_rates", minimum=0, maximum=LARGEST_INTEGER)
+            for rate in self.arrival_rates
+        ]
+        if ends != sorted(set(ends)):
+            raise InvalidValueError("segments", "ends", self.ends, "are not increasing")
         if rates[-1] == 0:
-            raise InvalidValueError(
-                f"segment {len(rates)}", "arrival_rate", rates[-1], "is not above 0"
-            )
+            raise InvalidValueError("segments", "arrival_rates", self.arrival_rates, "end with 0")
         set_fields(self, prefill_length=prefill, ends=tuple(ends), arrival_rates=tuple(rates))
 
     @property
@@ -118,15 +112,9 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
         lengths.
     """
     token_load(types)
-    prefill = types[0].prefill_length
-    for j, kind in enumerate(types):
-        if kind.prefill_length != prefill:
-            raise InvalidValueError(
-                f"type {j}",
-                "prefill_length",
-                kind.prefill_length,
-                f"is not {prefill}, as the first",
-            )
+    prefills = {kind.prefill_length for kind in types}
+    if len(prefills) > 1:
+        raise InvalidValueError(None, "prefill_length", sorted(prefills), "is not the same for all")
     lengths = sorted({kind.decode_length for kind in types})
     if segments is None:
         ends = lengths
@@ -136,13 +124,12 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
     else:
         ends = [as_integer(end, None, "segments", minimum=1) for end in segments]
         if not ends or ends[-1] < lengths[-1]:
-            raise InvalidValueError(
-                None, "segments", segments, f"end before decode length {lengths[-1]}"
-            )
+            reason = f"end before decode length {lengths[-1]}"
+            raise InvalidValueError(None, "segments", segments, reason)
     rates = [0.0] * len(ends)
     for kind in types:
         rates[int(np.searchsorted(ends, kind.decode_length))] += kind.arrival_rate
-    return Segments(prefill, tuple(ends), tuple(rates))
+    return Segments(prefills.pop(), tuple(ends), tuple(rates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +179,10 @@ class NestedPlan:
     def __post_init__(self) -> None:
         d0, d1 = coefficients(self.d0, self.d1)
         if len(self.thresholds) != self.segments.count:
-            raise InvalidValueError(
-                "plan", "thresholds", self.thresholds, f"are not {self.segments.count}"
-            )
-        thresholds = tuple(
-            as_integer(threshold, f"segment {k}", "threshold", minimum=1)
-            for k, threshold in enumerate(self.thresholds, start=1)
-        )
-        set_fields(self, thresholds=thresholds, d0=d0, d1=d1)
+            reason = f"are not {self.segments.count}"
+            raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
+        whole = [as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds]
+        set_fields(self, thresholds=tuple(whole), d0=d0, d1=d1)
 
     @property
     def batch_memory(self) -> float:
@@ -211,15 +194,6 @@ class NestedPlan:
         )
 
     @property
-    def printed_batch_memory(self) -> float:
-        """Sum_k n_k (e_k - e_{k-1}) (l + (e_1 + .. + e_k) / 2): [A25] Equation (13) as printed."""
-        s = self.segments
-        ends, before, total = s.ends, (0, *s.ends[:-1]), 0.0
-        for k, n in enumerate(self.thresholds):
-            total += n * (ends[k] - before[k]) * (s.prefill_length + sum(ends[: k + 1]) / 2)
-        return total
-
-    @property
     def batch_duration(self) -> float:
         """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer."""
         return self.d0 + self.d1 * self.batch_memory
@@ -228,14 +202,8 @@ class NestedPlan:
     def drifts(self) -> tuple[float, ...]:
         """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: served less entering, a batch."""
         first = self.thresholds[0] - self.segments.entering_rates[0] * self.batch_duration
-        pairs = zip(self.thresholds, self.thresholds[1:], strict=False)
-        return (
-            first,
-            *(
-                n - p * prior
-                for (prior, n), p in zip(pairs, self.segments.continuation, strict=True)
-            ),
-        )
+        pairs = zip(pairwise(self.thresholds), self.segments.continuation, strict=True)
+        return (first, *(n - p * prior for (prior, n), p in pairs))
 
     @property
     def keeps_up(self) -> bool:
@@ -245,28 +213,8 @@ class NestedPlan:
     @cached_property
     def thetas(self) -> tuple[float, ...]:
         """theta_2, .., theta_m: decay of the boundary queues' tails ([A25] Equation (20))."""
-        return tuple(
-            decay_rate(
-                self.thresholds[k], self.thresholds[k - 1], self.segments.continuation[k - 1]
-            )
-            for k in range(1, self.segments.count)
-        )
-
-    @property
-    def theta_lower_bounds(self) -> tuple[float, ...]:
-        """8 D_k / n_{k-1}, k = 2 .. m; 0 without drift ([A25] Equation (22))."""
-        return tuple(
-            max(0.0, 8 * drift / prior)
-            for drift, prior in zip(self.drifts[1:], self.thresholds, strict=False)
-        )
-
-    @property
-    def printed_theta_lower_bounds(self) -> tuple[float, ...]:
-        """8 D_k / n_k, k = 2 .. m, as [A25] Theorems 2 and 4 print it: not a lower bound."""
-        return tuple(
-            max(0.0, 8 * drift / n)
-            for drift, n in zip(self.drifts[1:], self.thresholds[1:], strict=True)
-        )
+        pairs = zip(pairwise(self.thresholds), self.segments.continuation, strict=True)
+        return tuple(decay_rate(n, prior, p) for (prior, n), p in pairs)
 
     def memory_requirement(
         self, horizon: float, overflow_probability: float, *, speed: float = 1.0
@@ -396,15 +344,11 @@ def nested_thresholds(
     # For large n_1 rounding vanishes, and the drift is n_1 (1 - load) - Lam_1 d0.
     # Where p_k > 0.99 it is p_k and not q_k that n_k follows.
     relative, product, ratio = 0.0, 1.0, 1.0
-    for share, p, stages, mean in zip(
-        (1.0, *shares),
-        (1.0, *segments.continuation),
-        segments.stages,
-        segments.mean_stages,
-        strict=True,
-    ):
-        product *= share
-        ratio = max(product, p * ratio)
+    places = zip(segments.stages, segments.mean_stages, strict=True)
+    for k, (stages, mean) in enumerate(places):
+        if k:
+            product *= shares[k - 1]
+            ratio = max(product, segments.continuation[k - 1] * ratio)
         relative += ratio * stages * (segments.prefill_length + mean)
     load = segments.entering_rates[0] * d1 * relative
     if load >= 1:

@@ -42,14 +42,10 @@ class WaitPlan:
         d0, d1 = coefficients(self.d0, self.d1)
         token_load(self.types)
         if len(self.types) != len(self.thresholds):
-            raise InvalidValueError(
-                "plan", "thresholds", self.thresholds, f"are not {len(self.types)}, one a type"
-            )
-        thresholds = tuple(
-            as_integer(threshold, f"type {j}", "threshold", minimum=1)
-            for j, threshold in enumerate(self.thresholds)
-        )
-        set_fields(self, thresholds=thresholds, d0=d0, d1=d1)
+            reason = f"are not {len(self.types)}, one per type"
+            raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
+        whole = [as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds]
+        set_fields(self, thresholds=tuple(whole), d0=d0, d1=d1)
 
     @property
     def batch_memory(self) -> int:
@@ -213,32 +209,23 @@ def _first_that_keeps_up(
     limit: float,
     strictly: bool,
 ) -> WaitPlan | None:
+    """Return the smallest thresholds that keep up, or None if they do not fit.
+
+    From thresholds that no solution undercuts, each step takes the least that the arrivals of
+    their iteration need. So no step overshoots the smallest solution.
+    """
     rates, footprints = _columns(kinds)
-    spare = 1 - (1 + slack) * d1 * float(rates @ footprints)
-    begin = (1 + slack) * d0 / spare
-    # From here on the spare capacity covers what rounding up adds: one more prompt of each type.
-    end = begin + (1 + slack) * d1 * float(footprints.sum()) / spare + 2 / float(rates.min())
-    end = min(end, limit / float(rates @ footprints) * (1 + ROUNDING))
-    width = 64 / float(rates.max())
-    while begin <= end:
-        factors = _steps(rates, begin, min(begin + width, end))
-        counts = np.ceil(factors[:, None] * rates * (1 - ROUNDING))
-        memory = counts @ footprints
-        room = counts / ((1 + slack) * rates) - (d0 + d1 * memory)[:, None]
-        worst = (room * rates / counts).min(axis=1)
-        good = (worst > ROUNDING if strictly else worst >= -ROUNDING) & (memory <= limit)
-        if good.any():
-            chosen = counts[int(np.argmax(good))]
-            return WaitPlan(kinds, tuple(int(n) for n in chosen), d0, d1)
-        begin += width
-        width *= 2
+    edge = ROUNDING if strictly else -ROUNDING
+    counts = np.ones(len(kinds))
+    while counts @ footprints <= limit:
+        arrivals = (1 + slack) * rates * (d0 + d1 * (counts @ footprints))
+        # The drift n - arrivals is compared with the share of n that counts as rounding.
+        least = arrivals / (1 - edge)
+        needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
+        if (needed == counts).all():
+            return WaitPlan(kinds, tuple(int(n) for n in counts), d0, d1)
+        counts = needed
     return None
-
-
-def _steps(rates: FloatArray, begin: float, end: float) -> FloatArray:
-    """``begin`` and every c in (begin, end] at which some c lambda_j is whole, plus ``end``."""
-    whole = [np.arange(math.ceil(begin * r), math.floor(end * r) + 1) / r for r in rates.tolist()]
-    return np.unique(np.concatenate([[begin, end], *whole]).clip(begin, end))
 
 
 def _largest_that_fit(kinds: tuple[PromptType, ...], limit: float) -> tuple[int, ...]:

@@ -29,13 +29,27 @@ from online import (
     IncompleteRunError,
     MismatchError,
     NoScheduleError,
-    fluid,
     pictures,
     ratio,
     simulate,
     sweep,
-    theory,
 )
+from online.fluid.balance import PromptType, equilibrium, is_stable, token_load
+from online.fluid.nested_design import NestedPlan, Segments, decay_rate, group, nested_thresholds
+from online.fluid.queueing import batch_service_queue
+from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
+from online.theory.fluid_limit import fluid_latency
+from online.theory.geometric_ratios import geometric_slicing_ratio
+from online.theory.interval_ratios import (
+    a_ell_ratio_bound,
+    a_ell_two_point_ratio,
+    a_max_ratio_upper_bound,
+    a_min_linear_geometric_ratio,
+    a_min_ratio,
+    h_sf_latency,
+)
+from online.theory.paper_bounds import equal_requests_dual, mc_sf_upper_bound, optimum_lower_bound
+from online.theory.rayleigh import rayleigh_maximum
 
 NAN, INFINITE = float("nan"), float("inf")
 SECOND = AffineTime(1.0, 0.5)
@@ -49,18 +63,18 @@ WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
 EXACT = sweep([SMALL], "fcfs")[0].ratio
-LEMMAS = theory.optimum_lower_bound, theory.mc_sf_upper_bound
+LEMMAS = optimum_lower_bound, mc_sf_upper_bound
 NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
 LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
 TIGHT = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
 PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
 KEEPING = online.make_policy("vllm-v0", preemption="recompute")
-THREE = [fluid.PromptType(3, 10, 4), fluid.PromptType(2, 10, 8), fluid.PromptType(1, 10, 16)]
-GROUPED = fluid.group(THREE)
-HEAVY = fluid.Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
-PLAN = fluid.NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
-EXAMPLE, UNIT, FULL = ([fluid.PromptType(rate, 1, 1)] for rate in (4, 1, 1 / 0.15))
-MANY = [*[fluid.PromptType(0.001, 62, k) for k in range(1, 200)], fluid.PromptType(10, 62, 200)]
+THREE = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
+GROUPED = group(THREE)
+HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
+PLAN = NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
+EXAMPLE, UNIT, FULL = ([PromptType(rate, 1, 1)] for rate in (4, 1, 1 / 0.15))
+MANY = [*[PromptType(0.001, 62, k) for k in range(1, 200)], PromptType(10, 62, 200)]
 
 
 def bounds(problem: Any) -> Any:
@@ -127,57 +141,57 @@ VALUES: Rows = [
     (lambda: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=95), "confidence"),
     (lambda: pictures.latency_curves({}), "curves"),
     # The fluid model.
-    *each(lambda rate: fluid.PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
-    (lambda: fluid.PromptType(1, 0, 1), "prefill_length = "),
-    (lambda: fluid.PromptType(1, 1, 0), "decode_length = "),
-    (lambda: fluid.equilibrium([], 1, 0), "types = "),
-    (lambda: fluid.equilibrium(UNIT, 0, 0), "d0 = "),
-    (lambda: fluid.equilibrium(UNIT, 1, -0.1), "d1 = "),
-    (lambda: fluid.equilibrium(FULL, 0.4, 0.05), "load = "),
-    (lambda: fluid.is_stable(UNIT, 1, 0, 0), "memory_limit = "),
-    (lambda: fluid.group([*THREE, fluid.PromptType(1, 9, 3)]), "prefill_length = "),
-    *each(lambda ends: fluid.group(THREE, ends), "segments = ", 4, [4, 8]),
-    (lambda: fluid.Segments(10, (4, 4), (1, 1)), "end = "),
-    (lambda: fluid.Segments(10, (4, 5), (1, 0)), "arrival_rate = "),
-    (lambda: fluid.Segments(10, (), ()), "ends = "),
-    (lambda: fluid.NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
+    *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
+    (lambda: PromptType(1, 0, 1), "prefill_length = "),
+    (lambda: PromptType(1, 1, 0), "decode_length = "),
+    (lambda: equilibrium([], 1, 0), "types = "),
+    (lambda: equilibrium(UNIT, 0, 0), "d0 = "),
+    (lambda: equilibrium(UNIT, 1, -0.1), "d1 = "),
+    (lambda: equilibrium(FULL, 0.4, 0.05), "load = "),
+    (lambda: is_stable(UNIT, 1, 0, 0), "memory_limit = "),
+    (lambda: group([*THREE, PromptType(1, 9, 3)]), "prefill_length = "),
+    *each(lambda ends: group(THREE, ends), "segments = ", 4, [4, 8]),
+    (lambda: Segments(10, (4, 4), (1, 1)), "ends = "),
+    (lambda: Segments(10, (4, 5), (1, 0)), "arrival_rates = "),
+    (lambda: Segments(10, (), ()), "ends = "),
+    (lambda: NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
     (lambda: PLAN.memory_requirement(0, 0.1), "horizon = "),
     (lambda: PLAN.memory_requirement(10, 1), "overflow_probability = "),
-    (lambda: fluid.nested_thresholds(GROUPED, 1, 1), "load with margins = "),
-    (lambda: fluid.nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
-    (lambda: fluid.nested_thresholds(fluid.group(MANY), 1.0, 1.1 / fluid.token_load(MANY)), "load"),
-    (lambda: fluid.nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
-    (lambda: fluid.decay_rate(1, 2, 1.5), "share = "),
-    (lambda: fluid.batch_service_queue(1, 1, 1), "utilization = "),
-    (lambda: fluid.batch_service_queue(0, 1, 1), "arrival_rate = "),
-    (lambda: fluid.batch_service_queue(1, NAN, 2), "service_time = "),
-    (lambda: fluid.batch_service_queue(1, 1, 2, 3), "smallest_batch = "),
-    (lambda: fluid.batch_service_queue(1, 1, 0), "batch_size = "),
-    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
-    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
-    (lambda: fluid.wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
-    (lambda: fluid.WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
-    (lambda: fluid.WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "threshold = "),
-    (lambda: fluid.batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
-    (lambda: fluid.WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
+    (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
+    (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
+    (lambda: nested_thresholds(group(MANY), 1.0, 1.1 / token_load(MANY)), "load"),
+    (lambda: nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
+    (lambda: decay_rate(1, 2, 1.5), "share = "),
+    (lambda: batch_service_queue(1, 1, 1), "utilization = "),
+    (lambda: batch_service_queue(0, 1, 1), "arrival_rate = "),
+    (lambda: batch_service_queue(1, NAN, 2), "service_time = "),
+    (lambda: batch_service_queue(1, 1, 2, 3), "smallest_batch = "),
+    (lambda: batch_service_queue(1, 1, 0), "batch_size = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
+    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
+    (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
+    (lambda: WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "thresholds = "),
+    (lambda: batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
+    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
     # Closed forms.
     *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
     *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
-    (lambda: theory.optimum_lower_bound(SMALL), "prompt_lengths = '' are not all equal"),
-    (lambda: theory.optimum_lower_bound(LATE), "arrival_times = '' are not all 0"),
-    (lambda: theory.mc_sf_upper_bound(TIGHT), "twice"),
-    *each(theory.geometric_slicing_ratio, "factor", 1, 0.5, INFINITE),
-    *each(lambda x: theory.a_min_ratio(x, 0, 1), "^x = ", [], [0.0], [-1.0, 2.0]),
-    *each(theory.a_max_ratio_upper_bound, "alpha = 0.0 is not above 0", 0.0),
-    *each(theory.a_ell_ratio_bound, "alpha = 1.5 is above 1", 1.5),
-    *each(theory.a_min_linear_geometric_ratio, "q = 2.0 is above 1", 2.0),
-    *each(theory.rayleigh_maximum, "u = 0 is below 1", 0),
-    (lambda: theory.equal_requests_dual(5, 5, 1, 9), "memory_limit = 9 is below 10"),
-    *each(lambda x: theory.fluid_latency(x, 0, 1, 5, "h-sf"), "^x = ", [], [-1.0, 2.0]),
-    *each(lambda count: theory.fluid_latency([1.0], 0, 1, count, "h-sf"), "batches = ", 0, NAN),
-    (lambda: theory.fluid_latency([1.0], 0, 1, 5, "mc-sf"), "rule = 'mc-sf' is none of h-sf"),
-    (lambda: theory.h_sf_latency([0.0], 0, 1), "^x = "),
-    (lambda: theory.a_ell_two_point_ratio(1.5, 1.0), "alpha = 1.5 is above 1"),
+    (lambda: optimum_lower_bound(SMALL), "prompt_lengths = '' are not all equal"),
+    (lambda: optimum_lower_bound(LATE), "arrival_times = '' are not all 0"),
+    (lambda: mc_sf_upper_bound(TIGHT), "twice"),
+    *each(geometric_slicing_ratio, "factor", 1, 0.5, INFINITE),
+    *each(lambda x: a_min_ratio(x, 0, 1), "^x = ", [], [0.0], [-1.0, 2.0]),
+    *each(a_max_ratio_upper_bound, "alpha = 0.0 is not above 0", 0.0),
+    *each(a_ell_ratio_bound, "alpha = 1.5 is above 1", 1.5),
+    *each(a_min_linear_geometric_ratio, "q = 2.0 is above 1", 2.0),
+    *each(rayleigh_maximum, "u = 0 is below 1", 0),
+    (lambda: equal_requests_dual(5, 5, 1, 9), "memory_limit = 9 is below 10"),
+    *each(lambda x: fluid_latency(x, 0, 1, 5, "h-sf"), "^x = ", [], [-1.0, 2.0]),
+    *each(lambda count: fluid_latency([1.0], 0, 1, count, "h-sf"), "batches = ", 0, NAN),
+    (lambda: fluid_latency([1.0], 0, 1, 5, "mc-sf"), "rule = 'mc-sf' is none of h-sf"),
+    (lambda: h_sf_latency([0.0], 0, 1), "^x = "),
+    (lambda: a_ell_two_point_ratio(1.5, 1.0), "alpha = 1.5 is above 1"),
 ]
 TYPES: Rows = [
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
@@ -185,9 +199,9 @@ TYPES: Rows = [
     (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run$"),
     (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
     (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
-    (lambda: fluid.PromptType("1", 1, 1), "arrival_rate"),
-    (lambda: fluid.equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
-    (lambda: fluid.batch_service_queue("1", 1, 2), "arrival_rate"),
+    (lambda: PromptType("1", 1, 1), "arrival_rate"),
+    (lambda: equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
+    (lambda: batch_service_queue("1", 1, 2), "arrival_rate"),
 ]
 UNKNOWN: Rows = [
     (lambda: sweep([SMALL], "x"), "unknown policy 'x'; known: "),

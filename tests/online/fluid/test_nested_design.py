@@ -22,12 +22,10 @@ def test_worked_example() -> None:
     assert PLAN.segments.continuation == pytest.approx((1 / 2, 1 / 3))
     assert equilibrium(TYPES, 1.0, 0.0005).memory == pytest.approx(1169.57, abs=0.01)
     assert PLAN.batch_memory == 1722
-    assert PLAN.printed_batch_memory == 1600
     assert PLAN.batch_duration == pytest.approx(1.861)
     assert PLAN.drifts == pytest.approx((12 - 6 * 1.861, 1, 2 / 3))
     assert PLAN.keeps_up
     assert PLAN.thetas == pytest.approx((0.679, 0.803), abs=5e-4)
-    assert PLAN.theta_lower_bounds == pytest.approx((2 / 3, 0.7619), abs=1e-4)
     need = PLAN.memory_requirement(1000, 0.01)
     assert need.boundary == 7 * 14 + 3 * 18
     assert math.ceil(need.boundary + need.buffer) == 695
@@ -36,8 +34,8 @@ def test_worked_example() -> None:
 
 def test_the_printed_bound_on_theta_is_above_theta() -> None:
     """[A25] Theorems 2 and 4 divide by n_k instead of n_{k-1}."""
-    for theta, bound in zip(PLAN.thetas, PLAN.printed_theta_lower_bounds, strict=True):
-        assert bound > theta
+    for theta, drift, n in zip(PLAN.thetas, PLAN.drifts[1:], PLAN.thresholds[1:], strict=True):
+        assert 8 * drift / n > theta
 
 
 @given(previous=st.integers(2, 60), share=st.floats(0.01, 0.99), data=st.data())

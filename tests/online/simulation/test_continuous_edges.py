@@ -9,7 +9,8 @@ import pytest
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, Decision, UnitTime, fluid
+from online import AffineTime, Decision, UnitTime
+from online.fluid import nested_design
 
 
 class AskedEveryRound(type(online.make_policy("mc-sf"))):  # type: ignore[misc]
@@ -39,7 +40,7 @@ def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
 
 @pytest.mark.parametrize(("n", "previous"), [(500_001, 1_000_000), (50_001, 100_000)])
 def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
-    theta = fluid.decay_rate(n, previous, 0.5)
+    theta = nested_design.decay_rate(n, previous, 0.5)
     drift = n - previous / 2
     # To first order: twice the drift over the variance of the binomial.
     assert theta == pytest.approx(2 * drift / (previous * 0.25), rel=1e-2)
