@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +34,6 @@ CERTIFICATES = "instances/catalogue/certificates"
 PROSE = ("what", "parameters")
 
 Row = dict[str, Any]
-Parts = list[Table | Mapping[str, str] | str]
 
 
 def show(
@@ -60,14 +58,14 @@ def show(
     if kind not in KINDS or (pattern and kind != "library"):
         raise UnknownNameError("kind of names", what, [*KINDS, "library:NAME"])
     if kind == "library":
-        found, parts = _library(pattern)
-        answer(json_file, "show", {"instances": found}, *parts)
+        found, shown = _library(pattern)
+        answer(json_file, "show", {"instances": found}, shown)
         return
     rows = {"policies": _policies, "routers": _routers, "generators": _generators}
     listed = _presets() if kind == "presets" else rows[kind]()
-    shown = [{name: str(value) for name, value in one.items()} for one in listed]
-    names = tuple(shown[0])
-    table = table_of("", shown, text=(*names[:1], "from", *PROSE), main=names, prose=PROSE)
+    texts = [{name: str(value) for name, value in one.items()} for one in listed]
+    names = tuple(texts[0])
+    table = table_of("", texts, text=(*names[:1], "from", *PROSE), main=names, prose=PROSE)
     answer(json_file, "show", {kind: listed}, table)
 
 
@@ -130,17 +128,20 @@ def _presets() -> list[Row]:
     ]
 
 
-def _library(pattern: str) -> tuple[list[Row], Parts]:
+def _library(pattern: str) -> tuple[list[Row], Table | Mapping[str, str]]:
     """Return entries of the library for JSON, and what the screen shows of them."""
-    entries = instances.library().matching(*filter(None, [pattern]))
-    store = RecordStore()
+    store, entries = RecordStore(), instances.library().matching(*filter(None, [pattern]))
     known = {entry.name: store.record(entry) for entry in entries}
     found = [_about(entry, known[entry.name]) for entry in entries]
     if not pattern:
-        return found, [_set_table(known)]
-    if len(entries) > 1:
-        return found, [_entry_table(entries, known)]
-    return found, [_fields(entries[0], known[entries[0].name])]
+        return found, _set_table(known)
+    shown = [_fields(entry, known[entry.name]) for entry in entries]
+    if len(entries) == 1:
+        return found, {name: text for name, text in shown[0].items() if text}
+    columns = ("instance", "optimum", "gap", "status", "requests", "goal")
+    rows = [{name: one.get(name, "") for name in columns} for one in shown]
+    text = ("instance", "status", "goal")
+    return found, table_of("", rows, text=text, main=columns, prose=("goal",))
 
 
 def _set_table(known: Mapping[str, Record | None]) -> Table:
@@ -163,72 +164,6 @@ def _set_table(known: Mapping[str, Record | None]) -> Table:
     return table_of("", rows, text=("set", "what"), main=main, prose=("what",))
 
 
-def _entry_table(entries: Sequence[LibraryEntry], known: Mapping[str, Record | None]) -> Table:
-    rows = []
-    for entry in entries:
-        record = known[entry.name]
-        row = {
-            "instance": entry.name,
-            "n": str(entry.n),
-            "goal": GOALS[entry.goal],
-            "optimum": record.interval if record else "",
-            "gap": percent(record.gap) if record else "",
-            "status": record.status if record else "no record",
-        }
-        rows.append(row)
-    text, main = ("instance", "goal", "status"), ("instance", "optimum", "gap", "status", "n")
-    return table_of("", rows, text=text, main=(*main, "goal"), prose=("goal", "status"))
-
-
-def _fields(entry: LibraryEntry, record: Record | None) -> dict[str, str]:
-    """Return the lines of the screen about one instance."""
-    problem, rule = entry.instance, entry.instance.memory_rule.told
-    fields = {
-        "instance": entry.name,
-        "set": entry.set,
-        "source": entry.source,
-        "licence": entry.licence,
-        "requests": str(entry.n),
-        "memory limit": str(problem.memory_limit),
-        "memory rule": rule,
-        "batch time": entry.batch_time or "",
-        "digest": entry.digest,
-        "recipe": _recipe(entry),
-        "note": instances.rounding_note(problem.metadata) or "",
-        "goal": GOALS[entry.goal],
-        "service level": entry.told_level,
-        "record": "none" if record is None else record.status,
-    }
-    if record is not None:
-        how = "certificate" if record.certified else "closed form, no certificate"
-        fields |= {
-            "optimum": record.interval,
-            "gap": percent(record.gap),
-            "upper bound": str(record.upper_bound),
-            "verified lower bound": f"{record.lower_bound}, {how}: {record.proof}",
-            "found": f"{record.method}, {record.date}, {record.version}",
-        }
-    if record is not None and record.certificate is not None:
-        missing = f"not installed; the repository has {CERTIFICATES}/{record.certificate.name}"
-        fields["certificate"] = str(_readable(record) or missing)
-    return {name: text for name, text in fields.items() if text}
-
-
-def _readable(record: Record) -> Path | None:
-    """Return the path of the certificate, or None if it is not installed."""
-    path = record.certificate
-    return path if path is not None and path.exists() else None
-
-
-def _recipe(entry: LibraryEntry) -> str:
-    """Return the source that draws the instance again; empty if its requests are stored."""
-    if entry.recipe is None:
-        return ""
-    settings = {**entry.recipe["parameters"], "seed": entry.recipe["seed"]}
-    given = {key: str(value) for key, value in settings.items()}
-    return str(Source("generator", entry.recipe["generator"], given))
-
-
 def _about(entry: LibraryEntry, record: Record | None) -> Row:
     found: Row = {
         "instance": entry.name,
@@ -245,9 +180,44 @@ def _about(entry: LibraryEntry, record: Record | None) -> Row:
     }
     if record is None:
         return found
+    path = record.certificate
     names = ("gap", "proof", "date", "method", "version")
     return found | {
         "optimum": [record.lower_bound, record.upper_bound],
         **{name: getattr(record, name) for name in names},
-        "certificate": _readable(record),
+        "certificate": path if path is not None and path.exists() else None,
     }
+
+
+def _fields(entry: LibraryEntry, record: Record | None) -> dict[str, str]:
+    """Return what `_about` has as lines of the screen."""
+    about = _about(entry, record)
+    fields = {name: "" if value is None else str(value) for name, value in about.items()}
+    fields |= {
+        "goal": GOALS[entry.goal],
+        "level": entry.told_level,
+        "recipe": _recipe(entry),
+        "memory limit": str(entry.instance.memory_limit),
+        "memory rule": entry.instance.memory_rule.told,
+        "note": instances.rounding_note(entry.instance.metadata) or "",
+    }
+    if record is not None:
+        how = "certificate" if record.certified else "closed form, no certificate"
+        fields |= {
+            "optimum": record.interval,
+            "gap": percent(record.gap),
+            "proof": f"{record.proof}, {how}",
+        }
+        if record.certificate is not None and not fields["certificate"]:
+            missing = f"not installed; the repository has {CERTIFICATES}/{record.certificate.name}"
+            fields["certificate"] = missing
+    return fields
+
+
+def _recipe(entry: LibraryEntry) -> str:
+    """Return the source that draws the instance again; empty if its requests are stored."""
+    if entry.recipe is None:
+        return ""
+    settings = {**entry.recipe["parameters"], "seed": entry.recipe["seed"]}
+    given = {key: str(value) for key, value in settings.items()}
+    return str(Source("generator", entry.recipe["generator"], given))

@@ -37,8 +37,8 @@ def test_sets_instances_and_one_instance_are_shown(ok: Ok, tmp_path: Path) -> No
     found = json.loads(ok("show library:worst --json -"))["instances"]
     assert {entry["set"] for entry in found} == {"worst"}
     shown = fields(ok(f"show library:{MAKESPAN}"))
-    assert (shown["instance"], shown["optimum"], shown["record"]) == (MAKESPAN, "3", "closed")
-    assert "closed form, no certificate" in shown["verified lower bound"]
+    assert (shown["instance"], shown["optimum"], shown["status"]) == (MAKESPAN, "3", "closed")
+    assert "closed form, no certificate" in shown["proof"]
     recipe = fields(ok("show library:w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
     ok(f"generate '{recipe}' --out one.json")

@@ -131,7 +131,6 @@ ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
-check bound a --by-design b | --by-design = 'b' means nothing to a bound
 headroom x | Missing option '--batch-time': Seconds of a round
 headroom ../log.csv --batch-time affine:1,0,0 | --memory = None is not known
 headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
