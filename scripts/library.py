@@ -1,4 +1,4 @@
-"""Verify and improve the records of the library, here or in another folder."""
+"""Verify and improve the records of the library; score policies, and write the page's files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import _checkout  # noqa: F401
 import typer
+from _checkout import ROOT
 
 from hindsight.outcomes.result import percent
 from hindsight.records.improvement import Gain, attempt, keep
@@ -18,8 +18,12 @@ from hindsight.records.verification import verify_record
 from hindsight.runtime.clock import Clock
 from instances import FileFormatError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
+from instances.files import write_atomically
 from online.commands.console import FAILED_STATUS, complain, reject, run, say
+from studies.library.page import SCORES, write_library_summary
+from studies.library.scores import play, scores_csv
 
+PAGE, TRIALS = ROOT / "docs" / "library", ROOT / "results" / "library.jsonl"
 LEAST_SLICE = 5.0
 """Seconds below which an attempt does hardly more than begin."""
 
@@ -31,10 +35,12 @@ class Action(StrEnum):
 
     VERIFY = "verify"
     IMPROVE = "improve"
+    SCORE = "score"
+    SUMMARY = "summary"
 
 
 def main(
-    action: Annotated[Action, typer.Argument(help="verify, or improve.")],
+    action: Annotated[Action, typer.Argument(help="verify, improve, score or summary.")],
     names: Annotated[
         list[str] | None, typer.Argument(help="Instances, sets or patterns; default: all.")
     ] = None,
@@ -42,13 +48,23 @@ def main(
         Path | None, typer.Option(help="Folder of records in place of the package's.")
     ] = None,
     time_limit: Annotated[float, typer.Option(min=1, help="improve: seconds in total.")] = 60.0,
-    jobs: Annotated[int, typer.Option(min=1, help="improve: processes.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="improve, score: processes.")] = 1,
 ) -> int:
     """Verify records, or spend a given time on the widest gaps.
 
     An improved record is written at once: after a kill the next run continues. Ctrl-C ends the
     running attempts and keeps what they found. Exit status 1 if something is refused or fails.
+    score runs every policy on every instance, which takes hours, and writes the scores of
+    docs/library; the next run continues. summary writes its figure and its table of instances.
     """
+    if action is Action.SUMMARY:
+        write_library_summary(PAGE)
+        return 0
+    if action is Action.SCORE:
+        TRIALS.parent.mkdir(exist_ok=True)
+        found = play(library(), TRIALS, jobs=jobs)
+        write_atomically(PAGE / SCORES, scores_csv(found))
+        return 0
     entries, store = library().matching(*names or ()), RecordStore(records)
     if action is Action.VERIFY:
         verdicts = [verify_record(entry, store) for entry in entries]

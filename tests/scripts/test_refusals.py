@@ -160,7 +160,6 @@ library improve --time-limit 0 | --time-limit
 llm_hindsight library list | 'library' is now show library, verify library:NAME or ratios
 llm_hindsight experiment | 'experiment' is now ratios FILE.toml --store FILE
 llm_hindsight report | --out FILE.html
-library_summary missing/folder | missing
 verify missing.json | No such file
 verify ../object.json | not a certificate
 generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf

@@ -92,9 +92,8 @@ request has ended.
 """
 
 LEADERBOARD_END = """
-[{scores}]({folder}/{scores}) has the figure of each policy on each instance. `llm-hindsight
-leaderboard --scores docs/library/leaderboard.csv` runs what has changed since and prints
-the tables again; `--format csv` also has the largest ratio of each set.
+[{scores}]({folder}/{scores}) has the figure of each policy on each instance. `python
+scripts/library.py score` runs them again.
 """
 
 

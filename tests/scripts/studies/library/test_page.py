@@ -36,12 +36,12 @@ def test_the_page_has_every_set_and_policy(known: Known, scores: list[Score]) ->
 
 
 def test_the_table_of_instances_is_of_the_records(known: Known) -> None:
-    """Otherwise: python scripts/library_summary.py."""
+    """Otherwise: python scripts/library.py summary."""
     assert (DATA / INSTANCES).read_text(encoding="utf-8") == instances_csv(known)
 
 
 def test_every_policy_was_played_on_every_instance(scores: list[Score]) -> None:
-    """Otherwise: llm-hindsight leaderboard --scores docs/library/leaderboard.csv."""
+    """Otherwise: python scripts/library.py score."""
     played = {(score.instance, score.policy) for score in scores}
     library = instances.library()
     assert played == {
