@@ -237,7 +237,9 @@ def _study(options: dict[str, Any], demo: bool) -> Study:
         notes.append(f"on time: {level}, in {'seconds' if time else 'rounds'}")
     if time is None and taken["optimum"] != "records":
         every = [one for members in groups.values() for one in members]
-        notes += goal_notes(every, "total_latency", {})
+        notes += goal_notes(
+            every, "total_latency", {"preemptive_total_latency": "--preemption keep"}
+        )
     return Study(groups, chosen, options.get("time_limit"), taken, notes)
 
 

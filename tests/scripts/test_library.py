@@ -151,7 +151,10 @@ IS_PREEMPTIVE = "is total latency with preemption, asked for by "
         (f"solve {OPEN} {PREEMPTIVE_OBJECTIVE}", []),
         (
             f"{RATIOS} {PREEMPTIVE} preemptive-j25-m1-n15-00 {MAKESPAN}",
-            [f"{PREEMPTIVE} and 1 more {IS_PREEMPTIVE}--preemptive", f"{MAKESPAN} is makespan"],
+            [
+                f"{PREEMPTIVE} and 1 more {IS_PREEMPTIVE}--preemption keep",
+                f"{MAKESPAN} is makespan",
+            ],
         ),
         (f"{RATIOS} '{PREEMPTIVE}(block_size=2)'", []),
     ],
