@@ -153,7 +153,7 @@ headroom ../log.csv {M} --out nowhere/page.html | cannot be written
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../bench.json | is the file that is read
 headroom ../bench.json {M} --json ../link.json | is the file that is read
-show rules | unknown kind of names 'rules'; known: policies, routers, generators
+show xyz | unknown kind of names 'xyz'; known: policies, routers, generators
 show library:nothing | unknown instance or set of the library
 verify library:nothing | unknown instance or set of the library
 library improve --time-limit 0 | --time-limit
