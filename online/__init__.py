@@ -9,7 +9,6 @@ from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
 from . import routers as _routers  # registers the routers
-from .batch_time.service_model import PREFILL_ROUND, TOKEN_PER_ROUND, ServiceModel
 from .policy_interface.lookahead import PriorityPolicy
 from .policy_interface.policy import (
     Decision,
@@ -48,8 +47,6 @@ from .trials.trial import Trial
 del _policies, _routers
 
 __all__ = [
-    "PREFILL_ROUND",
-    "TOKEN_PER_ROUND",
     "AffineTime",
     "BucketPredictions",
     "Decision",
@@ -72,7 +69,6 @@ __all__ = [
     "Router",
     "RouterError",
     "Run",
-    "ServiceModel",
     "TiledTime",
     "Trial",
     "UnitTime",

@@ -27,14 +27,11 @@ LONGEST = 1000
 SMALL_ONLY = {"sorted-f-dp", "sorted-f-scaled-dp"}
 SMALL = 100
 NEED_A_SOLVER = {"sorted-lp", "lp-swap"}
+PAUSING = {"wait", "nested-wait", "sarathi", "sglang", "tensorrt-llm", "vllm", "vllm-v0"}
 INTERVALS = {"a-max", "a-min", "a-ell", "two-point-switch"}
 # In continuous time few requests wait at once, so that tables and linear programs stay small.
 CONTINUOUS = parameterless_policies()
-DEFAULTS = [
-    name
-    for name in parameterless_policies()
-    if name not in NEED_A_SOLVER and not online.make_policy(name).pauses
-]
+DEFAULTS = [name for name in parameterless_policies() if name not in NEED_A_SOLVER | PAUSING]
 
 
 def conversation_like(count: int, seed: int = 0) -> Instance:

@@ -48,7 +48,7 @@ def fcfs_cascade(
     is a round.
 
     [A25] counts a prefill iteration before the decodes: run it with
-    ``service_model=online.PREFILL_ROUND``. ``convention="token-per-round"`` writes the same
+    ``prefill_rounds=1``. ``convention="token-per-round"`` writes the same
     requests for the round model, (s, o) = (prefill - 1, decode + 1), which holds the same tokens
     in the same rounds; hindsight bounds are for that form.
 

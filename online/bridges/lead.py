@@ -24,7 +24,6 @@ from instances.errors import InvalidValueError
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import MemoryRule
 from instances.service_level import ServiceLevel
-from online.batch_time.service_model import TOKEN_PER_ROUND
 from online.policy_interface.policy import (
     Decision,
     Policy,
@@ -35,7 +34,7 @@ from online.policy_interface.policy import (
     VisibleRequest,
 )
 from online.policy_interface.predictions import Prediction
-from online.simulation.stored_tokens import machine_for
+from online.simulation.machine import Machine
 
 UNKNOWN = 1 << 40
 """Output length of the machine's requests, whose ends the engine tells, and its memory limit: the
@@ -66,12 +65,8 @@ def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTim
     Raises
     ------
     InvalidValueError
-        It evicts even where predictions are exact, or needs a service level and a batch time, and
-        one of them is missing.
+        It needs a service level and a batch time, and one of them is missing.
     """
-    if policy.evicts:
-        reason = "evicts requests, and an engine cannot take back tokens that it has sent"
-        raise InvalidValueError(None, "policy", policy.name, reason)
     if policy.reads_deadlines and (level is None or batch_time is None):
         reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
         raise InvalidValueError(None, "policy", policy.name, reason)
@@ -148,20 +143,20 @@ class Lead:
     def _begin(self) -> None:
         """Begin a run: nobody waits or runs."""
         policy, limit, rule = self.policy, self._memory_limit, self._rule
-        self._machine, model = machine_for(policy, limit, TOKEN_PER_ROUND, None, rule)
         # What the policy sees has the limit; what the engine has run is no error of the policy.
-        self._state = self._machine.state
-        self._machine.state = State(UNKNOWN, self._machine.running, self._machine.meters)
+        self._machine = Machine(UNKNOWN, None, rule)
+        self._state = State(self._machine.batch, limit)
         self._views, self._indices = dict[int, VisibleRequest](), dict[str, int]()
         self._count = 0
-        self._waiting, self._gone = set[int](), set[int]()
+        self._waiting, self._gone = self._machine.waiting, set[int]()
         self._ended, self._back, self._starting = list[int](), list[int](), list[int]()
         self._decision = Decision()
         self._idle_since: float | None = None
         self._is_idle = self._is_drained = False
         rng = np.random.default_rng([0, 2])
         generator = rng if policy.randomized else UndeclaredGenerator(policy.name)
-        policy.reset(Setup(self._state.memory_limit, model, generator, rule, self._batch_time))
+        policy.count = None
+        policy.reset(Setup(limit, generator, rule, self._batch_time))
 
     # --- what the engine tells ----------------------------------------------------------------
 
@@ -214,7 +209,7 @@ class Lead:
         Exception
             Whatever the policy raises, and `PolicyError` where it decides something impossible.
         """
-        self._machine.meters.time = now
+        self._machine.batch.time = now
         self._note_preempted(set(running))
         news = bool(self._ended or self._back or self._unheard)
         drained = self._is_idle and self._lets_idle(now, news=news)
@@ -230,11 +225,10 @@ class Lead:
                 self._begin()
             return Orders([], [], {})
         arrived = [self._views[index] for index in self._back]
-        self._waiting.update(self._back)
+        self._waiting.update((index, self._views[index]) for index in self._back)
         self._back = []
         arrived += [self._view(name, *told) for name, told in self._unheard.items()]
         self._unheard = {}
-        self._machine.meters.waiting_count = len(self._waiting)
         if arrived:
             self.policy.arrive(arrived, self._state)
         if not news and not drained and not self._is_due():
@@ -276,9 +270,9 @@ class Lead:
                 hold.append(index)
             elif processed < running.prompt_left:
                 prefill[index] = processed
-        done = Decision(hold=hold, prefill=prefill, wake=machine.meters.round_index + 1)
+        done, wake = Decision(hold=hold, prefill=prefill), machine.round_index + 1
         # Nothing lies beyond the horizon of this machine: it never yields.
-        for _ in machine.advance(done, lambda: None, None, self.policy.name):
+        for _ in machine.advance(done, wake, lambda: None, None, self.policy.name):
             pass
 
     # --- what the policy decides --------------------------------------------------------------
@@ -286,10 +280,13 @@ class Lead:
     def _view(self, name: str, now: float, prompt_length: int, told: Prediction) -> VisibleRequest:
         index = self._count
         self._count += 1
-        view = VisibleRequest(index, name, now, prompt_length, told, level=self._level)
+        rule = self._rule
+        peak = rule.held(prompt_length + told.upper - rule.unstored)
+        level = self._level
+        view = VisibleRequest(index, name, now, prompt_length, told, level=level, peak=peak)
         self._views[index], self._indices[name] = view, index
-        self._waiting.add(index)
-        self._machine.know(UNKNOWN)
+        self._waiting[index] = view
+        self._machine.register_request(UNKNOWN)
         return view
 
     def _note_preempted(self, running: set[str]) -> None:
@@ -308,10 +305,12 @@ class Lead:
         last, machine = self._decision, self._machine
         if self._is_idle or last.prefill or not machine.running:
             return True
-        if last.wake is not None and machine.meters.round_index >= last.wake:
+        if machine.round_index >= (last.wake or 0) and (last.wake or last.hold or machine.waiting):
             return True
-        held = {index for index in last.hold if index in machine.running}
-        return machine.next_memory(held) > self._state.memory_limit
+        held, count = {index for index in last.hold if index in machine.running}, self.policy.count
+        if count is not None:
+            return bool(count.excess(self._state) > len(held))
+        return machine.batch.next_memory(held) > self._rule.limit(self._memory_limit)
 
     def _lets_idle(self, now: float, *, news: bool) -> bool:
         """Note that the engine idles by the policy's will; tell whether it was drained.
@@ -347,7 +346,7 @@ class Lead:
         if not isinstance(decision, Decision):
             raise PolicyError(f"policy {name!r}: decide() returned {decision!r}, no Decision")
         started = set(decision.start)
-        if len(started) < len(decision.start) or not started <= self._waiting:
+        if len(started) < len(decision.start) or not started <= self._waiting.keys():
             what = f"{[self._called(index) for index in decision.start]}, not all of them waiting"
             raise PolicyError(f"policy {name!r} started {what}")
         wrong = [index for index in (*decision.evict, *decision.preempt) if index not in running]
@@ -367,7 +366,7 @@ class Lead:
         for index in sent_back:
             self._machine.preempt(index)
         for index in decision.start:
-            self._waiting.remove(index)
+            del self._waiting[index]
             if index in self._gone:
                 self._gone.remove(index)
                 self._machine.start(self._views[index])
@@ -375,9 +374,9 @@ class Lead:
             else:
                 self._starting.append(index)
         if sent_back:
-            self._waiting.update(sent_back)
-            self._machine.meters.waiting_count = len(self._waiting)
-            self.policy.arrive([self._views[index] for index in sent_back], self._state)
+            views = [self._views[index] for index in sent_back]
+            self._waiting.update(zip(sent_back, views, strict=True))
+            self.policy.arrive(views, self._state)
         return orders
 
     def _orders(self, decision: Decision) -> Orders:

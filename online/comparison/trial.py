@@ -24,8 +24,7 @@ from instances.batch_time import BatchTime
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.service_level import AnyLevel
 from online.policy_interface.specs import PolicySpec
-from online.simulation.errors import InternalError
-from online.simulation.run import IncompleteRunError, NoScheduleError, Run
+from online.simulation.run import IncompleteRunError, InternalError, NoScheduleError, Run
 from online.trials.intervals import (
     NOTHING,
     ROUNDS,

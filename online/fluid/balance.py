@@ -1,8 +1,8 @@
 """The fluid equilibrium of [A25] Section 3, and the condition under which one exists.
 
 A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
-holds l + s tokens at stage s: `PREFILL_ROUND` of `online.batch_time.service_model`. An iteration
-takes d0 + d1 * (tokens of the batch) seconds: `instances.batch_time.models.IterationTime`.
+holds l + s tokens at stage s: ``prefill_rounds=1`` of `online.simulate`. An iteration takes
+d0 + d1 * (tokens of the batch) seconds: `instances.batch_time.models.IterationTime`.
 """
 
 from __future__ import annotations

@@ -223,9 +223,9 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
         return Stays(*columns, np.ones(len(columns.request), dtype=np.bool_))
     ran = shown.attempts
     held, rounds = shown.prompt_lengths[ran.request], ran.end_round - ran.start_round
-    base = held + ran.tokens_kept - shown.service_model.prefill_rounds
+    base = held + ran.tokens_kept - shown.prefill_rounds
     memory = memory_profile(ran.start_round, base, rounds, shown.rounds_run)
-    if not len(shown.pauses.rounds) and np.array_equal(memory, shown.memory_profile()):
+    if not shown.pauses and np.array_equal(memory, shown.memory_profile()):
         return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
     raise ValueError(
         f"the run of {shown.policy_name!r} held requests midway: they do not grow by a token per "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -77,10 +77,6 @@ class EarliestDeadlineFirst(PriorityPolicy):
         self._time = state.time
         return super().decide(state)
 
-    def memory_of_past(self) -> Hashable:
-        """Return None where the order changes as time passes: then the state is not told."""
-        return () if self.late == "keep" else None
-
     def _is_put_last(self, index: int) -> bool:
         return self.late == "last" and self._latest[index] < self._time
 
@@ -94,7 +90,7 @@ class EarliestDeadlineFirst(PriorityPolicy):
             heapq.heappush(self._queue, (self.priority(request), index))
         return request
 
-    def _wake(self, now: int, evicted: bool) -> int | None:
+    def _wake(self, now: int, evicted: bool) -> float:
         """Return the round at which to look again, at the latest when the head becomes late.
 
         In seconds nobody knows which round that is: the next arrival or completion has to do.
@@ -105,14 +101,13 @@ class EarliestDeadlineFirst(PriorityPolicy):
         latest = self._latest[head.index]
         if not now <= latest < math.inf:
             return wake
-        turn = math.floor(latest) + 1
-        return turn if wake is None else min(wake, turn)
+        return min(wake, math.floor(latest) + 1)
 
     def _own_times(self, request: VisibleRequest) -> tuple[float, float]:
         """Time to the first and to the last token in a batch of its own."""
-        rounds, prompt = self._service.rounds(request.prediction.point), request.prompt_length
+        rounds, prompt = self._tokens.rounds(request.prediction.point), request.prompt_length
         if self._batch_time is None:
-            return self._service.prefill_rounds + 1, rounds
+            return self._tokens.prefill_rounds + 1, rounds
         alone = BatchStretch(rounds, 1, prompt, 1, prompt + 1, 1, new_squares=prompt * prompt)
         ends = np.cumsum(self._batch_time.durations(alone))
-        return float(ends[self._service.prefill_rounds]), float(ends[-1])
+        return float(ends[self._tokens.prefill_rounds]), float(ends[-1])

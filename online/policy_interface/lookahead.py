@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
 from instances.problem.memory import MemoryForecast
 
 from .policy import Decision, Policy, PolicyError, RunningRequest, Setup, State, VisibleRequest
+from .token_count import TokenCount
 
 
 class PriorityPolicy(Policy):
@@ -48,12 +50,12 @@ class PriorityPolicy(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue and an empty forecast."""
-        self._service = setup.service_model
-        self._memory_limit = setup.memory_limit
+        self.count = self._tokens = TokenCount(setup)
+        self._memory_limit = self._tokens.limit
         self._queue: list[tuple[tuple[Any, ...], int]] = []
         self._requests: dict[int, VisibleRequest] = {}
         # Running requests that have not reached their expected end ...
-        self._forecast = MemoryForecast(setup.memory_limit)
+        self._forecast = MemoryForecast(self._memory_limit)
         self._starts: dict[int, int] = {}
         self._expected_ends: dict[int, int] = {}
         self._due: list[tuple[int, int]] = []
@@ -116,17 +118,15 @@ class PriorityPolicy(Policy):
         self._note_overdue(now)
         evicted = self._evict(state)
         started = self._start(now)
-        return Decision(start=started, evict=evicted, wake=self._wake(now, bool(evicted)))
+        emptied = len(evicted) == len(state.running) and not started
+        wake = math.inf if emptied and evicted else self._wake(now, bool(evicted))
+        return Decision(start=started, evict=evicted, wake=wake)
 
     def on_started(self, request: VisibleRequest) -> None:
         """A request is about to enter the batch."""
 
     def on_overdue(self, index: int) -> None:
         """A running request has outlived its expected end."""
-
-    def memory_of_past(self) -> Hashable:
-        """Return (): nothing matters beyond queue and batch."""
-        return ()
 
     def _head(self) -> VisibleRequest | None:
         """The next request to start, or None when nothing waits."""
@@ -148,8 +148,8 @@ class PriorityPolicy(Policy):
         return started
 
     def _footprint(self, request: VisibleRequest) -> tuple[int, int]:
-        base = self._service.base(request.prompt_length)
-        rounds = self._service.rounds(self.expected_output(request))
+        base = self._tokens.base(request.prompt_length)
+        rounds = self._tokens.rounds(self.expected_output(request))
         return base, min(rounds, self._memory_limit - base)
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
@@ -174,7 +174,7 @@ class PriorityPolicy(Policy):
 
     def _forget(self, index: int, now: int) -> None:
         start, end = self._starts.pop(index), self._expected_ends.pop(index)
-        base = self._service.base(self._requests[index].prompt_length)
+        base = self._tokens.base(self._requests[index].prompt_length)
         if index in self._overdue:
             self._overdue.remove(index)
             self._overdue_base -= base - start
@@ -187,14 +187,14 @@ class PriorityPolicy(Policy):
             end, index = heapq.heappop(self._due)
             if self._expected_ends.get(index) == end and index not in self._overdue:
                 self._overdue.add(index)
-                base = self._service.base(self._requests[index].prompt_length)
+                base = self._tokens.base(self._requests[index].prompt_length)
                 self._overdue_base += base - self._starts[index]
                 self.on_overdue(index)
 
     def _evict(self, state: State) -> list[int]:
         now = state.round_index
         evicted: list[int] = []
-        excess = state.next_round_memory - self._memory_limit
+        excess = self._tokens.excess(state)
         # Each is taken out before the next is asked for.
         for index in self.sent_back(state):
             excess -= self._take_out(index, state, now)
@@ -215,12 +215,9 @@ class PriorityPolicy(Policy):
         running = state.running[index]
         self.on_evicted(running, now)
         self._forget(index, now)
-        return self._held(running, now) + 1
+        return self._tokens.held(running) + 1
 
-    def _held(self, running: RunningRequest, now: int) -> int:
-        return self._service.base(running.request.prompt_length) + running.rounds_run(now)
-
-    def _wake(self, now: int, evicted: bool) -> int | None:
+    def _wake(self, now: int, evicted: bool) -> float:
         """Return the round at which to look again if nothing happens before.
 
         A later start holds less at each of the others' completions, so the head of the queue may
@@ -231,7 +228,7 @@ class PriorityPolicy(Policy):
         next_end = self._forecast.next_end()
         head = self._head()
         if head is None or next_end is None:
-            return None
+            return math.inf
         base, rounds = self._footprint(head)
         first = self._forecast.earliest_fit(base, rounds, now + 1, next_end - 1)
         # With overdue requests the first round only gets fuller, so a later fit is none either.

@@ -17,7 +17,6 @@ from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.registry import Registry
 from instances.service_level import ServiceLevel, limits_of
-from online.batch_time.service_model import ServiceModel
 
 from .predictions import Prediction
 
@@ -54,6 +53,9 @@ class VisibleRequest:
         How often its latency counts in the total.
     level : ServiceLevel or None, default None
         What it may take, if the run has a service level.
+    peak : int, default 0
+        Tokens that it holds in its last round by the upper end of its prediction, in whole blocks;
+        at most what the machine has.
     """
 
     index: int
@@ -63,6 +65,7 @@ class VisibleRequest:
     prediction: Prediction
     weight: int = 1
     level: ServiceLevel | None = None
+    peak: int = 0
 
     @property
     def output_length(self) -> int:
@@ -118,23 +121,6 @@ class VisibleRequest:
         return self.level
 
 
-class Meters:
-    """The machine's own counters, which `State` shows.
-
-    ``frozen_rounds`` counts the rounds in which the batch was held but for a few requests: those
-    few are corrected one by one, which is cheaper than to note the hold of all others.
-    """
-
-    __slots__ = ("frozen_rounds", "memory", "round_index", "time", "waiting_count")
-
-    def __init__(self) -> None:
-        self.round_index = 0
-        self.time: float = 0
-        self.memory = 0
-        self.waiting_count = 0
-        self.frozen_rounds = 0
-
-
 class RunningRequest:
     """A request in the batch, as a policy sees it.
 
@@ -142,52 +128,57 @@ class RunningRequest:
     ----------
     request : VisibleRequest
         The visible request.
-    start_round
+    start_round : int
         Decision epoch at which the current attempt began.
     tokens_kept : int
         Output tokens that earlier attempts left it with (see `Decision.preempt`).
-    prompt_left
+    prompt_left : int
         Prompt tokens still to process before it can advance; tokens kept count as prompt. 0 once it
         has advanced.
+    rounds_held : int
+        Rounds of this attempt in which it kept its memory without advancing.
+    row : list[int]
+        The simulator's record of what it does.
     """
 
     __slots__ = (
-        "_held_beyond_frozen",
-        "_meters",
+        "_batch",
         "prompt_left",
         "request",
+        "rounds_held",
+        "row",
         "start_round",
         "tokens_kept",
     )
 
-    def __init__(self, request: VisibleRequest, meters: Meters, tokens_kept: int = 0) -> None:
+    def __init__(self, request: VisibleRequest, batch: Any, tokens_kept: int = 0) -> None:
         self.request = request
-        self.start_round = meters.round_index
+        self.start_round: int = batch.round_index
         self.tokens_kept = tokens_kept
         self.prompt_left = request.prompt_length + tokens_kept
-        self._meters = meters
-        self._held_beyond_frozen = -meters.frozen_rounds
-
-    @property
-    def rounds_held(self) -> int:
-        """Rounds of this attempt in which it kept its memory without advancing."""
-        return self._held_beyond_frozen + self._meters.frozen_rounds
-
-    def count_held(self, rounds: int) -> None:
-        """Note rounds held beyond the frozen ones; negative for frozen rounds it advanced in."""
-        self._held_beyond_frozen += rounds
+        self.rounds_held = 0
+        self.row: list[int] = []
+        self._batch = batch
 
     def rounds_run(self, now: int) -> int:
-        """Rounds of work it has behind it by decision epoch ``now``.
+        """Return the rounds of work it has behind it by decision epoch ``now``.
 
         Those in which the current attempt advanced, and one for each token kept.
         """
         return now - self.start_round - self.rounds_held + self.tokens_kept
 
-    def output_tokens(self, service_model: ServiceModel, now: int) -> int:
-        """Output tokens it would keep if it were preempted at decision epoch ``now``."""
-        # Right after a restart the service model's prefill round is still ahead.
-        return max(self.tokens_kept, service_model.tokens_generated(self.rounds_run(now)))
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens, and rounds in which it advanced, less those that emit no token."""
+        batch = self._batch
+        run = self.rounds_run(batch.round_index)
+        return int(self.request.prompt_length + run - batch.prefill_rounds)
+
+    @property
+    def output_tokens(self) -> int:
+        """Output tokens it would keep if it were preempted now."""
+        # Right after a restart the round of its prompt is still ahead.
+        return max(self.tokens_kept, self.tokens - self.request.prompt_length)
 
 
 class State:
@@ -195,59 +186,52 @@ class State:
 
     Attributes
     ----------
-    round_index : int
-        Rounds run so far; the decision is about round ``round_index + 1``.
-    time : float
-        The clock: equal to ``round_index`` in the round model, seconds otherwise.
     memory_limit : int
         Capacity M, tokens.
     running : Mapping[int, RunningRequest]
         Requests in the batch by index, in order of admission.
-    waiting_count : int
-        Requests that have arrived and are not running.
-    memory : int
-        Tokens the running requests held in the last round they advanced or were held; a request
-        whose prompt is processed in chunks holds `ServiceModel.base` of all of it.
+    waiting : Mapping[int, VisibleRequest]
+        Requests in the queue by index, in the order in which they joined it: new ones by arrival,
+        those evicted or preempted at the end, as the decision names them.
     """
 
-    __slots__ = ("_memory_limit", "_meters", "running")
+    __slots__ = ("_batch", "memory_limit", "running", "waiting")
 
-    def __init__(
-        self, memory_limit: int, running: Mapping[int, RunningRequest], meters: Meters
-    ) -> None:
-        self._memory_limit = memory_limit
-        self._meters = meters
-        self.running = MappingProxyType(running)
-
-    @property
-    def memory_limit(self) -> int:
-        """M."""
-        return self._memory_limit
+    def __init__(self, batch: Any, memory_limit: int) -> None:
+        self._batch = batch
+        self.memory_limit = memory_limit
+        running: dict[int, RunningRequest] = batch.running
+        waiting: dict[int, VisibleRequest] = batch.waiting
+        self.running, self.waiting = MappingProxyType(running), MappingProxyType(waiting)
 
     @property
     def round_index(self) -> int:
-        """Rounds run so far."""
-        return self._meters.round_index
+        """Rounds run so far; the decision is about round ``round_index + 1``."""
+        return self._batch.round_index  # type: ignore[no-any-return]
 
     @property
     def time(self) -> float:
-        """The clock."""
-        return self._meters.time
+        """The clock: equal to ``round_index`` in the round model, seconds otherwise."""
+        return self._batch.time  # type: ignore[no-any-return]
 
     @property
     def memory(self) -> int:
-        """Tokens held by the running requests."""
-        return self._meters.memory
+        """Tokens stored by the running requests; a whole block counts with `free` alone."""
+        return int(self._batch.stored())
 
     @property
-    def waiting_count(self) -> int:
-        """Requests in the queue."""
-        return self._meters.waiting_count
+    def tokens(self) -> int:
+        """Sum of `RunningRequest.tokens` over the batch."""
+        return self._batch.tokens  # type: ignore[no-any-return]
 
     @property
-    def next_round_memory(self) -> int:
-        """Tokens held in the next round if every running request advances and none starts."""
-        return self._meters.memory + len(self.running)
+    def free(self) -> int:
+        """Tokens of free blocks in the next round if the whole batch advances and none starts.
+
+        Below 0 where memory would overflow.
+        """
+        batch = self._batch
+        return int(batch.rule.limit(self.memory_limit) - batch.next_memory())
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,19 +258,20 @@ class Decision:
         goes on with the next token.
     reuse : Mapping[int, int]
         Of requests to start, by index: tokens that the last attempt, which was preempted, stored
-        and that are still there. They are not processed again. Only for policies that count
-        memory themselves (`Policy.counts_memory`).
-    wake : int or None
-        Round at which to be asked again even if nothing happens until then; None waits for the next
-        arrival or completion, or for the round before memory would overflow. In continuous time
-        rounds pass only while something advances: with an idle or wholly held machine ``wake`` has
-        no effect, and with no arrival to come the run ends as ``"stalled"``.
+        and that are still there. They are not processed again.
+    wake : float or None
+        Round at which to be asked again even if nothing happens until then. Infinity waits for the
+        next arrival or completion, or for the round before memory would overflow. None asks every
+        round as long as a request waits, or is held, or has part of its prompt to process;
+        otherwise nothing can change before the next arrival or completion. A machine that is left
+        idle waits for the next arrival, or in the round model for the round named. In continuous
+        time no rounds pass on it; the present round asks again at once.
     """
 
     start: Sequence[int] = ()
     evict: Sequence[int] = ()
     hold: Sequence[int] = ()
-    wake: int | None = None
+    wake: float | None = None
     prefill: Mapping[int, int] = field(default_factory=dict)
     preempt: Sequence[int] = ()
     reuse: Mapping[int, int] = field(default_factory=dict)
@@ -299,27 +284,26 @@ class Setup:
     Attributes
     ----------
     memory_limit : int
-        Capacity in tokens: M, or what stands for it where memory is counted in blocks and the
-        policy counts tokens.
-    service_model : ServiceModel
-        How many rounds a request takes and what it is to be reckoned with in each.
+        Capacity M, tokens.
     rng : numpy.random.Generator
         The policy's own random stream. Its use raises a `PolicyError` unless the policy is
         `Policy.randomized`.
-    memory_rule : MemoryRule
-        How memory is counted, for policies that count it themselves.
+    memory_rule : MemoryRule, default TOKENS
+        How memory is counted; see `TokenCount` for policies that count tokens.
     batch_time : BatchTime or None, default None
         Seconds of each round, which a server may have measured; None in the round model.
     replicas : int, default 1
         Machines of the fleet, for routers.
+    prefill_rounds : int, default 0
+        Rounds of each request that process its prompt and emit no token.
     """
 
     memory_limit: int
-    service_model: ServiceModel
     rng: np.random.Generator
     memory_rule: MemoryRule = TOKENS
     batch_time: BatchTime | None = None
     replicas: int = 1
+    prefill_rounds: int = 0
 
 
 class Policy(ABC):
@@ -328,7 +312,10 @@ class Policy(ABC):
     The simulator calls `reset` once, then at each decision epoch, in this order: `complete` for
     requests that finished, `arrive` for requests that appeared or were sent back, `decide`. The
     epochs are: every arrival, every completion, the epoch before memory would overflow, and the
-    round named by `Decision.wake`.
+    round named by `Decision.wake`, by default the next.
+
+    Holding requests and cutting prompts gain nothing: `Run.schedule` is a schedule without pauses
+    that has the same completions. Only preemption can do better.
 
     Attributes
     ----------
@@ -337,42 +324,27 @@ class Policy(ABC):
     randomized : ClassVar[bool]
         Whether the policy draws from `Setup.rng`, which it may not otherwise. Experiments run a
         randomized policy once for each policy seed, every other policy with the first seed only.
-    pauses : ClassVar[bool]
-        Whether it may hold a running request, process a prompt in chunks, or preempt a request that
-        keeps its tokens. Holding and chunks gain nothing: `Run.schedule` is a schedule without
-        pauses that has the same completions. Only preemption can do better.
     preempts : bool
         Whether it may preempt requests that keep their tokens. Its ratios in rounds are then to the
         preemptive optimum on every instance. A policy that does not declare it, and preempts on
         some instance of a table, is compared in the same way in that table.
     reads_deadlines : bool
         Whether it needs a service level. Such a policy is none of "all policies" without one.
-    evicts : bool
-        Whether it evicts requests, all their tokens lost, although it is told exact output lengths
-        and keeps its own parameters' promises. Such a policy cannot lead an engine, which has sent
-        the tokens to the client.
-    counts_memory : ClassVar[bool]
-        Whether the policy itself counts memory by `Setup.memory_rule`, as engines do. It then sees
-        the full memory limit, and the tokens stored as ``state.memory``; a step in which nothing
-        runs takes a round, or no time in continuous time. Other policies plan with
-        `ServiceModel.base`, which is never below what the rule counts.
-    always_ends : ClassVar[bool]
-        Whether every run is known to end, however long nothing completes. The simulator takes such
-        a policy to be caught in a loop only where it decides without end in one round.
     should_stop : Callable[[], bool] or None
         Set by the simulator; a decision that takes long may ask it and raise
         `DecisionStoppedError`.
+    count : TokenCount or None
+        Set in `reset` by a policy that plans in tokens: it is also asked before these exceed their
+        limit.
     """
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
-    pauses: ClassVar[bool] = False
     preempts: bool = False
     reads_deadlines: bool = False
-    evicts: bool = False
-    counts_memory: ClassVar[bool] = False
-    always_ends: ClassVar[bool] = False
     should_stop: Callable[[], bool] | None = None
+    # A `TokenCount`, which is made of the names below.
+    count: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -382,9 +354,8 @@ class Policy(ABC):
     def reset(self, setup: Setup) -> None:
         """Forget everything and prepare for a run."""
 
-    @abstractmethod
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Requests joined the queue: new ones, or evicted ones coming back."""
+        """Requests joined ``state.waiting``: new ones, or evicted ones coming back."""
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Requests finished; they are no longer in ``state.running``."""
@@ -400,14 +371,6 @@ class Policy(ABC):
         it may drop that rule; `Run.drain_round` records since when.
         """
         return False
-
-    def memory_of_past(self) -> Any:
-        """Whatever the next decisions depend on besides queue and batch, hashable.
-
-        Two epochs with equal queue, batch and memory of the past lead to the same future, which
-        is how an endless loop of evictions is recognised. None means: cannot be told.
-        """
-        return None
 
 
 class UndeclaredGenerator(np.random.Generator):

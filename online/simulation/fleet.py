@@ -21,13 +21,12 @@ from instances.problem.arrival_source import Arrival, FixedArrivals, ProblemSour
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import ServiceLevel
 from instances.validation import as_integer
-from online.batch_time.service_model import ServiceModel
 from online.policy_interface.policy import Policy, Setup, UndeclaredGenerator, VisibleRequest
 from online.policy_interface.predictions import Prediction, PredictionModel
 from online.policy_interface.router import ReplicaView, Router, RouterError
 from online.policy_interface.specs import AnyPolicy, make_policy
 
-from .loop import Simulation
+from .loop import Simulation, visible
 from .run import Run
 
 
@@ -37,7 +36,7 @@ class Fleet(NamedTuple):
     problem: Instance | Workload
     policy: AnyPolicy
     seed: int
-    service_model: ServiceModel
+    prefill_rounds: int
     max_rounds: int | None
     should_stop: Callable[[], bool] | None
 
@@ -53,44 +52,37 @@ class Fleet(NamedTuple):
         rng = np.random.default_rng([seed, 1])
         source.reset(rng)
         arrivals = source.release(math.inf)
+        # The streams before it are those of a source, the predictions and a policy.
+        own_rng: np.random.Generator = np.random.default_rng([seed, 3])
+        setup = Setup(
+            problem.memory_limit,
+            own_rng if router.randomized else UndeclaredGenerator(router.name, "router"),
+            problem.memory_rule,
+            problem.batch_time,
+            problem.replicas,
+            self.prefill_rounds,
+        )
         sent = [
-            VisibleRequest(
+            visible(
                 index,
-                index if one.id is None else one.id,
-                one.time,
-                one.prompt_length,
+                one,
                 predictions.predict(one.prompt_length, one.output_length, rng),
-                one.weight,
                 next(levels),
+                setup,
             )
             for index, one in enumerate(arrivals)
         ]
         fleet = [self.replica(index) for index in range(problem.replicas)]
         keys = router.keys(problem)
-        self.reset(router)
+        try:
+            router.reset(setup)
+        except (Exception, SystemExit) as error:
+            raise _failed(router, error) from error
         assignment = np.zeros(len(arrivals), dtype=np.int64)
         assignment[order] = _route(router, fleet, sent, arrivals, [keys[k] for k in order.tolist()])
         own = by_replica(assignment, problem.replicas)
         parts = [self.finish(one, own[one.index]) for one in fleet]
         return Run.of_fleet(problem, router.name, seed, assignment, parts)
-
-    def reset(self, router: Router) -> None:
-        """Prepare the router."""
-        problem = self.problem
-        # The streams before it are those of a source, the predictions and a policy.
-        rng: np.random.Generator = np.random.default_rng([self.seed, 3])
-        setup = Setup(
-            problem.memory_limit,
-            self.service_model,
-            rng if router.randomized else UndeclaredGenerator(router.name, "router"),
-            problem.memory_rule,
-            problem.batch_time,
-            problem.replicas,
-        )
-        try:
-            router.reset(setup)
-        except (Exception, SystemExit) as error:
-            raise _failed(router, error) from error
 
     def replica(self, index: int) -> _Replica:
         """Return a new machine with a policy of its own, to be sent requests."""
@@ -98,7 +90,7 @@ class Fleet(NamedTuple):
         if index:
             seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         policy = make_policy(self.policy)
-        replica = _Replica(index, self.problem, policy, seed, self.service_model)
+        replica = _Replica(index, self.problem, policy, seed, self.prefill_rounds)
         replica.begin(self.max_rounds, self.should_stop)
         return replica
 
@@ -217,13 +209,13 @@ class _Replica(Simulation):
         problem: Instance | Workload,
         policy: Policy,
         seed: int,
-        service_model: ServiceModel,
+        prefill_rounds: int,
     ) -> None:
         self.requests: list[tuple[VisibleRequest, Arrival]] = []
         # Iterators over a list go on where it has grown.
         levels = (request.level for request, _ in self.requests)
         source, told = _Sent(problem), _Told(self.requests)
-        super().__init__(source, policy, seed, told, service_model, levels)
+        super().__init__(source, policy, seed, told, levels, prefill_rounds)
         self.machine.horizon = 0.0
         self.index = index
         self.unfinished: dict[int, VisibleRequest] = {}
@@ -255,7 +247,7 @@ class _Replica(Simulation):
         self.machine.horizon = now
         self.proceed()
         # What is on its way is known to have been sent.
-        self.waiting = self.machine.meters.waiting_count + self.source.pending
+        self.waiting = len(self.machine.waiting) + self.source.pending
         self.running = len(self.machine.running)
         self._prompts_running = None
 
@@ -265,7 +257,7 @@ class _Replica(Simulation):
 
     def stored_tokens(self) -> int:
         """Return the KV tokens stored now."""
-        return self.machine.tokens(self.clock[0])
+        return self.machine.stored_at(self.clock[0])
 
     def waiting_tokens(self) -> int:
         """Return the prompt tokens of what waits, and the output tokens that it kept."""

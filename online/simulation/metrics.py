@@ -26,7 +26,6 @@ from instances.arrays import FloatArray, IntArray
 from instances.validation import as_number
 
 from .run import Run
-from .token_times import inter_token_latencies
 
 STATISTICS = ("mean", "median", "p90", "p99")
 OBJECTIVES = ("ttft", "tpot", "e2el")
@@ -93,7 +92,7 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     begin = float(arrived.min()) if len(arrived) else 0.0
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
     latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
-    latencies["itl"] = inter_token_latencies(run)[1]
+    latencies["itl"] = run.inter_token_latencies[1]
     memory, batch = memory_over_time(run), batch_size_over_time(run)
     last = max(end, float(memory.ends[-1]) if len(memory.ends) else begin)
     # A run that was cut off did not earn its throughput by its last completion.

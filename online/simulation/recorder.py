@@ -1,80 +1,49 @@
-"""Collects what happens during a simulation and turns it into a `Run`."""
+"""Turn what a simulation has noted into a `Run`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from instances import Instance, Request, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.problem.arrival_source import (
-    Arrival,
-    ArrivalSource,
-    Observation,
-    batch_time_of,
-    memory_rule_of,
-)
+from instances.batch_time.seconds_schedule import ADVANCES
+from instances.problem.arrival_source import Arrival, ArrivalSource, memory_rule_of
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
-from online.policy_interface.policy import State
 
-from .machine import Machine, Pause, TimedStretch
+from .columns import Stretches
+from .machine import Machine, TimedStretch
 from .run import Run
-from .run_columns import Attempts, Pauses, Stretches
 
 
 class Recorder:
-    """Appends in the loop, computes at the end."""
+    """What a simulation notes, beside the rows of its machine.
 
-    def __init__(self, *, timed: bool) -> None:
-        self._timed = timed
-        self._arrivals: list[Arrival] = []
-        self._ids: list[RequestId] = []
-        self._stretches: list[TimedStretch] = []
-        self._pauses: list[Pause] = []
-        # [request, start round, end round, completed, tokens kept, tokens reused]
-        self._attempts: list[list[int]] = []
-        self._open_attempt: dict[int, int] = {}
-        # Clock at the last start of each request.
-        self._start_clock: dict[int, float] = {}
+    Attributes
+    ----------
+    arrivals : list[Arrival]
+        Requests in order of appearance, labelled.
+    stretches : list[TimedStretch]
+        The rounds that ran.
+    started : dict[int, float]
+        Clock at the last start of each request, by index.
+    evicted : dict[int, int]
+        Rounds run at the last eviction of each request that lost its tokens.
+    sent_back : list[int]
+        Index of each request that was evicted or preempted.
+    completed : dict[int, int]
+        Rounds run at the completion of each request.
+    """
 
-    def arrival(self, arrival: Arrival, identifier: RequestId) -> None:
-        """A request appeared."""
-        self._arrivals.append(arrival)
-        self._ids.append(identifier)
-
-    def start_attempt(
-        self, index: int, round_index: int, time: float, tokens_kept: int, tokens_reused: int = 0
-    ) -> None:
-        """A request entered the batch, with output tokens of earlier attempts."""
-        self._start_clock[index] = time
-        self._open_attempt[index] = len(self._attempts)
-        self._attempts.append([index, round_index, -1, 0, tokens_kept, tokens_reused])
-
-    def end_attempt(self, index: int, round_index: int, *, completed: bool) -> None:
-        """A request left the batch."""
-        attempt = self._attempts[self._open_attempt.pop(index)]
-        attempt[2:4] = [round_index, int(completed)]
-
-    def ran(self, stretches: Sequence[TimedStretch], pause: Pause | None) -> None:
-        """Rounds ran with an unchanged batch, part of it perhaps held."""
-        self._stretches += stretches
-        if pause is not None:
-            self._pauses.append(pause)
-
-    @staticmethod
-    def observation(
-        state: State,
-        started: list[RequestId],
-        evicted: list[RequestId],
-        completed: list[RequestId],
-    ) -> Observation:
-        """Return what an adaptive source observes at this epoch."""
-        return Observation(
-            state.round_index, state.time, tuple(started), tuple(evicted), tuple(completed)
-        )
+    def __init__(self) -> None:
+        self.arrivals: list[Arrival] = []
+        self.stretches: list[TimedStretch] = []
+        self.started: dict[int, float] = {}
+        self.evicted: dict[int, int] = {}
+        self.sent_back: list[int] = []
+        self.completed: dict[int, int] = {}
 
     def finish(
         self,
@@ -87,47 +56,55 @@ class Recorder:
 
         Without a problem it is what the source realised.
         """
-        opened = list(self._open_attempt.values())
-        for position in opened:
-            self._attempts[position][2] = machine.state.round_index
-        count = len(self._arrivals) if problem is None else len(problem)
+        for running in machine.running.values():
+            running.row[2] = machine.round_index + 1 - running.row[1]
+        arrivals = self.arrivals
+        count = len(arrivals) if problem is None else len(problem)
         # Position in the result of each request, by order of appearance.
         place = np.arange(count) if problem is None else problem.order_of_arrival
-        table = np.array(self._attempts, dtype=np.int64).reshape(-1, 6)
-        table[:, 0] = place[table[:, 0]]
-        request, begin, end, completed, kept, reused = table.T
-        attempts = Attempts(request, begin, end, completed.astype(bool), kept, reused)
-        done, lost = attempts.completed, ~attempts.completed
-        lost[opened] = False
-        starts, ends = np.full((2, count), -1, dtype=np.int64)
-        starts[attempts.request] = attempts.start_round
-        ends[attempts.request[done]] = attempts.end_round[done]
-        first_tokens = np.full(count, -1, dtype=np.int64)
-        for index, round_index in machine.first_token_rounds.items():
-            first_tokens[place[index]] = round_index
-        arrival_times, start_times = np.full((2, count), np.nan)
-        arrival_times[place[: len(self._arrivals)]] = [arrival.time for arrival in self._arrivals]
-        for index, time in self._start_clock.items():
-            start_times[place[index]] = time
-        prompts, outputs, ids = self._requests(problem)
-        clock = self._clock()
+        actions, begins = _actions(machine)
+        request, first, rounds, chunk, tokens, _ = actions.T
+        ends = first + rounds - 1
+        lost = ends <= _column(self.evicted, count, -1)[request]
+        spoken = np.flatnonzero((chunk == ADVANCES) & ~lost & (tokens == 0) & (rounds > 0))
+        first_tokens, starts = np.full((2, count), -1, dtype=np.int64)
+        first_tokens[place[request[spoken]]] = first[spoken]
+        starts[place[request[begins]]] = first[begins] - 1
+        completions, times, arrived = np.full(count, -1), *np.full((2, count), np.nan)
+        completions[place] = _column(self.completed, count, -1)
+        times[place] = _column(self.started, count, np.nan)
+        arrived[place[: len(arrivals)]] = [one.time for one in arrivals]
+        actions[:, 0] = place[request]
+        if problem is None:
+            lengths = np.array([one[1:3] for one in arrivals], dtype=np.int64).reshape(-1, 2).T
+            prompts, outputs, ids = *lengths, tuple(_id(one) for one in arrivals)
+        else:
+            prompts, outputs, ids = problem.prompt_lengths, problem.output_lengths, problem.ids
+        ran = np.array([one[:4] for one in self.stretches], dtype=np.int64).reshape(-1, 4).T
+        first_round, ran_rounds, memory, batch_size = np.ascontiguousarray(ran)
+        begun = np.array([one.start_time for one in self.stretches], dtype=np.float64)
+        clock: FloatArray | None = None
+        if machine.batch_time is not None:
+            clock = np.concatenate([np.zeros(0), *[one.round_ends for one in self.stretches]])
         return Run(
             memory_limit=source.memory_limit,
-            problem=self._realised(source) if problem is None else problem,
+            problem=self._realised(source, machine) if problem is None else problem,
             start_rounds=starts,
-            completion_rounds=ends,
+            completion_rounds=completions,
             ids=ids,
             prompt_lengths=prompts,
             output_lengths=outputs,
-            arrival_times=arrival_times,
-            start_times=start_times,
+            arrival_times=arrived,
+            start_times=times,
             first_token_times=_at(clock, first_tokens),
-            completion_times=_at(clock, ends),
-            eviction_counts=np.bincount(attempts.request[lost], minlength=count),
-            attempts=attempts,
-            stretches=self._stretch_columns(),
-            pauses=self._pause_columns(place),
+            completion_times=_at(clock, completions),
+            eviction_counts=np.bincount(place[self.sent_back], minlength=count),
+            actions=actions,
+            begins=begins,
+            lost=lost,
+            stretches=Stretches(first_round, ran_rounds, memory, batch_size, begun),
             round_end_times=clock,
+            prefill_rounds=machine.prefill_rounds,
             adaptive=source.adaptive,
             batch_time=machine.batch_time,
             memory_rule=machine.rule,
@@ -135,74 +112,57 @@ class Recorder:
             **known,
         )
 
-    def _requests(
-        self, problem: Instance | Workload | None
-    ) -> tuple[IntArray, IntArray, tuple[RequestId, ...]]:
-        if problem is not None:
-            return problem.prompt_lengths, problem.output_lengths, problem.ids
-        lengths = [(arrival.prompt_length, arrival.output_length) for arrival in self._arrivals]
-        prompts, outputs = np.array(lengths, dtype=np.int64).reshape(-1, 2).T
-        return prompts, outputs, tuple(self._ids)
-
-    def _clock(self) -> FloatArray | None:
-        if not self._timed:
-            return None
-        ends = [stretch.round_ends for stretch in self._stretches]
-        return np.concatenate([np.zeros(0), *[end for end in ends if end is not None]])
-
-    def _stretch_columns(self) -> Stretches:
-        whole = [stretch[:4] for stretch in self._stretches]
-        table = np.array(whole, dtype=np.int64).reshape(-1, 4)
-        begun = np.array([stretch.start_time for stretch in self._stretches], dtype=np.float64)
-        first_round, rounds, memory, batch_size = np.ascontiguousarray(table.T)
-        return Stretches(first_round, rounds, memory, batch_size, begun)
-
-    def _pause_columns(self, place: IntArray) -> Pauses:
-        counts = np.array([len(pause.requests) for pause in self._pauses], dtype=np.int64)
-        members = [index for pause in self._pauses for index in pause.requests]
-        chunks = [
-            (position, index, tokens)
-            for position, pause in enumerate(self._pauses)
-            for index, tokens in pause.chunks
-            if tokens
-        ]
-        table = np.array(chunks, dtype=np.int64).reshape(-1, 3)
-        table[:, 1] = place[table[:, 1]]
-        return Pauses(
-            np.array([pause.first_round for pause in self._pauses], dtype=np.int64),
-            np.array([pause.rounds for pause in self._pauses], dtype=np.int64),
-            np.array([pause.frozen for pause in self._pauses], dtype=np.bool_),
-            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
-            place[np.array(members, dtype=np.int64)],
-            table,
-        )
-
-    def _realised(self, source: ArrivalSource) -> Instance | Workload | None:
-        arrivals, ids = self._arrivals, self._ids
+    def _realised(self, source: ArrivalSource, machine: Machine) -> Instance | Workload | None:
+        arrivals = self.arrivals
         if not arrivals:
             return None
         zero = any(arrival.prompt_length == 0 for arrival in arrivals)
-        machine: dict[str, Any] = {
+        common: dict[str, Any] = {
             "memory_limit": source.memory_limit,
             "name": source.name,
             "metadata": {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {},
             "memory_rule": memory_rule_of(source),
         }
-        if self._timed:
+        if machine.batch_time is not None:
             columns = zip(*(arrival[:3] for arrival in arrivals), strict=True)
-            return Workload(*columns, ids=ids, batch_time=batch_time_of(source), **machine)
+            ids = [_id(arrival) for arrival in arrivals]
+            return Workload(*columns, ids=ids, batch_time=machine.batch_time, **common)
         if any(float(arrival.time) != int(arrival.time) for arrival in arrivals):
             return None
-        requests = [
-            Request(int(arrival.time), *arrival[1:3], identifier, arrival.weight)
-            for arrival, identifier in zip(arrivals, ids, strict=True)
-        ]
-        return Instance(requests, **machine)
+        return Instance([Request(int(one.time), *one[1:]) for one in arrivals], **common)
+
+
+def _actions(machine: Machine) -> tuple[IntArray, Any]:
+    """Return the machine's rows as columns, and which begin an attempt."""
+    table = np.array(machine.rows, dtype=np.int64).reshape(-1, 7)
+    if machine.prefill_rounds:
+        # The first round of an advance processes the prompt and emits nothing.
+        silent = (table[:, 3] == ADVANCES) & (table[:, 2] > 0) & (table[:, 5] > 0)
+        prompts = table[silent]
+        prompts[:, 2], prompts[:, 3] = 1, prompts[:, 5]
+        table[silent] += np.array([0, 1, -1, 0, 0, 0, 0])
+        table[silent, 5:] = 0
+        both = np.concatenate([prompts, table])
+        order = np.argsort(np.append(np.flatnonzero(silent), np.arange(len(table))), kind="stable")
+        table = both[order]
+        table = table[(table[:, 2] > 0) | (table[:, 6] > 0)]
+    return table[:, :6].copy(), table[:, 6].astype(np.bool_)
+
+
+def _id(arrival: Arrival) -> RequestId:
+    assert arrival.id is not None
+    return arrival.id
+
+
+def _column(known: dict[int, Any], count: int, missing: Any) -> Any:
+    """Return values by index as a column."""
+    column = np.full(count, missing)
+    column[list(known)] = list(known.values())
+    return column
 
 
 def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:
-    """Clock at the end of the given rounds; NaN for -1, 0 for round 0."""
+    """Return the clock at the end of the given rounds; NaN for -1, 0 for round 0."""
     if clock is None:
         return np.where(rounds >= 0, rounds, np.nan).astype(np.float64)
-    padded = np.concatenate([[np.nan, 0.0], clock])
-    return padded[rounds + 1]
+    return np.concatenate([[np.nan, 0.0], clock])[rounds + 1]

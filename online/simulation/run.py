@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,21 +14,23 @@ from instances import (
     Instance,
     InvalidValueError,
     PreemptiveSchedule,
+    Request,
     Schedule,
     SecondsSchedule,
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
+from instances.batch_time.seconds_schedule import ADVANCES
+from instances.problem.batches import BatchTime
 from instances.problem.fleet_schedule import by_replica
-from instances.problem.memory_rule import TOKENS
+from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+from instances.problem.memory_rule import TOKENS, MemoryRule
+from instances.problem.request import RequestId
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
 from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
 
-from .errors import InternalError
-from .run_columns import Attempts, RunRecord
-from .seconds_rounds import seconds_schedule
-from .token_times import token_rounds
+from .columns import Attempts, Load, RunStatus, Stretches
 
 PER_REQUEST = (
     "start_rounds",
@@ -45,6 +46,10 @@ PER_REQUEST = (
 """Columns of a run with an entry for each request."""
 
 
+class InternalError(AssertionError):
+    """The simulator produced something that its own checker refuses: a bug of this package."""
+
+
 class IncompleteRunError(RuntimeError):
     """A figure was asked of a run in which some request was never served."""
 
@@ -53,27 +58,9 @@ class NoScheduleError(ValueError):
     """No schedule of the kind that was asked for has the completions of this run."""
 
 
-class Load(NamedTuple):
-    """Load of each replica at times on the clock.
-
-    Attributes
-    ----------
-    times : float64 array, shape (t,)
-        On the clock.
-    tokens : int64 array, shape (K, t)
-        KV tokens held in the round under way.
-    waiting, running : int64 array, shape (K, t)
-        Requests in the queue and in the batch.
-    """
-
-    times: FloatArray
-    tokens: IntArray
-    waiting: IntArray
-    running: IntArray
-
-
-class Run(RunRecord):
-    """Record of a policy on an instance, on one machine or on a fleet.
+@dataclass(frozen=True, repr=False)
+class Run:
+    """Record of a policy on the requests of a problem, on one machine or on a fleet.
 
     Attributes
     ----------
@@ -82,10 +69,11 @@ class Run(RunRecord):
     seed : int
         Seed of every random choice of the run.
     status : RunStatus
-        ``"completed"``; ``"livelock"`` (the same queue and batch came back without any completion
-        between, so evictions would repeat for ever); ``"stalled"`` (nothing runs, the policy starts
-        nothing and nothing more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's
-        ``should_stop``).
+        ``"completed"``; ``"livelock"`` (requests are sent back again and again, and none gets
+        further than before); ``"stalled"`` (nothing runs, the policy starts nothing and nothing
+        more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's ``should_stop``).
+    memory_limit : int
+        M.
     problem : Instance or Workload or None
         The one given, or what an arrival source realised, in order of appearance. None in rounds
         where arrival times are not whole ones, and where nothing arrived.
@@ -102,13 +90,19 @@ class Run(RunRecord):
         first that was not lost.
     eviction_counts : int64 array
         How often each request was evicted or preempted, shape (n,).
-    attempts, stretches, pauses : Attempts, Stretches, Pauses
-        The full record; requests count in the problem's order.
+    actions : int64 array, shape (k, 6)
+        What requests did in consecutive rounds, in order of beginning, with the columns of
+        `instances.batch_time.Stretch`: request, first round, rounds, chunk, tokens before, prompt
+        left. An attempt that ended before its first round has a line without rounds.
+    begins, lost : bool array, shape (k,)
+        Whether an attempt begins there, and whether its tokens were lost later.
+    stretches : Stretches
+        The rounds that ran.
     round_end_times : float64 array or None
         Clock at the end of rounds 1, 2, ...; None in the round model, where it is the round's
         index.
-    service_model : ServiceModel
-        How many rounds a request takes and what it holds in each.
+    prefill_rounds : int
+        Rounds of each request that process its prompt and emit no token.
     adaptive : bool
         Whether the arrivals reacted to the policy.
     decisions : int
@@ -129,47 +123,74 @@ class Run(RunRecord):
         Rounds are counted per replica, and only these runs have memory over time.
     """
 
+    policy_name: str
+    seed: int
+    status: RunStatus
+    memory_limit: int
+    problem: Instance | Workload | None
+    start_rounds: IntArray
+    completion_rounds: IntArray
+    ids: tuple[RequestId, ...]
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    arrival_times: FloatArray
+    start_times: FloatArray
+    first_token_times: FloatArray
+    completion_times: FloatArray
+    eviction_counts: IntArray
+    actions: IntArray
+    begins: BoolArray
+    lost: BoolArray
+    stretches: Stretches
+    round_end_times: FloatArray | None
+    prefill_rounds: int
+    adaptive: bool
+    decisions: int
+    drain_round: int | None
+    batch_time: BatchTime | None
+    memory_rule: MemoryRule
+    router_name: str | None
+    replica: IntArray
+    parts: tuple[Run | None, ...] = ()
+
     @classmethod
     def of_fleet(
         cls,
         problem: Instance | Workload,
         router_name: str,
         seed: int,
-        assignment: IntArray,
+        replica: IntArray,
         parts: Sequence[Run | None],
     ) -> Run:
         """Return the run of a fleet, given the run of each replica on what was sent there."""
-        own = by_replica(assignment, len(parts))
+        own = by_replica(replica, len(parts))
         served = [(place, run) for place, run in zip(own, parts, strict=True) if run is not None]
         places, runs = zip(*served, strict=True)
-        first, back = runs[0], np.argsort(np.concatenate(places))
-
-        def column(name: str) -> Any:
-            return np.concatenate([getattr(run, name) for run in runs])[back]
-
-        attempts = [
-            replace(run.attempts, request=place[run.attempts.request]) for place, run in served
-        ]
-        joined = Attempts(
-            *(np.concatenate([getattr(one, f.name) for one in attempts]) for f in fields(Attempts))
+        back = np.argsort(np.concatenate(places))
+        actions = [run.actions.copy() for run in runs]
+        for place, table in zip(places, actions, strict=True):
+            table[:, 0] = place[table[:, 0]]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(run, name) for run in runs])[back] for name in PER_REQUEST
+        }
+        failed = [run.status for run in runs if run.status != "completed"]
+        first: Run = runs[0]
+        return replace(
+            first,
+            seed=seed,
+            status=failed[0] if failed else "completed",
+            problem=problem,
+            ids=problem.ids,
+            actions=np.concatenate(actions),
+            begins=np.concatenate([run.begins for run in runs]),
+            lost=np.concatenate([run.lost for run in runs]),
+            decisions=sum(run.decisions for run in runs),
+            drain_round=None,
+            router_name=router_name,
+            replica=replica,
+            parts=tuple(parts),
+            **columns,
         )
-        statuses = [run.status for run in runs if run.status != "completed"]
-        known = {
-            f.name: getattr(first, f.name) for f in fields(RunRecord) if f.name not in PER_REQUEST
-        }
-        known |= {name: column(name) for name in PER_REQUEST} | {
-            "status": statuses[0] if statuses else "completed",
-            "decisions": sum(run.decisions for run in runs),
-            "attempts": joined,
-            "drain_round": None,
-        }
-        known |= {"problem": problem, "seed": seed, "ids": problem.ids, "parts": tuple(parts)}
-        return cls(**known | {"router_name": router_name, "replica": assignment})
-
-    @property
-    def runs(self) -> tuple[Run | None, ...]:
-        """Return the run of each replica: ``parts``, or this run alone."""
-        return self.parts or (self,)
 
     def __repr__(self) -> str:
         served = int((self.completion_rounds >= 0).sum())
@@ -185,9 +206,20 @@ class Run(RunRecord):
         return f"Run({name}, {requests}, {self.status}, {ended})"
 
     @property
+    def runs(self) -> tuple[Run | None, ...]:
+        """Return the run of each replica: ``parts``, or this run alone."""
+        return self.parts or (self,)
+
+    @property
     def instance(self) -> Instance | None:
         """Return the problem of a run in rounds; None in seconds."""
         return self.problem if isinstance(self.problem, Instance) else None
+
+    @property
+    def rounds_run(self) -> int:
+        """Return the index of the last round that ran."""
+        last = self.stretches.first_round + self.stretches.rounds - 1
+        return int(last[-1]) if len(last) else 0
 
     @property
     def evictions(self) -> int:
@@ -228,30 +260,123 @@ class Run(RunRecord):
 
         return pandas.DataFrame(self.per_request())
 
-    @property
-    def unit_rounds(self) -> bool:
-        """Tell whether every round lasted one unit, emitted a token per request and held none."""
-        return (
-            self.round_end_times is None
-            and not self.parts
-            and not self.service_model.prefill_rounds
-            and not self.keeps_tokens
-            and not len(self.pauses.rounds)
-        )
+    # --- what requests did -------------------------------------------------------------------
 
     @property
     def keeps_tokens(self) -> bool:
-        """Tell whether some request was preempted and later continued with its tokens."""
-        return bool(self.attempts.tokens_kept.any())
+        """Return whether some request was preempted and later continued with its tokens."""
+        return bool(self.actions[self.begins, 4].any())
+
+    @cached_property
+    def pauses(self) -> bool:
+        """Return whether some request was held, or processed part of its prompt in a round."""
+        chunk, rounds, left = self.actions[:, 3], self.actions[:, 2], self.actions[:, 5]
+        silent = (chunk == left) & (rounds == 1) if self.prefill_rounds else False
+        return bool(((chunk != ADVANCES) & (rounds > 0) & ~np.asarray(silent)).any())
+
+    @property
+    def unit_rounds(self) -> bool:
+        """Return whether every round lasted one unit, emitted a token per request and held none."""
+        no_seconds = self.batch_time is None and not self.prefill_rounds
+        return no_seconds and not (self.parts or self.keeps_tokens or self.pauses)
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """Return every stay of a request in the batch, in order of start."""
+        request, first, rounds, _, tokens, left = self.actions.T
+        order = np.argsort(request, kind="stable")
+        begins = np.flatnonzero(self.begins[order])
+        # The last action of an attempt stands before the first of the next.
+        last = order[np.append(begins[1:], len(order)) - 1]
+        begins = order[begins]
+        end = first[last] + rounds[last] - 1
+        is_last = np.append(request[begins][1:] != request[begins][:-1], True)[: len(begins)]
+        completed = is_last & (end == self.completion_rounds[request[begins]])
+        reused = self.prompt_lengths[request] + tokens - left
+        found = np.argsort(begins)
+        columns = [request[begins], first[begins] - 1, end, completed, tokens[begins]]
+        return Attempts(*[column[found] for column in (*columns, reused[begins])])
+
+    @cached_property
+    def token_rounds(self) -> tuple[IntArray, IntArray]:
+        """Return request and round of each output token of all completed requests.
+
+        No token that was lost is among them. Shape (k,) each, k the sum of completed outputs, in
+        order of request, then of round.
+
+        Raises
+        ------
+        InternalError
+            The record gives a request another number of tokens than it has.
+        """
+        chosen = (self.actions[:, 3] == ADVANCES) & ~self.lost
+        chosen &= self.completion_rounds[self.actions[:, 0]] >= 0
+        request, first, rounds, _, _, _ = self.actions[chosen].T
+        order = np.lexsort((first, request))
+        request, first, rounds = request[order], first[order], rounds[order]
+        owners = np.repeat(request, rounds)
+        age = np.arange(len(owners)) - np.repeat(np.cumsum(rounds) - rounds, rounds)
+        counts = np.bincount(owners, minlength=len(self.ids))
+        expected = np.where(self.completion_rounds >= 0, self.output_lengths, 0)
+        if not np.array_equal(counts, expected):
+            wrong = int(np.flatnonzero(counts != expected)[0])
+            raise InternalError(
+                f"{self.policy_name}: request {self.ids[wrong]!r} emitted {counts[wrong]} tokens "
+                f"instead of {expected[wrong]}"
+            )
+        return owners, np.repeat(first, rounds) + age
+
+    @property
+    def inter_token_latencies(self) -> tuple[IntArray, FloatArray]:
+        """Return request and length of each gap between two output tokens, of completed requests.
+
+        Shape (k,) each, in order of request, then of time.
+        """
+        owners, rounds = self.token_rounds
+        times = rounds.astype(np.float64)
+        if self.round_end_times is not None:
+            times = self.round_end_times[rounds - 1]
+        same = owners[1:] == owners[:-1]
+        return owners[1:][same], np.diff(times)[same]
+
+    def per_request(self) -> dict[str, Any]:
+        """Return columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el`` etc.
+
+        `online.simulation.metrics` defines them. ``evictions`` counts how often a request was sent
+        back, with or without its tokens, ``restarts`` how often it started again.
+        """
+        done = self.completion_rounds >= 0
+        completion = np.where(done, self.completion_times, np.nan)
+        ttft = np.where(done, self.first_token_times - self.arrival_times, np.nan)
+        e2el = completion - self.arrival_times
+        gaps = np.where(self.output_lengths > 1, self.output_lengths - 1.0, np.nan)
+        starts = np.bincount(self.actions[self.begins, 0], minlength=len(done))
+        return {
+            "id": list(self.ids),
+            "replica": self.replica,
+            "prompt_length": self.prompt_lengths,
+            "output_length": self.output_lengths,
+            "arrival_time": self.arrival_times,
+            "start_time": self.start_times,
+            "first_token_time": self.first_token_times,
+            "completion_time": completion,
+            "ttft": ttft,
+            "tpot": (e2el - ttft) / gaps,
+            "e2el": e2el,
+            "evictions": self.eviction_counts,
+            "restarts": np.maximum(0, starts - 1),
+            "completed": done,
+        }
+
+    # --- schedules and costs -----------------------------------------------------------------
 
     @cached_property
     def schedule(self) -> Any:
         """Return the schedule with the run's completions, checked.
 
         Of an instance it is a `Schedule` without pauses and evictions. Request i starts at
-        C_i - o_i, its completion less its output. With a service model that has prefill rounds it
-        is a schedule of ``service_model.with_tokens_every_round(instance)``, which takes as many
-        rounds and holds as much in each.
+        C_i - o_i, its completion less its output. With prefill rounds it is a schedule of
+        `with_tokens_every_round`, which takes as many rounds and holds as much in each.
 
         It exists whatever was held, cut into chunks or evicted without its tokens. *Proof.* In
         round C_i - o_i + k it holds s_i + k. The last attempt of i could not emit more than one
@@ -262,7 +387,8 @@ class Run(RunRecord):
         bring tokens along: between two of them a request holds nothing.
 
         Of a workload it is a `SecondsSchedule`: what every round did with every request, and when
-        it began. Durations and completions recomputed from it are those of the run.
+        it began. Durations and completions recomputed from it are those of the run. Of a fleet it
+        is a `FleetSchedule` of these, all preemptive if any replica kept tokens.
 
         Raises
         ------
@@ -274,9 +400,8 @@ class Run(RunRecord):
             says which.
         """
         if self.parts:
-            in_rounds = self.batch_time is None
-            kind = "preemptive_schedule" if in_rounds and self.keeps_tokens else "schedule"
-            return self._fleet_schedule(kind)
+            keeps = self.batch_time is None and self.keeps_tokens
+            return self._fleet_schedule("preemptive_schedule" if keeps else "schedule")
         if self.round_end_times is not None:
             return self._schedule_in_seconds()
         instance = self._instance_in_rounds()
@@ -309,14 +434,13 @@ class Run(RunRecord):
         instance = self._instance_in_rounds()
         if not self.keeps_tokens:
             return PreemptiveSchedule.from_schedule(self.schedule)
-        if self.service_model.prefill_rounds:
+        if self.prefill_rounds:
             raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
-                f"followed the service model {self.service_model.name!r}: each return took a round "
-                "without a token, which no preemptive schedule has"
+                f"the run of {self.policy_name!r} preempted requests, kept their tokens and had "
+                "prefill rounds: each return took a round without a token, which no preemptive "
+                "schedule has"
             )
-        _, rounds = token_rounds(self)
-        own = np.split(rounds, np.cumsum(instance.output_lengths)[:-1])
+        own = np.split(self.token_rounds[1], np.cumsum(instance.output_lengths)[:-1])
         schedule = PreemptiveSchedule.from_rounds(instance, own)
         self._check(schedule)
         return schedule
@@ -340,10 +464,11 @@ class Run(RunRecord):
             return float(self.latencies.sum())
         if not self.keeps_tokens:
             return int(self.schedule.total_latency)
-        if not self.service_model.prefill_rounds:
+        if not self.prefill_rounds:
             return int(self.preemptive_schedule.total_latency)
-        latencies: list[int] = (self.completion_rounds - self.instance.arrival_times).tolist()
-        total: int = sum(map(operator.mul, self.instance.weights.tolist(), latencies))
+        latencies = (self.completion_rounds - self.instance.arrival_times).tolist()
+        pairs = zip(self.instance.weights.tolist(), latencies, strict=True)
+        total: int = sum(w * latency for w, latency in pairs)
         return total
 
     @property
@@ -366,18 +491,19 @@ class Run(RunRecord):
     def mean_latency(self) -> float:
         """Return the mean latency per request, or over the sum of weights."""
         instance = self.instance
-        return self.total_latency / (
-            len(self.start_rounds) if instance is None else instance.total_weight
-        )
+        return self.total_latency / (len(self.ids) if instance is None else instance.total_weight)
+
+    # --- memory over time --------------------------------------------------------------------
 
     def memory_profile(self) -> IntArray:
-        """Return tokens held in rounds 0 .. rounds_run, cancelled attempts included; entry 0 is 0.
+        """Return tokens stored in rounds 0 .. rounds_run, lost attempts included; entry 0 is 0.
 
         Raises
         ------
         InvalidValueError
-            A run so long that no array could hold it.
+            A run so long that no array could hold it, or one of a fleet.
         """
+        self._require_one_machine()
         if self.rounds_run > LONGEST_PROFILE:
             raise InvalidValueError(
                 "run", "rounds_run", self.rounds_run, f"is above {LONGEST_PROFILE} rounds"
@@ -389,10 +515,10 @@ class Run(RunRecord):
 
     @property
     def memory_of_rounds(self) -> IntArray:
-        """Return the tokens held in each round that ran, shape (rounds,); not of a fleet."""
+        """Return the tokens stored in each round that ran, shape (rounds,); not of a fleet."""
         s = self.stretches
-        held: IntArray = np.repeat(s.memory, s.rounds) + np.repeat(s.growth, s.rounds) * self._age
-        return held
+        stored: IntArray = np.repeat(s.memory, s.rounds)
+        return stored + np.repeat(s.batch_size, s.rounds) * self._age
 
     def round_times(self) -> tuple[FloatArray, FloatArray]:
         """Return the clock at the beginning and end of each round that ran, each (rounds,).
@@ -402,9 +528,7 @@ class Run(RunRecord):
         InvalidValueError
             The run is of a fleet: each replica has rounds of its own.
         """
-        if self.parts:
-            reason = "have rounds of their own: look at each of `Run.parts`"
-            raise InvalidValueError("run", "replicas", len(self.parts), reason)
+        self._require_one_machine()
         stretches, age = self.stretches, self._age
         if self.round_end_times is None:
             ends = (np.repeat(stretches.first_round, stretches.rounds) + age).astype(np.float64)
@@ -414,57 +538,21 @@ class Run(RunRecord):
         starts[age == 0] = stretches.start_time
         return starts, ends
 
-    @property
-    def _age(self) -> IntArray:
-        """Rounds since the beginning of its stretch, for each round that ran."""
-        rounds = self.stretches.rounds
-        return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
-
-    def per_request(self) -> dict[str, Any]:
-        """Return columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el`` etc.
-
-        `online.simulation.metrics` defines them. ``evictions`` counts how often a request was sent
-        back, with or without its tokens, ``restarts`` how often it started again.
-        """
-        done = self.completion_rounds >= 0
-        completion = np.where(done, self.completion_times, np.nan)
-        ttft = np.where(done, self.first_token_times - self.arrival_times, np.nan)
-        e2el = completion - self.arrival_times
-        gaps = np.where(self.output_lengths > 1, self.output_lengths - 1.0, np.nan)
-        starts = np.bincount(self.attempts.request, minlength=len(done))
-        return {
-            "id": list(self.ids),
-            "prompt_length": self.prompt_lengths,
-            "output_length": self.output_lengths,
-            "arrival_time": self.arrival_times,
-            "start_time": self.start_times,
-            "first_token_time": self.first_token_times,
-            "completion_time": completion,
-            "ttft": ttft,
-            "tpot": (e2el - ttft) / gaps,
-            "e2el": e2el,
-            "evictions": self.eviction_counts,
-            "restarts": np.maximum(0, starts - 1),
-            "completed": done,
-        } | ({"replica": self.replica} if self.parts else {})
-
     def load(self, points: int = 200) -> Load:
         """Return the load of each replica at equally spaced times, from 0 to the last round's end.
 
         A round that begins at a time is under way then, and one that ends is not.
         """
-        ends = [run.round_times()[1].max(initial=0.0) for run in self.runs if run is not None]
-        times = np.linspace(0.0, max(ends), points)
+        runs = [(place, run) for place, run in enumerate(self.runs) if run is not None]
+        last = max(run.round_times()[1].max(initial=0.0) for _, run in runs)
+        times = np.linspace(0.0, last, points)
         load = Load(times, *np.zeros((3, len(self.runs), points), dtype=np.int64))
-        for replica, run in enumerate(self.runs):
-            if run is not None:
-                load.tokens[replica], load.waiting[replica], load.running[replica] = run._loads(
-                    times
-                )
+        for place, run in runs:
+            load.tokens[place], load.waiting[place], load.running[place] = run._loads(times)
         return load
 
     def _loads(self, times: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return tokens held, requests waiting and requests running at each time."""
+        """Return tokens stored, requests waiting and requests running at each time."""
         begins, ends = self.round_times()
         at = np.searchsorted(begins, times, "right") - 1
         under_way = (at >= 0) & (times < np.append(ends, np.inf)[at])
@@ -483,12 +571,13 @@ class Run(RunRecord):
         running = count(first) - count(last)
         return tokens, count(self.arrival_times) - count(self.completion_times) - running, running
 
-    def _fleet_schedule(self, kind: str) -> FleetSchedule:
-        parts = [None if run is None else getattr(run, kind) for run in self.parts]
-        fleet: Any = self.problem
-        if isinstance(fleet, Instance):
-            fleet = self.service_model.with_tokens_every_round(fleet)
-        return FleetSchedule(fleet, self.replica, parts)
+    @property
+    def _age(self) -> IntArray:
+        """Rounds since the beginning of its stretch, for each round that ran."""
+        rounds = self.stretches.rounds
+        return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)
+
+    # --- notebooks ---------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         done = self.completion_rounds >= 0
@@ -504,7 +593,8 @@ class Run(RunRecord):
                 "largest latency": f"{latencies.max():.6g} {self._unit}",
             }
         facts |= {"evictions": self.evictions, "rounds": int(self.stretches.rounds.sum())}
-        drawings = [self._draw] if self.rounds_run <= LONGEST_PICTURE else []
+        shown = not self.parts and self.rounds_run <= LONGEST_PICTURE
+        drawings = [self._draw] if shown else []
         return html_of("Run", f"of {self.policy_name}", facts, *drawings)
 
     def _draw(self, ax: Any) -> None:
@@ -527,34 +617,51 @@ class Run(RunRecord):
     def _unit(self) -> str:
         return "rounds" if self.batch_time is None else "s"
 
+    # --- checks ------------------------------------------------------------------------------
+
+    def _fleet_schedule(self, kind: str) -> FleetSchedule:
+        parts = [None if run is None else getattr(run, kind) for run in self.parts]
+        fleet: Any = self.problem
+        if isinstance(fleet, Instance):
+            fleet = with_tokens_every_round(fleet, self.prefill_rounds)
+        return FleetSchedule(fleet, self.replica, parts)
+
     def _instance_in_rounds(self) -> Instance:
-        """The instance whose schedules may have the run's completions."""
+        """Return the instance whose schedules may have the run's completions."""
         self._require_completed()
         if self.round_end_times is not None:
             reason = "had rounds of unequal length"
         elif self.instance is None:
             reason = "had arrivals between rounds"
         else:
-            return self.service_model.with_tokens_every_round(self.instance)
+            return with_tokens_every_round(self.instance, self.prefill_rounds)
         raise NoScheduleError(
             f"the run of {self.policy_name!r} {reason}: no schedule of the round model describes it"
         )
 
     def _schedule_in_seconds(self) -> SecondsSchedule:
         self._require_completed()
-        if self.keeps_tokens and self.service_model.prefill_rounds:
+        if self.keeps_tokens and self.prefill_rounds:
             raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests, kept their tokens and "
-                f"followed the service model {self.service_model.name!r}: no schedule in seconds "
-                "has rounds like those"
+                f"the run of {self.policy_name!r} preempted requests, kept their tokens and had "
+                "prefill rounds: no schedule in seconds has rounds like those"
             )
         assert isinstance(self.problem, Workload)
-        schedule = seconds_schedule(self, self.problem)
-        violations = schedule.violations()
-        # Exactly, but for prefill rounds: as chunks they are added up in another order.
-        exact = 0.0 if not self.service_model.prefill_rounds else 1e-12
-        own = self.completion_times
-        if not np.allclose(schedule.completion_times, own, rtol=exact, atol=0.0):
+        assert self.round_end_times is not None
+        actions = self.actions[self.actions[:, 2] > 0]
+        starts = np.concatenate([np.zeros(1), self.round_end_times[:-1]])
+        starts[self.stretches.first_round - 1] = self.stretches.start_time
+        schedule = SecondsSchedule(self.problem, actions, starts)
+        if self.prefill_rounds:
+            # A prompt that counts as a chunk is added up in another order.
+            starts, now = schedule.round_starts.copy(), 0.0
+            for position, seconds in enumerate(schedule.durations.tolist()):
+                starts[position] = max(starts[position], now)
+                now = starts[position] + seconds
+            schedule = SecondsSchedule(self.problem, actions, starts)
+        violations, own = schedule.violations(), self.completion_times
+        near = 1e-12 if self.prefill_rounds else 0.0
+        if not np.allclose(schedule.completion_times, own, rtol=near, atol=0.0):
             raise NoScheduleError(
                 f"the run of {self.policy_name!r} took other times than its batch time gives when "
                 "asked again"
@@ -577,3 +684,35 @@ class Run(RunRecord):
                 f"policy {self.policy_name!r} ended as {self.status!r} "
                 f"with {unserved} of {len(self.completion_rounds)} requests unserved"
             )
+
+    def _require_one_machine(self) -> None:
+        if self.parts:
+            reason = "have rounds of their own: look at each of `Run.parts`"
+            raise InvalidValueError("run", "replicas", len(self.parts), reason)
+
+
+def with_tokens_every_round(instance: Instance, prefill_rounds: int) -> Instance:
+    """Return the instance that takes the same rounds and memory if every round emits a token.
+
+    Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and keep
+    their ids; a prompt may become empty. Without prefill rounds the instance is returned as is.
+    """
+    if not prefill_rounds:
+        return instance
+    requests: list[Request] = [
+        replace(
+            request,
+            prompt_length=request.prompt_length - prefill_rounds,
+            output_length=request.output_length + prefill_rounds,
+        )
+        for request in instance
+    ]
+    metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
+    return Instance(
+        requests,
+        instance.memory_limit,
+        instance.name,
+        metadata,
+        memory_rule=instance.memory_rule,
+        replicas=instance.replicas,
+    )

@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.problem.arrival_source import AnySource, ArrivalSource, ProblemSource
+from instances.problem.arrival_source import AnySource, ArrivalSource, ProblemSource, memory_rule_of
 from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
-from online.batch_time.service_model import TOKEN_PER_ROUND, ServiceModel
 from online.policy_interface.policy import Policy
 from online.policy_interface.predictions import ExactPredictions, PredictionModel
 from online.policy_interface.specs import AnyPolicy, AnyRouter, make_policy, make_router
@@ -26,7 +25,7 @@ def simulate(  # noqa: PLR0913
     router: AnyRouter | None = None,
     seed: int = 0,
     predictions: PredictionModel | None = None,
-    service_model: ServiceModel = TOKEN_PER_ROUND,
+    prefill_rounds: int = 0,
     max_rounds: int | None = None,
     should_stop: Callable[[], bool] | None = None,
     level: AnyLevel | None = None,
@@ -55,8 +54,9 @@ def simulate(  # noqa: PLR0913
         Of every random choice of the router, the policies, the predictions and the source.
     predictions : PredictionModel or None, default None
         What the policy is told of output lengths; None tells the truth.
-    service_model : ServiceModel, default TOKEN_PER_ROUND
-        How many rounds a request takes and what it holds in each.
+    prefill_rounds : int, default 0
+        Rounds that each request spends on its prompt without emitting a token: 0, or 1 as in [A25].
+        The k-th round of a request then holds s + k - 1 tokens.
     max_rounds : int or None, default None
         Give up after this many rounds, of each replica, with status ``"round-limit"``.
     should_stop : Callable[[], bool] or None, default None
@@ -103,7 +103,12 @@ def simulate(  # noqa: PLR0913
         reason = "is no Instance, Workload or arrival source"
         raise InvalidTypeError(None, "arrivals", arrivals, reason)
     made = None if router is None else make_router(router)
-    seed, predictions, max_rounds = check_options(seed, predictions, service_model, max_rounds)
+    seed, predictions, prefill_rounds, max_rounds = check_options(
+        seed, predictions, prefill_rounds, max_rounds
+    )
+    if prefill_rounds and memory_rule_of(source).unstored:
+        reason = "is not 0, which the memory rule needs: it stores a token one round later"
+        raise InvalidValueError(None, "prefill_rounds", prefill_rounds, reason)
     levels = levels_in_order(problem, level)
     replicas = getattr(arrivals, "replicas", 1)
     if replicas > 1:
@@ -113,32 +118,28 @@ def simulate(  # noqa: PLR0913
         if made is None:
             reason = f"is needed for {replicas} replicas, such as 'least-requests'"
             raise InvalidValueError(None, "router", None, reason)
-        fleet = Fleet(problem, policy, seed, service_model, max_rounds, should_stop)
+        fleet = Fleet(problem, policy, seed, prefill_rounds, max_rounds, should_stop)
         return fleet.run(made, predictions, levels)
     if not isinstance(policy, Policy):
         policy = make_policy(policy)
-    simulation = Simulation(source, policy, seed, predictions, service_model, levels)
+    simulation = Simulation(source, policy, seed, predictions, levels, prefill_rounds)
     simulation.begin(max_rounds, should_stop)
-    return simulation.finish(problem, router_name=None if made is None else made.name)
+    return simulation.finish(problem, None if made is None else made.name)
 
 
 def check_options(
-    seed: int,
-    predictions: PredictionModel | None,
-    service_model: ServiceModel,
-    max_rounds: int | None,
-) -> tuple[int, PredictionModel, int | None]:
-    """Check options of `simulate`; return seed, prediction model and limit on rounds."""
+    seed: int, predictions: PredictionModel | None, prefill_rounds: int, max_rounds: int | None
+) -> tuple[int, PredictionModel, int, int | None]:
+    """Check options of `simulate`, and fill in the prediction model."""
     predictions = ExactPredictions() if predictions is None else predictions
     if isinstance(predictions, type) or not callable(getattr(predictions, "predict", None)):
         reason = "is no prediction model, such as IntervalPredictions(1, 10)"
         raise InvalidTypeError(None, "predictions", predictions, reason)
-    if not isinstance(service_model, ServiceModel):
-        raise InvalidTypeError(None, "service_model", service_model, "is no ServiceModel")
+    prefill_rounds = as_integer(prefill_rounds, None, "prefill_rounds", minimum=0, maximum=1)
     seed = as_integer(seed, None, "seed", minimum=0)
     if max_rounds is not None:
         max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
-    return seed, predictions, max_rounds
+    return seed, predictions, prefill_rounds, max_rounds
 
 
 def levels_in_order(

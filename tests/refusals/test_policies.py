@@ -23,7 +23,6 @@ from instances import (
     Workload,
 )
 from online import (
-    PREFILL_ROUND,
     AffineTime,
     BucketPredictions,
     Decision,
@@ -56,7 +55,7 @@ WORK = Workload([0.0], [2], [9], memory_limit=40)
 WHOLE = Workload([0.0], [20], [2], memory_limit=64, memory_rule=MemoryRule(16, "next", "whole"))
 UNEVEN = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
 CROWD = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
-PREFILL, ENGINES = PREFILL_ROUND, ("vllm", "mc-sf", "sglang", "tensorrt-llm")
+ENGINES = ("vllm", "mc-sf", "sglang", "tensorrt-llm")
 SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
 UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
 PARAMETERS: dict[str, dict[str, list[Any]]] = {
@@ -202,7 +201,7 @@ VALUES: Rows = [
     (lambda: simulate(FLEET, "mc-sf"), "router = None is needed for 2 replicas"),
     (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
     (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
-    *each(lambda name: simulate(PAGED, name, service_model=PREFILL), "prefill rounds", *ENGINES),
+    *each(lambda name: simulate(PAGED, name, prefill_rounds=1), "= 1 is not 0", *ENGINES),
     (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
     (lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS), "= 15 is below a block of 16"),
     # Predictions.
@@ -233,7 +232,7 @@ TYPES: Rows = [
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is no "),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "^predictions = .* is no ", "x"),
     (lambda: simulate(TINY, "fcfs", predictions=IntervalPredictions), "^predictions = .* is no "),
-    (lambda: simulate(TINY, "fcfs", service_model="prefill"), "^service_model = .* is no "),
+    (lambda: simulate(TINY, "fcfs", prefill_rounds="one"), "^prefill_rounds = 'one'"),
     (lambda: ProportionalPredictions("0.5"), "spread"),
     (lambda: NoisyPredictions(1.5), "delta"),
     *each(routed, "router 'Told', request 0: replica = {}", None),
@@ -251,10 +250,9 @@ DECISIONS: Rows = [
     (decides(PROMPTS, start=[0], prefill={0: 5}), "1.*allotted 5 prompt tokens and has 4 left"),
     (decides(PROMPTS, start=[0], prefill={1: 1}), "1.*allotted prompt tokens but is not running"),
     (scripted(start_all, CROWD), "round 2: the batch holds 6 tokens, 1 above"),
-    (scripted(hold_prompts, STORED, pauses=True), "1 tokens above"),
-    (scripted(start_all, BLOCKS, counts_memory=True), "3 blocks of 4 tokens, and there are 2"),
-    (scripted(reuse_three, ALIKE, counts_memory=True), "to reuse 3 tokens of 0 processed before"),
-    (scripted(reuse_three, ALIKE), "by a policy that counts no memory"),
+    (scripted(hold_prompts, STORED), "1 above"),
+    (scripted(start_all, BLOCKS), "3 blocks of 4 tokens, and there are 2"),
+    (scripted(reuse_three, ALIKE), "to reuse 3 tokens of 0 processed before"),
     *each(prioritized, "^policy 'by-table', round 1: .* request 1 is {}, not a number", *NO_ORDER),
 ]
 TRUTH: Rows = [

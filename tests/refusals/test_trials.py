@@ -111,7 +111,7 @@ def attainable(problem: Instance) -> Result:
 
 
 def held() -> Any:
-    return simulate(ONE, Scripted(hold_after_the_first_token, pauses=True))
+    return simulate(ONE, Scripted(hold_after_the_first_token))
 
 
 def compared(**options: Any) -> Callable[[], Any]:
@@ -209,10 +209,7 @@ UNKNOWN: Rows = [
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),
-    (
-        lambda: ratio(run(service_model=online.PREFILL_ROUND), bounds(SMALL)),
-        "different requests",
-    ),
+    (lambda: ratio(run(prefill_rounds=1), bounds(SMALL)), "different requests"),
     (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),

@@ -7,12 +7,11 @@ import json
 import numpy as np
 
 from online import Run
-from online.simulation.token_times import inter_token_latencies
 
 
 def vllm_bench_of(run: Run) -> str:
     """A completed run in seconds, seen by a client without delays."""
-    owners, gaps = inter_token_latencies(run)
+    owners, gaps = run.inter_token_latencies
     own = np.split(gaps, np.searchsorted(owners, np.arange(1, len(run.output_lengths))))
     first = run.first_token_times - run.arrival_times
     return json.dumps(

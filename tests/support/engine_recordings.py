@@ -23,7 +23,6 @@ from online.policy_interface.policy import Decision, State, VisibleRequest
 from online.policy_interface.predictions import Prediction, PredictionModel
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
-from online.simulation.token_times import token_rounds
 
 SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "watermark", "prefix_caching")
 FURTHER_SETTINGS = (
@@ -264,7 +263,7 @@ def play(recording: Recording) -> Replay:
     emitted: dict[int, set[int]] | None = None
     if watched.status == "completed":
         emitted = {}
-        for owner, r in zip(*(column.tolist() for column in token_rounds(watched)), strict=True):
+        for owner, r in zip(*(column.tolist() for column in watched.token_rounds), strict=True):
             emitted.setdefault(r - 1, set()).add(owner)
     steps = {}
     for index, step in policy.planned.items():

@@ -15,9 +15,8 @@ class Scripted(Policy):
 
     name = "scripted"
 
-    def __init__(self, rule: Rule, past: Any = None, **attributes: Any) -> None:
-        self.rule, self.past = rule, past
-        vars(self).update(attributes)
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
 
     def reset(self, setup: Any) -> None:
         self.asked: list[int] = []
@@ -39,9 +38,6 @@ class Scripted(Policy):
         if decision.evict:
             self.last = "evicted"
         return decision
-
-    def memory_of_past(self) -> Any:
-        return self.past
 
 
 def hold_after_the_first_token(policy: Any, state: Any) -> Decision:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Sequence
 
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
-from online.policy_interface.eviction import held_tokens, last_admitted
+from online.policy_interface.token_count import TokenCount
 
 
 @register_policy("fcfs-greedy")
@@ -27,35 +28,30 @@ class GreedyFirstComeFirstServed(Policy):
     Cost per decision: O(log w) a request started or evicted, for w waiting.
     """
 
-    evicts = True
-
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
-        self._service = setup.service_model
+        self.count = self._tokens = TokenCount(setup)
         self._queue: list[tuple[float, int]] = []
-        self._first_round: dict[int, int] = {}
+        self._seen = -1
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue by arrival, evicted ones by the time they come back."""
         for request in requests:
-            # A new request arrived before the epoch at which it is seen; an evicted one, just now.
-            is_new = request.index not in self._first_round
-            self._first_round[request.index] = self._service.base(request.prompt_length) + 1
+            is_new = request.index > self._seen
+            self._seen = max(self._seen, request.index)
             time = request.arrival_time if is_new else state.time
             heapq.heappush(self._queue, (time, request.index))
 
     def decide(self, state: State) -> Decision:
         """Evict from the latest on until the next round fits, then admit what still fits."""
-        memory = state.next_round_memory
-        evicted = last_admitted(state, self._service, memory - state.memory_limit)
-        memory -= sum(held_tokens(state, self._service, index) + 1 for index in evicted)
+        tokens = self._tokens
+        excess = tokens.excess(state)
+        evicted = tokens.last_admitted(state, excess)
+        excess -= sum(tokens.held(state.running[index]) + 1 for index in evicted)
         started: list[int] = []
-        while self._queue and memory + self._first_round[self._queue[0][1]] <= state.memory_limit:
-            index = heapq.heappop(self._queue)[1]
-            memory += self._first_round[index]
-            started.append(index)
-        return Decision(start=started, evict=evicted)
-
-    def memory_of_past(self) -> Hashable:
-        """The order of the queue, which evictions change."""
-        return tuple(index for _, index in sorted(self._queue))
+        while self._queue:
+            excess += tokens.base(state.waiting[self._queue[0][1]].prompt_length) + 1
+            if excess > 0:
+                break
+            started.append(heapq.heappop(self._queue)[1])
+        return Decision(start=started, evict=evicted, wake=math.inf)

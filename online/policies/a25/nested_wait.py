@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -9,7 +10,7 @@ from itertools import islice
 from instances import InvalidValueError
 from instances.validation import as_integer
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
-from online.policy_interface.eviction import held_tokens, last_admitted
+from online.policy_interface.token_count import TokenCount
 
 Group = dict[int, None]
 
@@ -53,8 +54,6 @@ class NestedWait(Policy):
         that do not match.
     """
 
-    pauses = True
-
     def __init__(
         self, thresholds: Sequence[int] | int = 1, segment_ends: Sequence[int] | int = ()
     ) -> None:
@@ -75,9 +74,8 @@ class NestedWait(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Empty segments."""
-        self._model = setup.service_model
+        self.count = self._tokens = TokenCount(setup, holds=True)
         segments = len(self._thresholds)
-        self._queue: deque[VisibleRequest] = deque()
         # Residents at the entry stage of each segment. The first stays empty: who waits for stage 0
         # is in the queue and holds nothing.
         self._boundary: list[Group] = [{} for _ in range(segments)]
@@ -93,10 +91,6 @@ class NestedWait(Policy):
         self._draining = False
         self._overflowed = False
 
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Join the end of the queue, evicted ones too."""
-        self._queue.extend(requests)
-
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget them."""
         for request in requests:
@@ -109,9 +103,9 @@ class NestedWait(Policy):
 
     def decide(self, state: State) -> Decision:
         """Choose segments, make room, let them advance."""
-        depth = self._depth()
+        depth = self._depth(state)
         if not depth:
-            return Decision(hold=list(state.running))
+            return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             depth = max(depth, self._bring_forward(next(iter(state.running))))
         entering = [list(islice(self._boundary[k], self._thresholds[k])) for k in range(depth)]
@@ -128,15 +122,15 @@ class NestedWait(Policy):
         for k in reversed(range(depth)):
             self._advance(k, entering[k])
         advances = len(state.running) - len(evict) + len(start) > len(hold)
-        return Decision(start, evict, hold, wake=state.round_index + 1 if advances else None)
+        return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
-    def _depth(self) -> int:
+    def _depth(self, state: State) -> int:
         """k*: how many segments run."""
         if self._draining:
             return len(self._thresholds)
         depth = 0
         while depth < len(self._thresholds):
-            present = len(self._boundary[depth]) if depth else len(self._queue)
+            present = len(self._boundary[depth]) if depth else len(state.waiting)
             if present < self._thresholds[depth]:
                 break
             depth += 1
@@ -156,23 +150,22 @@ class NestedWait(Policy):
 
     def _make_room(self, state: State, waiting: set[int]) -> tuple[list[int], list[int]]:
         """Whom to evict and whom to start; ``waiting`` are residents at a boundary, not chosen."""
-        model = self._model
-        planned = list(islice(self._queue, self._thresholds[0]))
-        needs = [model.base(request.prompt_length) + 1 for request in planned]
+        tokens = self._tokens
+        planned = list(islice(state.waiting.values(), self._thresholds[0]))
+        needs = [tokens.base(request.prompt_length) + 1 for request in planned]
         # All but those at a boundary reserve one token more than they hold.
-        room = state.memory_limit - (state.next_round_memory - len(waiting))
-        evict = last_admitted(state, model, sum(needs) - room, waiting, growth=0)
-        room += sum(held_tokens(state, model, index) for index in evict)
+        room = len(waiting) - tokens.excess(state)
+        evict = tokens.last_admitted(state, sum(needs) - room, waiting, growth=0)
+        room += sum(tokens.held(state.running[index]) for index in evict)
         if room < 0:
             others = state.running.keys() - waiting
-            return evict + last_admitted(state, model, -room, others), []
+            return evict + tokens.last_admitted(state, -room, others), []
         start: list[int] = []
-        for request, tokens in zip(planned, needs, strict=True):
-            room -= tokens
+        for request, needed in zip(planned, needs, strict=True):
+            room -= needed
             if room < 0:
                 break
             start.append(request.index)
-            self._queue.popleft()
         return evict, start
 
     def _advance(self, k: int, entering: list[int]) -> None:

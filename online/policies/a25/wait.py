@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -10,7 +11,7 @@ from typing import Any
 from instances import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
-from online.policy_interface.eviction import last_admitted
+from online.policy_interface.token_count import TokenCount
 
 Lengths = tuple[int, int]
 
@@ -66,17 +67,14 @@ class Wait(Policy):
         No types, or lengths or thresholds that are not whole numbers >= 1.
     """
 
-    pauses = True
-
     def __init__(self, thresholds: int | Mapping[Lengths, int] = 1) -> None:
         self._types = _read(thresholds)
 
     def reset(self, setup: Setup) -> None:
         """Empty queues."""
-        self._model = setup.service_model
+        self.count = self._tokens = TokenCount(setup, holds=True)
         self._lanes = [Lane(threshold) for _, threshold in self._types]
         self._lane_of: dict[int, Lane] = {}
-        self._prompt_length: dict[int, int] = {}
         self._tickets = 0
         self._draining = False
         self._overflowed = False
@@ -86,7 +84,6 @@ class Wait(Policy):
         for request in requests:
             if request.index not in self._lane_of:
                 self._lane_of[request.index] = self._lanes[self._type_of(request)]
-                self._prompt_length[request.index] = request.prompt_length
             self._lane_of[request.index].queue.append((self._tickets, request.index))
             self._tickets += 1
 
@@ -94,7 +91,6 @@ class Wait(Policy):
         """Forget them."""
         for request in requests:
             del self._lane_of.pop(request.index).residents[request.index]
-            del self._prompt_length[request.index]
 
     def drain(self, state: State) -> bool:
         """Stop waiting for company."""
@@ -108,13 +104,13 @@ class Wait(Policy):
         else:
             chosen = [lane for lane in self._lanes if len(lane.queue) >= lane.threshold]
         if not chosen:
-            return Decision(hold=list(state.running))
+            return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             first = self._lane_of[next(iter(state.running))]
             if not any(lane is first for lane in chosen):
                 chosen.append(first)
         # Every resident reserves one token more than it holds.
-        evict = last_admitted(state, self._model, state.next_round_memory - state.memory_limit)
+        evict = self._tokens.last_admitted(state, self._tokens.excess(state))
         for index in evict:
             del self._lane_of[index].residents[index]
         self._overflowed = self._overflowed or bool(evict)
@@ -129,17 +125,17 @@ class Wait(Policy):
         for index in start:
             self._lane_of[index].residents[index] = None
         advances = len(state.running) - len(evict) + len(start) > len(hold)
-        return Decision(start, evict, hold, wake=state.round_index + 1 if advances else None)
+        return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _prefills(self, chosen: Sequence[Lane], state: State) -> list[int]:
         """Up to n_j prompts of each chosen type, in order of arrival as far as they fit."""
         candidates = sorted(
             entry for lane in chosen for entry in islice(lane.queue, lane.threshold)
         )
-        room = state.memory_limit - state.next_round_memory
+        room = -self._tokens.excess(state)
         start = []
         for _, index in candidates:
-            room -= self._model.base(self._prompt_length[index]) + 1
+            room -= self._tokens.base(state.waiting[index].prompt_length) + 1
             if room < 0:
                 break
             start.append(index)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from instances.validation import as_number
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.lookahead import PriorityPolicy
+from online.policy_interface.token_count import TokenCount
 
 from .a_min import AMin
 
@@ -61,13 +62,8 @@ class AEll(PriorityPolicy):
                 back.append(index)
         return back
 
-    def memory_of_past(self) -> None:
-        """Return None: the order of the queue changes with every eviction."""
-
-    def _wake(self, now: int, evicted: bool) -> int | None:
-        wake = super()._wake(now, evicted)
-        end = self._forecast.next_end()
-        return end if wake is None else wake if end is None else min(wake, end)
+    def _wake(self, now: int, evicted: bool) -> float:
+        return min(super()._wake(now, evicted), self._forecast.next_end() or math.inf)
 
 
 @register_policy("two-point-switch")
@@ -94,7 +90,7 @@ class TwoPointSwitch(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Wait for the first requests."""
-        self._setup = setup
+        self._setup, self.count = setup, TokenCount(setup)
         self._chosen: PriorityPolicy | None = None
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:

@@ -114,7 +114,6 @@ class AMin(PriorityPolicy):
 
     def eviction_order(self, state: State) -> Iterator[int]:
         """Smallest bound first, ties at random."""
-        now = state.round_index
         while self._group_bounds:
             bound = self._group_bounds[0]
             group = self._groups[bound]
@@ -126,7 +125,7 @@ class AMin(PriorityPolicy):
                 # Keep a draw with a chance that falls with size; none is smaller than s + o~.
                 running = state.running[index]
                 most = math.log1p(1 / (bound + running.request.prompt_length))
-                if self._rng.random() * most >= math.log1p(1 / self._held(running, now)):
+                if self._rng.random() * most >= math.log1p(1 / self._tokens.held(running)):
                     continue
             yield index
 
@@ -143,13 +142,15 @@ class AMin(PriorityPolicy):
         while self._overdue_next(now) + self._reserved.total > self._memory_limit:
             evicted.append(next(candidates))
             self._take_out(evicted[-1], state, now)
-        return Decision(start=started, evict=evicted, wake=self._wake(now, bool(evicted)))
+        emptied = len(evicted) == len(state.running) and not started
+        wake = math.inf if emptied and evicted else self._wake(now, bool(evicted))
+        return Decision(start=started, evict=evicted, wake=wake)
 
     def on_evicted(self, running: RunningRequest, now: int) -> None:
         """Refine the bound by the tokens generated."""
         index = running.request.index
         self._leave(index)
-        generated = self._service.tokens_generated(running.rounds_run(now))
+        generated = running.output_tokens
         # Not done after that many tokens, it is longer by at least one: the proof needs this.
         known = generated + 1 if self.overdue == "reserve" else generated
         self._bounds[index] = max(self._bounds[index], known)
@@ -160,7 +161,7 @@ class AMin(PriorityPolicy):
         present = self._overdue_next(start) - len(self._overdue)
         return present + self._reserved.total + base + rounds <= self._memory_limit
 
-    def _wake(self, now: int, evicted: bool) -> int | None:
+    def _wake(self, now: int, evicted: bool) -> float:
         return super()._wake(now, evicted or (self.overdue == "reserve" and bool(self._overdue)))
 
     def _join(self, index: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from instances import InvalidValueError
 from instances.validation import as_fraction, as_integer
-from online.policy_interface.eviction import held_tokens
 from online.policy_interface.policy import Policy, RunningRequest, Setup, State, VisibleRequest
+from online.policy_interface.token_count import TokenCount
 
 from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
 
@@ -20,6 +20,13 @@ def positive(**named: int) -> int:
     """Check a parameter, given by its name, to be a whole number of at least 1."""
     ((name, value),) = named.items()
     return as_integer(value, "policy", name, minimum=1)
+
+
+def refuse_prefill_rounds(setup: Setup) -> None:
+    """Refuse rounds that an engine does not have."""
+    if setup.prefill_rounds:
+        reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
+        raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
 
 
 class EnginePolicy(Policy):
@@ -35,7 +42,6 @@ class EnginePolicy(Policy):
         Where the preempted wait, see `WaitingQueue`.
     """
 
-    pauses = True
     preempts = True
 
     def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
@@ -45,8 +51,7 @@ class EnginePolicy(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
-        self._service = setup.service_model
-        self._limit = setup.memory_limit
+        self._is_timed = setup.batch_time is not None
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
         self._queue = WaitingQueue(self.order, self._returned)
@@ -69,7 +74,11 @@ class EnginePolicy(Policy):
 
     def _keep(self, state: State, index: int) -> None:
         """Note the tokens that a running request keeps when it is preempted now."""
-        self._kept[index] = state.running[index].output_tokens(self._service, state.round_index)
+        self._kept[index] = state.running[index].output_tokens
+
+    def _next(self, state: State, *, runs: bool = True) -> int:
+        """Return when to be asked again: in the next round, or at once if it takes no time."""
+        return state.round_index + (runs or not self._is_timed)
 
 
 class ReservingPolicy(EnginePolicy):
@@ -92,8 +101,6 @@ class ReservingPolicy(EnginePolicy):
         Where the preempted wait, see `WaitingQueue`.
     """
 
-    counts_memory = True
-
     def __init__(
         self, max_new_tokens: int | None, order: str, ageing: float, returned: Returned
     ) -> None:
@@ -108,14 +115,12 @@ class ReservingPolicy(EnginePolicy):
         Raises
         ------
         InvalidValueError
-            A service model with prefill rounds.
+            Prefill rounds.
         """
         super().reset(setup)
-        if self._service.prefill_rounds:
-            reason = "has prefill rounds: the engine emits a token in the round of the last chunk"
-            raise InvalidValueError("policy", "service_model", self._service.name, reason)
+        refuse_prefill_rounds(setup)
         self._rule = setup.memory_rule
-        self._limit = self._rule.usable_blocks(setup.memory_limit) * self._rule.block_size
+        self._limit = self._rule.limit(setup.memory_limit)
 
     def _check_cut(self, field: str, tokens: int) -> None:
         """Refuse to cut prompts, in whole blocks, where a cut would leave nothing."""
@@ -130,7 +135,7 @@ class ReservingPolicy(EnginePolicy):
 
     def _paged(self, tokens: int) -> int:
         """``tokens`` rounded up to whole blocks."""
-        return self._rule.blocks(tokens) * self._rule.block_size
+        return self._rule.held(tokens)
 
     def _first_memory(self, index: int) -> int:
         """Memory in the round in which a waiting request advances first."""
@@ -186,12 +191,13 @@ class ServingPolicy(EnginePolicy):
             )
         self.watermark = float(self._left_free)
         self.preemption = preemption
-        self.evicts = preemption == "restart"
-        self.preempts = not self.evicts
+        self.preempts = preemption == "recompute"
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         super().reset(setup)
+        self.count = self._tokens = TokenCount(setup, holds=True)
+        self._limit = self._tokens.limit
         self._ceiling = self._limit - int(self._left_free * self._limit)
         # Indices count in order of arrival: the smallest is the first come.
         self._batch: list[int] = []
@@ -201,10 +207,6 @@ class ServingPolicy(EnginePolicy):
         for request in requests:
             del self._batch[bisect_left(self._batch, request.index)]
         super().complete(requests, state)
-
-    def memory_of_past(self) -> Hashable:
-        """Return (), or None if preempted requests keep tokens: then the state is not told."""
-        return () if self.preemption == "restart" else None
 
     def _head(self, memory: int) -> int | None:
         """The head of the queue if it may join a batch that holds ``memory`` tokens, or None."""
@@ -221,13 +223,13 @@ class ServingPolicy(EnginePolicy):
 
     def _first_memory(self, index: int) -> int:
         """Tokens held in the round in which it advances first."""
-        base = self._service.base(self._requests[index].prompt_length)
+        base = self._tokens.base(self._requests[index].prompt_length)
         return base + self._kept.get(index, 0) + 1
 
     def _evict_latest(self, state: State) -> tuple[int, int]:
         """Take the latest arrival out of the batch: its index, and the tokens it holds."""
         index = self._batch.pop()
-        held = held_tokens(state, self._service, index)
+        held = self._tokens.held(state.running[index])
         if self.preemption == "recompute":
             self._keep(state, index)
         return index, held

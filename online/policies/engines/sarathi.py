@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 
 from online.policy_interface.policy import Decision, Setup, State, register_policy
@@ -64,7 +65,7 @@ class Sarathi(ServingPolicy):
     def decide(self, state: State) -> Decision:
         """Allot the budget."""
         evicted: list[int] = []
-        memory = state.memory
+        memory = self._tokens.memory(state)
         while True:
             decodes = len(self._batch) - len(self._in_progress)
             budget = max(0, self.chunk_size - decodes)
@@ -83,7 +84,8 @@ class Sarathi(ServingPolicy):
         started = [] if evicted else self._begun(needed, budget, prefill)
         # The budget left for each prompt stays the same until a prompt or a request is done.
         changes = evicted or finished or any(i not in self._in_progress for i in started)
-        wake = state.round_index + 1 if changes else None
+        emptied = len(evicted) == len(state.running) and not started
+        wake = state.round_index + 1 if changes and not emptied else math.inf
         if self.preemption == "recompute":
             return Decision(start=started, preempt=evicted, prefill=prefill, wake=wake)
         return Decision(start=started, evict=evicted, prefill=prefill, wake=wake)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -166,7 +167,7 @@ class SGLang(ReservingPolicy):
         Raises
         ------
         InvalidValueError
-            Prompts cut to less than a block, or a service model with prefill rounds.
+            Prompts cut to less than a block, or prefill rounds.
         """
         super().reset(setup)
         if self.chunked_prefill_size is not None:
@@ -219,7 +220,9 @@ class SGLang(ReservingPolicy):
             return Decision(start=started, hold=held, prefill=cut, wake=now + 1)
         retracted = self._retract(state)
         again = retracted or (self._queue and not self._full)
-        return Decision(preempt=retracted, wake=now + 1 if again else None)
+        runs = len(retracted) < len(state.running)
+        wake = self._next(state, runs=runs) if again else math.inf
+        return Decision(preempt=retracted, wake=wake)
 
     def _count(self, now: int) -> None:
         """Count the rounds of decodes since the last time."""
@@ -235,7 +238,7 @@ class SGLang(ReservingPolicy):
             self._full = False
         joined = {}
         for index in self._prefilled:
-            emitted = state.running[index].output_tokens(self._service, state.round_index)
+            emitted = state.running[index].output_tokens
             joined[index] = self._decodes + self._longest(index) - emitted
         self._end_of = {**joined, **self._end_of} if self._mixed else {**self._end_of, **joined}
         self._prefilled, self._mixed = [], False
@@ -380,12 +383,12 @@ class SGLang(ReservingPolicy):
 
     def _retract(self, state: State) -> list[int]:
         """Requests that give way so that the others can decode."""
-        now, service = state.round_index, self._service
+        now = state.round_index
         batch = [state.running[index] for index in self._end_of]
         excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
-        stay = [(one.output_tokens(service, now), one) for one in batch]
+        stay = [(one.output_tokens, one) for one in batch]
         # The sort is stable: of equal requests the last of the batch goes first.
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
         retracted: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -82,7 +83,7 @@ class TensorRTLLM(ReservingPolicy):
         Raises
         ------
         InvalidValueError
-            A service model with prefill rounds.
+            Prefill rounds.
         """
         super().reset(setup)
         self._reserved: dict[int, int] = {}
@@ -110,7 +111,8 @@ class TensorRTLLM(ReservingPolicy):
         started = [] if paused else self._admitted(state, memory)
         # Memory only grows, and the budget stays, until a request is done or arrives. Capacity
         # counts on the growth of all that decode, those that the budget holds back included.
-        wake = now + 1 if paused or started or held else None
+        again = paused or started or held
+        wake = self._next(state, runs=bool(started or decoding)) if again else math.inf
         return Decision(start=started, hold=held, preempt=paused, wake=wake)
 
     def _admitted(self, state: State, memory: int) -> list[int]:

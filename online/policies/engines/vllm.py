@@ -17,7 +17,7 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
-from .base import positive
+from .base import positive, refuse_prefill_rounds
 from .block_pool import BlockPool
 from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
 
@@ -134,9 +134,7 @@ class VLLM(Policy):
     preempted: list[int]
     blocks_planned: int
 
-    pauses = True
     preempts = True
-    counts_memory = True
 
     def __init__(  # noqa: PLR0913
         self,
@@ -189,15 +187,14 @@ class VLLM(Policy):
         Raises
         ------
         InvalidValueError
-            Blocks of another size than the memory rule's, or a service model with prefill rounds.
+            Blocks of another size than the memory rule's, or prefill rounds.
         """
         rule = setup.memory_rule
         if self.block_size not in (None, rule.block_size) and rule.block_size > 1:
             reason = f"is not that of the memory rule, {rule.block_size}"
             raise InvalidValueError("policy", "block_size", self.block_size, reason)
-        if setup.service_model.prefill_rounds:
-            reason = "has prefill rounds: the engine emits a token in the step of the last chunk"
-            raise InvalidValueError("policy", "service_model", setup.service_model.name, reason)
+        refuse_prefill_rounds(setup)
+        self._is_timed = setup.batch_time is not None
         self._size = self.block_size or rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
         # Tokens that a request stores in the step of its newest token beyond those processed.
@@ -261,7 +258,8 @@ class VLLM(Policy):
                 if self._jobs[index].computed + tokens < self._jobs[index].length
             },
             reuse=reuse,
-            wake=now + 1 + self._steps_alike(),
+            # A step in which nothing runs takes no time.
+            wake=now + 1 + self._steps_alike() if self.scheduled or not self._is_timed else now,
         )
         self._carry_out(now)
         return decision

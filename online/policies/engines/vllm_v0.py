@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from online.policy_interface.policy import Decision, State, register_policy
 
 from .base import Preemption, ServingPolicy, positive
@@ -59,21 +61,22 @@ class VLLMV0(ServingPolicy):
         if admitted:
             return Decision(start=admitted, hold=list(state.running), wake=now + 1)
         evicted: list[int] = []
-        excess = state.next_round_memory - state.memory_limit
+        excess = self._tokens.excess(state)
         while excess > 0:
             index, held = self._evict_latest(state)
             evicted.append(index)
             excess -= held + 1
         if not evicted:
             # Memory only grows until a request completes or arrives: nobody else fits before.
-            return Decision()
+            return Decision(wake=math.inf)
+        wake = math.inf if len(evicted) == len(state.running) else now + 1
         if self.preemption == "recompute":
-            return Decision(preempt=evicted, wake=now + 1)
-        return Decision(evict=evicted, wake=now + 1)
+            return Decision(preempt=evicted, wake=wake)
+        return Decision(evict=evicted, wake=wake)
 
     def _prompts(self, state: State) -> list[int]:
         admitted: list[int] = []
-        memory, tokens = state.memory, 0
+        memory, tokens = self._tokens.memory(state), 0
         while (index := self._head(memory)) is not None:
             prompt = self._prompt(index)
             if admitted and tokens + prompt > self.max_num_batched_tokens:

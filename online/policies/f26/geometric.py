@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from instances.validation import as_number
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
+from online.policy_interface.token_count import TokenCount
 
 SLICING_FACTOR = (7 + math.sqrt(13)) / 6
 """Factor for which GSA's guarantee is least, 61.92 ([F26] Theorem 3.15)."""
@@ -62,15 +63,13 @@ class GeometricSlicing(Policy):
         Length of a phase's slices over that of the phase before, above 1.
     """
 
-    always_ends = True
-
     def __init__(self, factor: float = SLICING_FACTOR) -> None:
         self.factor = as_number(factor, "policy", "factor", above=1)
 
     def reset(self, setup: Setup) -> None:
         """Forget all phases; the first arrivals decide on the lengths of slices."""
-        self._service = setup.service_model
-        self._memory_limit = setup.memory_limit
+        self.count = self._tokens = TokenCount(setup)
+        self._memory_limit = self._tokens.limit
         self._first_slice = 0.0
         self._phases: dict[int, int] = {}
         self._waiting: dict[int, list[VisibleRequest]] = {}
@@ -117,7 +116,7 @@ class GeometricSlicing(Policy):
         if end is None and self._next == len(self._pipeline):
             if evict:
                 # Nothing is left: the machine asks again at once, with these in the queue.
-                return Decision(evict=evict)
+                return Decision(evict=evict, wake=math.inf)
             self._begin_phase(now)
         elif end is None:
             self._origin = now - self._offset(self._next)
@@ -130,7 +129,7 @@ class GeometricSlicing(Policy):
         if self._next < len(self._pipeline):
             turn = self._origin + self._offset(self._next)
             end = turn if end is None else min(end, turn)
-        return Decision(start=start, evict=evict, wake=end)
+        return Decision(start=start, evict=evict, wake=math.inf if end is None else end)
 
     def _begin_phase(self, now: int) -> None:
         phase = min(self._waiting)
@@ -144,7 +143,7 @@ class GeometricSlicing(Policy):
         return position * self._slice // self._parallel
 
     def _base(self, request: VisibleRequest) -> int:
-        return self._service.base(request.prompt_length)
+        return self._tokens.base(request.prompt_length)
 
 
 @register_policy("gba")
@@ -173,7 +172,7 @@ class GeometricBatching(GeometricSlicing):
     def first_phase(self, request: VisibleRequest) -> int:
         """The first phase whose slice is as long as the predicted output."""
         longest = self._memory_limit - self._base(request)
-        rounds = min(self._service.rounds(request.prediction.upper), longest)
+        rounds = min(self._tokens.rounds(request.prediction.upper), longest)
         phase = max(0, math.floor(math.log(rounds / self._first_slice, self.factor)))
         while self.slice_length(phase) < rounds:
             phase += 1

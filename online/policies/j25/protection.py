@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from instances.validation import as_fraction, as_number
 from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
+from online.policy_interface.token_count import TokenCount
 
 
 @register_policy("alpha-protection")
@@ -34,8 +35,6 @@ class AlphaProtection(Policy):
         Protected share of memory, in [0, 1).
     """
 
-    evicts = True
-
     def __init__(self, alpha: float = 0.25) -> None:
         # 0.1 is a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
         self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)
@@ -43,42 +42,38 @@ class AlphaProtection(Policy):
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
-        self._service = setup.service_model
+        self.count = self._tokens = TokenCount(setup)
         self._rng = setup.rng
-        self._threshold = math.floor((1 - self._protected) * setup.memory_limit)
+        self._threshold = math.floor((1 - self._protected) * self._tokens.limit)
         self._queue: list[tuple[float, int]] = []
-        self._first_round: dict[int, int] = {}
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue by arrival; ties and cleared requests in order of appearance."""
         for request in requests:
-            self._first_round[request.index] = self._service.base(request.prompt_length) + 1
             heapq.heappush(self._queue, (request.arrival_time, request.index))
 
     def decide(self, state: State) -> Decision:
         """Clear if the next round would overflow, else admit below the threshold."""
-        if state.next_round_memory > state.memory_limit:
+        excess = self._tokens.excess(state)
+        if excess > 0:
             evicted = self.cleared(state)
-            return Decision(evict=evicted, wake=state.round_index + 1)
-        memory = state.next_round_memory
+            emptied = len(evicted) == len(state.running)
+            return Decision(evict=evicted, wake=math.inf if emptied else state.round_index + 1)
+        memory = self._tokens.limit + excess
         started: list[int] = []
         while self._queue:
             index = self._queue[0][1]
             empty = not state.running and not started
-            if memory + self._first_round[index] > self._threshold and not empty:
+            memory += self._tokens.base(state.waiting[index].prompt_length) + 1
+            if memory > self._threshold and not empty:
                 break
-            memory += self._first_round[index]
             heapq.heappop(self._queue)
             started.append(index)
-        return Decision(start=started)
+        return Decision(start=started, wake=math.inf)
 
     def cleared(self, state: State) -> list[int]:
         """The running requests to send back: all."""
         return list(state.running)
-
-    def memory_of_past(self) -> Hashable:
-        """Return (): nothing matters beyond queue and batch."""
-        return ()
 
 
 @register_policy("alpha-beta-clearing")
@@ -113,7 +108,7 @@ class AlphaBetaClearing(AlphaProtection):
         """The running requests to send back, a draw of which is repeated until it is enough."""
         indices = list(state.running)
         draws = self._rng.geometric(self.beta, len(indices))
-        excess = state.next_round_memory - state.memory_limit
+        excess = self._tokens.excess(state)
         evicted: list[int] = []
         last_draw = 0
         for position in sorted(range(len(indices)), key=lambda position: int(draws[position])):
@@ -122,7 +117,6 @@ class AlphaBetaClearing(AlphaProtection):
                 break
             last_draw = draw
             index = indices[position]
-            rounds_run = state.running[index].rounds_run(state.round_index)
-            excess -= self._first_round[index] + rounds_run
+            excess -= self._tokens.held(state.running[index]) + 1
             evicted.append(index)
         return evicted

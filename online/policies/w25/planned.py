@@ -46,9 +46,6 @@ class PlannedPrefixPolicy(PriorityPolicy):
             self._requests[request.index] = request
             self._joining.append(request)
 
-    def memory_of_past(self) -> None:
-        """Return None: the plan is as long as the queue."""
-
     def _head(self) -> VisibleRequest | None:
         if not self._plan and (self._joining or len(self._pool)):
             self._choose()
@@ -59,14 +56,14 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
     def _choose(self) -> None:
         if self._joining:
-            margin = self._service.margin
+            # Prompts as they are counted, but for rounds without a token.
+            added = self._tokens.base(0) + self._tokens.prefill_rounds
             rows = [
                 (
                     request.index,
-                    request.prompt_length + margin,
+                    request.prompt_length + added,
                     min(
-                        request.prediction.upper,
-                        self._memory_limit - request.prompt_length - margin,
+                        request.prediction.upper, self._memory_limit - request.prompt_length - added
                     ),
                 )
                 for request in self._joining

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from instances import generate
-from online.batch_time.service_model import PREFILL_ROUND
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 
@@ -66,7 +65,7 @@ def _cascade(
     lines = []
     for seed in range(seeds):
         instance = generate("fcfs-cascade", seed, rounds=rounds, **parameters)
-        run = simulate(instance, policy, seed=seed, service_model=PREFILL_ROUND, max_rounds=rounds)
+        run = simulate(instance, policy, seed=seed, prefill_rounds=1, max_rounds=rounds)
         tokens = instance.output_lengths
         # What arrives at a ends at a + o + 1 at best: later arrivals are no loss.
         in_time = instance.arrival_times + tokens + 1 <= rounds

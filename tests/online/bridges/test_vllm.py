@@ -222,15 +222,6 @@ def test_what_is_impossible_is_not_done(
     assert caplog.text.count("leads no more") == 1
 
 
-@pytest.mark.parametrize(
-    "policy", ["fcfs-greedy", "alpha-protection", "alpha-beta-clearing", "sarathi", "vllm-v0"]
-)
-def test_policies_that_evict_are_refused(bridge: ModuleType, policy: str) -> None:
-    with pytest.raises(InvalidValueError, match="evicts requests") as caught:
-        bridge.PolicyScheduler(configuration(policy=policy))
-    assert "\n" not in str(caught.value)
-
-
 def test_in_a_server_a_refusal_is_a_line_and_no_traceback(
     bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -644,8 +635,7 @@ def test_a_machine_without_ends_does_not_grow(bridge: ModuleType) -> None:
             lead.ran({}, {})
         lead.end(name)
     assert len(lead._machine._ends) < 300
-    assert len(lead._views) <= 1
-    assert not lead._machine.first_token_rounds or len(lead._machine.first_token_rounds) <= 1
+    assert max(map(len, (lead._views, lead._machine.rows))) <= 1
 
 
 def test_without_vllm_the_import_says_so_in_one_line() -> None:

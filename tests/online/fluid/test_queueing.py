@@ -9,7 +9,6 @@ from scipy import stats
 import online
 from instances import Instance, Workload
 from instances.batch_time import IterationTime
-from online import PREFILL_ROUND
 from online.fluid.queueing import batch_service_queue, wait_mean_latency
 
 CONFIDENCE = 0.99
@@ -148,7 +147,7 @@ def test_latency_of_wait_with_one_type(n: int, lengths: tuple[int, int], request
         run = online.simulate(
             Workload(times, [prefill] * requests, [decode] * requests, **machine),
             online.make_policy("wait", thresholds={lengths: n}),
-            service_model=PREFILL_ROUND,
+            prefill_rounds=1,
         )
         latencies.append(float(run.latencies[requests // 10 : -10 * n].mean()))
     low, high = interval(latencies)

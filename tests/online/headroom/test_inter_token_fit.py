@@ -23,7 +23,6 @@ from online.headroom.batch_times import (
     fit_rounds,
     round_measurements,
 )
-from online.simulation.token_times import inter_token_latencies
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 
@@ -36,7 +35,7 @@ def run_of(policy: str, rate: float = 40, n: int = 300) -> Run:
 
 def log_of(run: Run, *, jitter: float = 0.0, means_only: bool = False) -> RequestLog:
     """What a client would have logged, each token late by an exponential time of this mean."""
-    owners, gaps = inter_token_latencies(run)
+    owners, gaps = run.inter_token_latencies
     outputs = run.output_lengths
     rng = np.random.default_rng(1)
     late = rng.exponential(jitter, int(outputs.sum())) if jitter else np.zeros(outputs.sum())

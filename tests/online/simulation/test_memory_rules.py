@@ -53,7 +53,7 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
         assert run.status == "completed" or name in MAY_BE_CAUGHT, name
         if run.status == "completed":
             assert run.preemptive_schedule.violations() == []
-            if not run.pauses.rounds.size and not run.evictions:
+            if not run.pauses and not run.evictions:
                 blocks = run.schedule.memory_profile()
                 assert (run.memory_profile() <= blocks).all()
         run = online.simulate(timed, policy, seed=seed, level=LEVEL)
@@ -99,7 +99,7 @@ def test_plans_are_made_with_the_memory_of_the_rule(name: str) -> None:
 def test_the_machine_counts_blocks_itself() -> None:
     # Two requests, of a block and two blocks: 5 + 1 stored tokens are no more than 8.
     rule = MemoryRule(4, "next")
-    counting = Scripted(start_all, counts_memory=True)
+    counting = Scripted(start_all)
     # One that grows into its third block is stopped before, and asked.
     growing = Instance.from_arrays([5, 1], [1, 4], memory_limit=12, memory_rule=rule)
     assert online.simulate(growing, counting).completion_rounds.tolist() == [1, 4]

@@ -13,7 +13,6 @@ import online
 from instances import Instance, Workload
 from online import AffineTime, UnitTime
 from online.simulation import metrics
-from online.simulation.token_times import inter_token_latencies
 
 
 def two_requests() -> online.Run:
@@ -83,7 +82,7 @@ def test_gaps_between_tokens_with_holds_chunks_and_evictions(rule: str, keep: bo
     run = online.simulate(source, policy)
     assert run.evictions > 5
     expected = [float(gap) for one in wanted for gap in np.diff(one.tokens)]
-    assert inter_token_latencies(run)[1].tolist() == expected
+    assert run.inter_token_latencies[1].tolist() == expected
     record = metrics.summarize(run)
     assert record["p99_itl"] == pytest.approx(np.percentile(expected, 99))
     tpot = [

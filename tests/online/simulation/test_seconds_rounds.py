@@ -11,7 +11,7 @@ from seconds_cases import replayed
 
 import online
 from instances import Instance, ServiceLevel, Workload
-from online import PREFILL_ROUND, TOKEN_PER_ROUND, AffineTime, IterationTime, Run, TiledTime
+from online import AffineTime, IterationTime, Run, TiledTime
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
 """Its seconds, and those of arrivals below, are exact in floats."""
@@ -81,9 +81,7 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: Any) -> Non
     assert any(run.keeps_tokens for run in done)
     assert any(run.evictions and not run.keeps_tokens for run in done)
     chunks = np.concatenate([run.schedule.chunk_tokens for run in done])
-    frozen = np.concatenate([run.pauses.frozen for run in done])
     assert set(np.sign(chunks)) == {-1, 0, 1}
-    assert set(frozen) == {False, True}
 
 
 def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None:
@@ -97,14 +95,12 @@ def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None
 
 
 def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
-    run = online.simulate(crowded(1).with_batch_time(TILED), "mc-sf", service_model=PREFILL_ROUND)
+    run = online.simulate(crowded(1).with_batch_time(TILED), "mc-sf", prefill_rounds=1)
     assert run.schedule.completion_times.tolist() == run.completion_times.tolist()
 
 
 def test_an_instance_out_of_order_is_put_into_order() -> None:
     instance = Instance.from_arrays([3, 1, 2], [1, 3, 2], [2, 0, 1], memory_limit=5)
-    run = online.simulate(
-        Workload.from_instance(instance, TIME), "mc-sf", service_model=TOKEN_PER_ROUND
-    )
+    run = online.simulate(Workload.from_instance(instance, TIME), "mc-sf")
     assert run.schedule.workload.ids == (1, 2, 0)
     check(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ class Recording(Policy):
 
     def decide(self, state: Any) -> Decision:
         self.diary.append(("decide", state.round_index))
-        free = state.memory_limit - state.next_round_memory
+        free = state.free
         started = []
         for request in list(self.waiting):
             if request.prompt_length + 1 <= free:
@@ -80,10 +81,10 @@ def test_memory_of_the_state_is_that_of_the_definition() -> None:
             held = sum(
                 x.request.prompt_length + (now - x.start_round) for x in state.running.values()
             )
-            if held != state.memory or state.next_round_memory != held + len(state.running):
+            if held != state.memory or 500 - state.free != held + len(state.running):
                 wrong.append(now)  # noqa: B023
             waiting = [q.index for q in policy.seen if q.index not in policy.started]
-            if state.waiting_count != len(waiting):
+            if list(state.waiting) != waiting:
                 wrong.append(now)  # noqa: B023
             policy.started |= set(waiting)
             return Decision(start=waiting, wake=now + 1)
@@ -102,11 +103,11 @@ def test_wake_is_kept_and_the_loop_asks_before_an_overflow() -> None:
         asked.append(state.round_index)
         if state.round_index == 0:
             return Decision(start=[0, 1], wake=2)
-        if state.next_round_memory > state.memory_limit:
+        if state.free < 0:
             return Decision(evict=[1])
         if not state.running:
-            return Decision(start=[1])
-        return Decision()
+            return Decision(start=[1], wake=math.inf)
+        return Decision(wake=math.inf)
 
     # Together 2 (1 + k) tokens in round k: 10 in round 4, so the epoch before it is 3.
     instance = Instance([Request(0, 1, 8), Request(0, 1, 8)], 9)
@@ -120,9 +121,11 @@ def test_wake_is_kept_and_the_loop_asks_before_an_overflow() -> None:
 TWO = Instance([Request(0, 1, 3, "first"), Request(0, 1, 3, "second")], 4)
 
 
-def test_a_policy_that_starts_nothing_is_stalled() -> None:
-    run = online.simulate(TWO, Scripted(lambda p, s: Decision()))
+@pytest.mark.parametrize("wake", [None, math.inf])
+def test_a_policy_that_starts_nothing_is_stalled(wake: float | None) -> None:
+    run = online.simulate(TWO, Scripted(lambda p, s: Decision(wake=wake)))
     assert run.status == "stalled"
+    assert run.decisions == 1
     assert run.completion_rounds.tolist() == [-1, -1]
     assert np.isnan(run.completion_times).all()
     with pytest.raises(online.IncompleteRunError):
@@ -143,7 +146,6 @@ def start_and_evict(policy: Any, state: Any) -> Decision:
 @pytest.mark.parametrize(
     "rule",
     [
-        # memory_of_past() is None, the default of the base class.
         start_and_evict,
         # Holds what it started for ever.
         lambda p, s: Decision(start=[] if s.running else [0], hold=[0]),

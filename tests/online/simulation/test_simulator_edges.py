@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from scripted import Scripted, start_all
 import online
 from instances import Instance, Workload
 from online import Decision, Policy, UnitTime
+from online.simulation import loop
 
 # What these conditions keep from happening is mostly a run without end.
 pytestmark = pytest.mark.timeout(60)
@@ -179,7 +181,7 @@ def test_an_idle_machine_asks_at_the_wake_or_the_arrival_whichever_is_first(
     def rule(policy: Any, state: Any) -> Decision:
         if len(policy.waiting) == 2:
             return start_all(policy, state)
-        return Decision(wake=wake if state.round_index < 3 else None)
+        return Decision(wake=wake if state.round_index < 3 else math.inf)
 
     policy = Scripted(rule)
     instance = Instance.from_arrays([1, 1], [1, 1], [0, 4], memory_limit=9)
@@ -209,7 +211,7 @@ ONE = Instance.from_arrays([1], [2], memory_limit=9)
 
 @pytest.mark.parametrize(("agree", "drained_in", "decisions"), [(True, 0, 2), (False, None, 1)])
 def test_a_policy_is_drained_once(agree: bool, drained_in: int | None, decisions: int) -> None:
-    policy = Draining(lambda p, s: Decision(), agree=agree)
+    policy = Draining(lambda p, s: Decision(wake=math.inf), agree=agree)
     run = online.simulate(ONE, policy)
     assert (run.status, run.drain_round, run.decisions) == ("stalled", drained_in, decisions)
     assert policy.drained == [0]
@@ -256,62 +258,45 @@ def evict_until(done: Callable[[Any], bool]) -> Callable[[Any, Any], Decision]:
 THREE_ROUNDS = Instance.from_arrays([1], [3], memory_limit=9)
 
 
-def test_a_state_met_twice_is_a_loop_at_once() -> None:
-    run = online.simulate(THREE_ROUNDS, Scripted(evict_until(lambda state: False), past=()))
-    assert (run.status, run.evictions) == ("livelock", 2)
+def test_a_batch_that_comes_back_too_often_is_a_loop() -> None:
+    run = online.simulate(THREE_ROUNDS, Scripted(evict_until(lambda state: False)))
+    assert (run.status, run.evictions) == ("livelock", loop.FRUITLESS_RETURNS + 2)
 
 
-@pytest.mark.parametrize("randomized", [False, True])
-def test_a_state_met_twice_is_no_loop_where_the_future_may_differ(
-    monkeypatch: pytest.MonkeyPatch, randomized: bool
-) -> None:
-    """The policy tells nothing of its past, or draws: it stops evicting in round 6."""
-    monkeypatch.setattr(Scripted, "randomized", randomized)
-    policy = Scripted(
-        evict_until(lambda state: state.round_index >= 6), past=() if randomized else None
-    )
-    run = online.simulate(THREE_ROUNDS, policy)
-    assert (run.status, run.completion_rounds.tolist()) == ("completed", [8])
-    assert run.evictions == 5
+def test_a_batch_that_comes_back_is_no_loop_if_requests_get_further() -> None:
+    """Each of 200 attempts runs a round longer than the one before."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        running = state.running.get(0)
+        if running is None:
+            return Decision(start=[0], wake=state.round_index + 1)
+        policy.longest = getattr(policy, "longest", 0)
+        if running.output_tokens <= policy.longest:
+            return Decision(wake=state.round_index + 1)
+        policy.longest += 1
+        return Decision(evict=[0], wake=math.inf)
+
+    run = online.simulate(Instance.from_arrays([1], [200], memory_limit=201), Scripted(rule))
+    assert (run.status, run.evictions) == ("completed", 199)
 
 
-def test_a_state_met_twice_is_no_loop_before_the_last_arrival() -> None:
+def test_a_batch_that_comes_back_is_no_loop_before_the_last_arrival() -> None:
     def rule(policy: Any, state: Any) -> Decision:
         if 1 in policy.waiting or 1 in state.running or policy.last == "completed":
             return start_all(policy, state)
         return evict_until(lambda state: False)(policy, state)
 
     instance = Instance.from_arrays([1, 1], [3, 1], [0, 6], memory_limit=9)
-    run = online.simulate(instance, Scripted(rule, past=()))
+    run = online.simulate(instance, Scripted(rule))
     assert (run.status, run.evictions) == ("completed", 5)
 
 
-def test_a_state_met_twice_is_no_loop_while_the_queue_gains_tokens() -> None:
+def test_a_batch_that_comes_back_is_no_loop_while_the_queue_gains_tokens() -> None:
     def rule(policy: Any, state: Any) -> Decision:
         if state.running:
             return Decision(preempt=[0])
         return Decision(start=[0], wake=state.round_index + 1)
 
-    run = online.simulate(THREE_ROUNDS, Scripted(rule, past=()))
+    run = online.simulate(THREE_ROUNDS, Scripted(rule))
     assert (run.status, run.evictions) == ("completed", 2)
     assert run.attempts.tokens_kept.tolist() == [0, 1, 2]
-
-
-def test_a_state_met_twice_is_no_loop_where_something_completed_between() -> None:
-    """Request 0 is evicted once for each of the two others, which then run."""
-
-    def rule(policy: Any, state: Any) -> Decision:
-        others = [i for i in policy.waiting if i]
-        if state.running:
-            return Decision(evict=[0] if others and 0 in state.running else [])
-        chosen = others[:1] if others and policy.last == "evicted" else [0]
-        return Decision(start=chosen, wake=state.round_index + 1)
-
-    class Remembering(Scripted):
-        def memory_of_past(self) -> Any:
-            return self.last
-
-    instance = Instance.from_arrays([1, 1, 1], [3, 1, 1], memory_limit=9)
-    run = online.simulate(instance, Remembering(rule))
-    assert (run.status, run.evictions) == ("completed", 2)
-    assert run.completion_rounds.tolist() == [7, 2, 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -273,9 +274,8 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     assert check(Kind.policy, "my_rules.py:Backfill", count=10) == 0
     assert capsys.readouterr().out.startswith("policy Backfill: 6 of 6 checks")
     # What is easily forgotten: blocks hold more than their tokens.
-    counted = "min(self.setup.memory_limit, service.base(request.prompt_length) + rounds)"
-    assert counted in text
-    wrong = text.replace(counted, "request.prompt_length + request.prediction.upper")
+    assert text.count("request.peak") == 3
+    wrong = re.sub(r"([\w.]*request)\.peak", r"(\1.prompt_length + \1.prediction.upper)", text)
     (tmp_path / "my_rules.py").write_text(wrong)
     assert check(Kind.policy, "my_rules.py:Backfill", count=40, json_file=Path("-")) == 1
     found = json.loads(capsys.readouterr().out)

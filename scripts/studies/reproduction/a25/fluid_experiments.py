@@ -11,7 +11,6 @@ from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time.models import IterationTime
 from instances.generators.typed_arrivals import poisson_arrivals
-from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid.balance import PromptType, equilibrium
 from online.fluid.nested_design import NestedPlan, group
 from online.fluid.wait_design import WaitPlan
@@ -47,7 +46,7 @@ def draw(types: Sequence[PromptType], horizon: float, memory_limit: int, seed: i
 
 def serve(source: Workload, policy: Policy | str, time: IterationTime) -> Run:
     """Simulate in [A25]'s count of iterations."""
-    return simulate(source.with_batch_time(time), policy, service_model=PREFILL_ROUND)
+    return simulate(source.with_batch_time(time), policy, prefill_rounds=1)
 
 
 def throughput_gaps(

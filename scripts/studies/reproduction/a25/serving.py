@@ -11,7 +11,6 @@ import numpy as np
 
 from instances import PoissonArrivals, Workload, generate
 from instances.arrays import FloatArray, IntArray
-from online.batch_time.service_model import PREFILL_ROUND
 from online.fluid.balance import PromptType
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
@@ -184,7 +183,7 @@ def serve(trial: Trial) -> Served:
     # The second opinion stays what it is.
     own = TIMES[trial.time]
     time = own if trial.time == "roofline" else trial.traffic.given.seconds(own)
-    run = simulate(source.with_batch_time(time), policy, service_model=PREFILL_ROUND)
+    run = simulate(source.with_batch_time(time), policy, prefill_rounds=1)
     mean = run.mean_latency
     grid = np.linspace(0, 1, 201)
     span = float(source.arrival_times[-1] - source.arrival_times[0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import online
 from instances import Workload
-from online import PREFILL_ROUND, IntervalPredictions, IterationTime
+from online import IntervalPredictions, IterationTime
 from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")
@@ -84,7 +84,7 @@ def test_against_algorithm_2(thresholds: list[int], seed: int, gap: int) -> None
         online.make_policy("nested-wait", thresholds=thresholds, segment_ends=ends),
         # Lengths are not needed, and not told.
         predictions=IntervalPredictions(1, 50),
-        service_model=PREFILL_ROUND,
+        prefill_rounds=1,
     )
     assert run.status == "completed"
     assert run.evictions == 0

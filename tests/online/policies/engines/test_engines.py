@@ -13,15 +13,11 @@ from per_round_serving import serve
 import online
 from instances import MemoryRule, Workload
 from online import (
-    PREFILL_ROUND,
-    TOKEN_PER_ROUND,
     AffineTime,
     ExactPredictions,
     IntervalPredictions,
-    ServiceModel,
 )
 from online.policy_interface import PredictionModel
-from online.simulation.token_times import token_rounds
 
 CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 KEYS: dict[str, Key | None] = {
@@ -87,7 +83,7 @@ def compare(
     assert run.completion_times.tolist() == [one.end for one in wanted]
     assert run.first_token_times.tolist() == [one.tokens[0] for one in wanted]
     assert run.eviction_counts.tolist() == [one.evictions for one in wanted]
-    owners, rounds = token_rounds(run)
+    owners, rounds = run.token_rounds
     emitted = [(i, time) for i, one in enumerate(wanted) for time in one.tokens]
     found = zip(owners.tolist(), run.round_end_times[rounds - 1].tolist(), strict=True)
     assert list(found) == emitted
@@ -95,9 +91,9 @@ def compare(
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["restart", "recompute"])
-@pytest.mark.parametrize("model", [TOKEN_PER_ROUND, PREFILL_ROUND], ids=lambda m: m.name)
+@pytest.mark.parametrize("silent", [0, 1])
 @pytest.mark.parametrize("rule", ["vllm-v0", "sarathi"])
-def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool) -> None:
+def test_against_one_round_at_a_time(rule: str, silent: int, keep: bool) -> None:
     evicted = chunked = 0
     seeds = examples(150, 240)
     for seed in range(seeds):
@@ -108,13 +104,13 @@ def test_against_one_round_at_a_time(rule: str, model: ServiceModel, keep: bool)
         budget, seqs = int(rng.integers(2, 25)), int(rng.integers(1, 9))
         share, (d0, d1) = (0.0, 0.125)[seed % 2], clock_of(seed)
         more = {"budget": budget, "seqs": seqs, "keep": keep, "d0": d0, "d1": d1}
-        left, silent = int(share * limit), model.prefill_rounds
+        left = int(share * limit)
         served = serve(rows, limit, rule, watermark=left, prefill=silent, **more)
         cap = "max_num_batched_tokens" if rule == "vllm-v0" else "chunk_size"
         how = {cap: budget, "preemption": "recompute" if keep else "restart"}
         policy = online.make_policy(rule, max_num_seqs=seqs, watermark=share, **how)
         machine = {"memory_limit": limit, "batch_time": AffineTime(d0, d1)}
-        run = compare(rows, machine, policy, served, service_model=model)
+        run = compare(rows, machine, policy, served, prefill_rounds=silent)
         evicted += run.evictions
         chunked += sum(prompt > budget for _, prompt, _ in rows)
     assert evicted > 50 * seeds / 150

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import online
 from instances import Instance, Request
-from online import PREFILL_ROUND, TOKEN_PER_ROUND
 
 EMPTY_PROMPTS = {"allow_zero_prompt_length": True}
 
 
 def test_one_request_by_hand() -> None:
-    run = online.simulate(Instance([Request(2, 5, 3)], 8), "mc-sf", service_model=PREFILL_ROUND)
+    run = online.simulate(Instance([Request(2, 5, 3)], 8), "mc-sf", prefill_rounds=1)
     assert run.memory_profile().tolist() == [0, 0, 0, 5, 6, 7, 8]
     assert run.completion_rounds.tolist() == [6]
     # The prefill round emits nothing: the first token comes with round 4.
@@ -20,10 +19,3 @@ def test_one_request_by_hand() -> None:
     assert run.schedule.instance == Instance([Request(2, 4, 4, 0)], 8, metadata=EMPTY_PROMPTS)
     assert run.schedule.start_times.tolist() == [2]
     assert run.schedule.memory_profile().tolist() == run.memory_profile().tolist()
-
-
-def test_tokens_generated() -> None:
-    assert [TOKEN_PER_ROUND.tokens_generated(k) for k in range(4)] == [0, 1, 2, 3]
-    assert [PREFILL_ROUND.tokens_generated(k) for k in range(4)] == [0, 0, 1, 2]
-    assert PREFILL_ROUND.rounds(3) == 4
-    assert PREFILL_ROUND.base(5) + 1 == 5

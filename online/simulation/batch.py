@@ -1,0 +1,91 @@
+"""The batch and the queue of a machine, and the memory that requests hold.
+
+Memory is what the rule counts. A request stores what is processed of its prompt, or all of it where
+the rule gives prompts memory as a whole; then a token more in each round, the newest or the one
+before it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+
+from instances.problem.memory_rule import MemoryRule
+from online.policy_interface.policy import RunningRequest, VisibleRequest
+
+
+class Batch:
+    """What policies may know of a machine: no output length that they are not told.
+
+    Attributes
+    ----------
+    rule : MemoryRule
+        How memory is counted.
+    prefill_rounds : int
+        Rounds that a request spends on its prompt without emitting a token.
+    running : dict[int, RunningRequest]
+        Requests in the batch by index, in order of admission.
+    fresh : dict[int, RunningRequest]
+        Those of them that have not advanced yet.
+    waiting : OrderedDict[int, VisibleRequest]
+        Requests in the queue by index, in the order in which they joined it.
+    round_index, time : int, float
+        Rounds run, and the clock.
+    tokens : int
+        Prompt tokens of the batch and rounds that its requests have advanced; what is stored may be
+        less.
+    """
+
+    def __init__(self, rule: MemoryRule, prefill_rounds: int) -> None:
+        self.rule, self.prefill_rounds = rule, prefill_rounds
+        self.in_chunks = rule.prompt_allocation == "chunks"
+        self.running: dict[int, RunningRequest] = {}
+        self.fresh: dict[int, RunningRequest] = {}
+        self.waiting: OrderedDict[int, VisibleRequest] = OrderedDict()
+        self.round_index, self.tokens = 0, 0
+        self.time: float = 0
+
+    def stored(self) -> int:
+        """Return the tokens stored now; requests that start have their prompts."""
+        return self.stored_after(0, self.fresh, {})
+
+    def next_memory(self, held: Collection[int] = ()) -> int:
+        """Return the tokens of the blocks held in the next round if all but ``held`` advance."""
+        if self.rule.block_size > 1:
+            return self.blocks(1, held, {}) * self.rule.block_size
+        fresh = {i: one for i, one in self.fresh.items() if i in held} if held else {}
+        return self.stored_after(1, fresh, {}) + len(self.running) - len(held)
+
+    def stored_after(
+        self, rounds: int, fresh: dict[int, RunningRequest], chunks: dict[int, int]
+    ) -> int:
+        """Return the tokens stored, without growth, where only ``fresh`` have not advanced yet."""
+        stored = self.tokens - self.rule.unstored * (len(self.running) - len(fresh))
+        if self.in_chunks and fresh:
+            stored -= sum(one.prompt_left for one in fresh.values())
+            stored += sum(chunks.values()) * rounds
+        return stored
+
+    def stored_by(self, running: RunningRequest) -> int:
+        """Return the tokens that a request has stored."""
+        if running.request.index not in self.fresh:
+            return running.tokens - self.rule.unstored
+        return running.tokens - (running.prompt_left if self.in_chunks else 0)
+
+    def blocks(self, rounds: int, held: Collection[int], chunks: dict[int, int]) -> int:
+        """Return the blocks held in the last of the next rounds."""
+        size, unstored, total = self.rule.block_size, self.rule.unstored, 0
+        for index, running in self.running.items():
+            if index in held:
+                stored = self.stored_by(running) + (chunks.get(index, 0) if self.in_chunks else 0)
+            else:
+                stored = running.tokens + rounds - unstored
+            total += -(-stored // size)
+        return total
+
+    def resting(self, held: Collection[int], chunks: dict[int, int]) -> int:
+        """Return the tokens of requests that neither advance nor process a chunk."""
+        if 2 * len(held) <= len(self.running):
+            return sum(self.stored_by(self.running[index]) for index in held if index not in chunks)
+        busy = [one for i, one in self.running.items() if i not in held or i in chunks]
+        return self.stored() - sum(self.stored_by(running) for running in busy)
