@@ -36,7 +36,8 @@ from .policy_interface.router import (
     router_names,
 )
 from .policy_interface.specs import make_policy, make_router
-from .simulation.run import IncompleteRunError, NoScheduleError, Run
+from .simulation.run import IncompleteRunError, Run
+from .simulation.schedules import NoScheduleError
 from .simulation.simulator import simulate
 from .trials.intervals import Interval, MismatchError, ratio
 from .trials.store import read_trials

@@ -69,7 +69,7 @@ LATE_ERRORS = {
     "hindsight.outcomes.errors.SolverError",
     "online.policy_interface.policy.PolicyError",
     "online.workers.WorkerDiedError",
-    "online.simulation.run.NoScheduleError",
+    "online.simulation.schedules.NoScheduleError",
 }
 """Name of an error class that is not imported here: a solver takes a second to load."""
 

@@ -24,7 +24,8 @@ from instances.batch_time import BatchTime
 from instances.problem.preemptive_schedule import AnySchedule
 from instances.service_level import AnyLevel
 from online.policy_interface.specs import PolicySpec
-from online.simulation.run import IncompleteRunError, InternalError, NoScheduleError, Run
+from online.simulation.run import IncompleteRunError, Run
+from online.simulation.schedules import InternalError, NoScheduleError
 from online.trials.intervals import (
     NOTHING,
     ROUNDS,

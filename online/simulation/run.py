@@ -10,20 +10,14 @@ from typing import Any
 import numpy as np
 
 from instances import (
-    FleetSchedule,
     Instance,
     InvalidValueError,
-    PreemptiveSchedule,
-    Request,
-    Schedule,
-    SecondsSchedule,
     Workload,
 )
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.batches import BatchTime
 from instances.problem.fleet_schedule import by_replica
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.memory_rule import TOKENS, MemoryRule
 from instances.problem.request import RequestId
 from instances.problem.schedule import LONGEST_PROFILE
@@ -31,6 +25,7 @@ from instances.service_level import AnyLevel, BoolArray, limits_of
 from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
 
 from .columns import Attempts, Load, RunStatus, Stretches
+from .schedules import InternalError, preemptive_schedule_of, schedule_of
 
 PER_REQUEST = (
     "start_rounds",
@@ -46,16 +41,8 @@ PER_REQUEST = (
 """Columns of a run with an entry for each request."""
 
 
-class InternalError(AssertionError):
-    """The simulator produced something that its own checker refuses: a bug of this package."""
-
-
 class IncompleteRunError(RuntimeError):
     """A figure was asked of a run in which some request was never served."""
-
-
-class NoScheduleError(ValueError):
-    """No schedule of the kind that was asked for has the completions of this run."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -399,20 +386,7 @@ class Run:
             rounds. In seconds, a request with prefill rounds came back with tokens. The message
             says which.
         """
-        if self.parts:
-            keeps = self.batch_time is None and self.keeps_tokens
-            return self._fleet_schedule("preemptive_schedule" if keeps else "schedule")
-        if self.round_end_times is not None:
-            return self._schedule_in_seconds()
-        instance = self._instance_in_rounds()
-        if self.keeps_tokens:
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests and kept their tokens: no "
-                "schedule without preemption has its completions"
-            )
-        schedule = Schedule(instance, self.completion_rounds - instance.output_lengths)
-        self._check(schedule)
-        return schedule
+        return schedule_of(self)
 
     @cached_property
     def preemptive_schedule(self) -> Any:
@@ -429,21 +403,7 @@ class Run:
             Rounds were not those of the round model, or a request with prefill rounds was
             preempted and kept its tokens; the message says which.
         """
-        if self.parts:
-            return self._fleet_schedule("preemptive_schedule")
-        instance = self._instance_in_rounds()
-        if not self.keeps_tokens:
-            return PreemptiveSchedule.from_schedule(self.schedule)
-        if self.prefill_rounds:
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests, kept their tokens and had "
-                "prefill rounds: each return took a round without a token, which no preemptive "
-                "schedule has"
-            )
-        own = np.split(self.token_rounds[1], np.cumsum(instance.output_lengths)[:-1])
-        schedule = PreemptiveSchedule.from_rounds(instance, own)
-        self._check(schedule)
-        return schedule
+        return preemptive_schedule_of(self)
 
     @cached_property
     def total_latency(self) -> int | float:
@@ -459,7 +419,7 @@ class Run:
         if self.parts:
             parts: list[int | float] = [one.total_latency for one in self.parts if one is not None]
             return sum(parts)
-        self._require_completed()
+        self.require_completed()
         if self.instance is None:
             return float(self.latencies.sum())
         if not self.keeps_tokens:
@@ -619,65 +579,8 @@ class Run:
 
     # --- checks ------------------------------------------------------------------------------
 
-    def _fleet_schedule(self, kind: str) -> FleetSchedule:
-        parts = [None if run is None else getattr(run, kind) for run in self.parts]
-        fleet: Any = self.problem
-        if isinstance(fleet, Instance):
-            fleet = with_tokens_every_round(fleet, self.prefill_rounds)
-        return FleetSchedule(fleet, self.replica, parts)
-
-    def _instance_in_rounds(self) -> Instance:
-        """Return the instance whose schedules may have the run's completions."""
-        self._require_completed()
-        if self.round_end_times is not None:
-            reason = "had rounds of unequal length"
-        elif self.instance is None:
-            reason = "had arrivals between rounds"
-        else:
-            return with_tokens_every_round(self.instance, self.prefill_rounds)
-        raise NoScheduleError(
-            f"the run of {self.policy_name!r} {reason}: no schedule of the round model describes it"
-        )
-
-    def _schedule_in_seconds(self) -> SecondsSchedule:
-        self._require_completed()
-        if self.keeps_tokens and self.prefill_rounds:
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} preempted requests, kept their tokens and had "
-                "prefill rounds: no schedule in seconds has rounds like those"
-            )
-        assert isinstance(self.problem, Workload)
-        assert self.round_end_times is not None
-        actions = self.actions[self.actions[:, 2] > 0]
-        starts = np.concatenate([np.zeros(1), self.round_end_times[:-1]])
-        starts[self.stretches.first_round - 1] = self.stretches.start_time
-        schedule = SecondsSchedule(self.problem, actions, starts)
-        if self.prefill_rounds:
-            # A prompt that counts as a chunk is added up in another order.
-            starts, now = schedule.round_starts.copy(), 0.0
-            for position, seconds in enumerate(schedule.durations.tolist()):
-                starts[position] = max(starts[position], now)
-                now = starts[position] + seconds
-            schedule = SecondsSchedule(self.problem, actions, starts)
-        violations, own = schedule.violations(), self.completion_times
-        near = 1e-12 if self.prefill_rounds else 0.0
-        if not np.allclose(schedule.completion_times, own, rtol=near, atol=0.0):
-            raise NoScheduleError(
-                f"the run of {self.policy_name!r} took other times than its batch time gives when "
-                "asked again"
-            )
-        if violations:
-            raise InternalError(f"{self.policy_name}: {violations[0]}")
-        return schedule
-
-    def _check(self, schedule: Schedule | PreemptiveSchedule) -> None:
-        violations = schedule.violations()
-        if violations:
-            raise InternalError(f"{self.policy_name}: {violations[0]}")
-        if not np.array_equal(schedule.completion_times, self.completion_rounds):
-            raise InternalError(f"{self.policy_name}: its rounds do not give its completions")
-
-    def _require_completed(self) -> None:
+    def require_completed(self) -> None:
+        """Raise an `IncompleteRunError` if some request was never served."""
         if self.status != "completed":
             unserved = int((self.completion_rounds < 0).sum())
             raise IncompleteRunError(
@@ -689,30 +592,3 @@ class Run:
         if self.parts:
             reason = "have rounds of their own: look at each of `Run.parts`"
             raise InvalidValueError("run", "replicas", len(self.parts), reason)
-
-
-def with_tokens_every_round(instance: Instance, prefill_rounds: int) -> Instance:
-    """Return the instance that takes the same rounds and memory if every round emits a token.
-
-    Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and keep
-    their ids; a prompt may become empty. Without prefill rounds the instance is returned as is.
-    """
-    if not prefill_rounds:
-        return instance
-    requests: list[Request] = [
-        replace(
-            request,
-            prompt_length=request.prompt_length - prefill_rounds,
-            output_length=request.output_length + prefill_rounds,
-        )
-        for request in instance
-    ]
-    metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance(
-        requests,
-        instance.memory_limit,
-        instance.name,
-        metadata,
-        memory_rule=instance.memory_rule,
-        replicas=instance.replicas,
-    )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import FleetSchedule, InvalidTypeError, SecondsSchedule, Workload
 from instances.service_level import AnyLevel
-from online.simulation.run import NoScheduleError, Run
+from online.simulation.run import Run
+from online.simulation.schedules import NoScheduleError
 
 if TYPE_CHECKING:
     pass

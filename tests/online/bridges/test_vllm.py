@@ -347,8 +347,6 @@ def test_what_the_engine_refuses_or_preempts_is_told(bridge: ModuleType) -> None
 
 def test_a_held_request_keeps_its_place_and_a_chunk_its_size(bridge: ModuleType) -> None:
     class Chunks(Greedy):
-        pauses = True
-
         def decide(self, state: online.State) -> online.Decision:
             usual = super().decide(state)
             cut = {
