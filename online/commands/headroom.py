@@ -23,6 +23,7 @@ from online.headroom import (
 from online.headroom.question import BASELINE, ROUTERS
 from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, notes
+from online.tables import Table
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
 from .json_output import JsonFile, answer, check_json
@@ -31,6 +32,9 @@ from .sources import LOG_SETTINGS, MEMORY_SETTINGS, Source, parse_source, trace_
 
 LEAST_SHARE = 0.25
 """Of the time limit, for the computation, however long the log takes to read."""
+
+TEXT = frozenset({"policy", "router", "what", "why not"})
+"""Columns of text, in tables."""
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
@@ -151,11 +155,16 @@ def headroom(  # noqa: PLR0913
     shown = tables(found)
     if not details:
         shown = {title: it for title, it in shown.items() if level and "by replicas" in title}
-    parts += [f"\n{title}\n{it.to_string(index=False)}" for title, it in shown.items()]
+    parts += [part for title, it in shown.items() for part in ("", _printed(title, it))]
     if details:
         parts += ["", facts(found), "", *notes(found)]
     answer(json_file, "headroom", {**record(found), "skipped_rows": whole.skipped}, *parts)
     return _status(found, quick=quick)
+
+
+def _printed(title: str, frame: Any) -> Table:
+    rows = tuple(tuple(row) for row in frame.itertuples(index=False))
+    return Table(title, tuple(frame.columns), rows, TEXT, prose_columns=frozenset({"why not"}))
 
 
 def _status(found: Headroom, *, quick: bool) -> int:

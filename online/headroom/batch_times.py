@@ -26,9 +26,6 @@ happened to be short, and make every round too short.
 
 **How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
 a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
-Standard errors are of a bootstrap: `RESAMPLED` blocks of consecutive time, drawn with
-replacement, are fitted anew. Blocks keep windows together that share rounds. A bootstrap does not
-know what the log does not say, such as chunks: that is the same in every block.
 """
 
 from __future__ import annotations
@@ -58,9 +55,6 @@ BLOCKS = 5
 LEAST_ROWS = 30
 """Rows below which nothing is fitted."""
 
-RESAMPLED = 20
-"""Blocks of rows that are drawn with replacement for the standard errors."""
-
 WINDOW = 16
 """Gaps of a request that make a row."""
 
@@ -68,7 +62,7 @@ MOST_WINDOWS = 100_000
 """Rows, about."""
 
 LARGEST_ERROR = 0.25
-"""Mean absolute share by which predictions may be off, unless the caller says otherwise."""
+"""Mean absolute share by which predictions may be off."""
 
 LEAST_VARIATION = 0.02
 """Standard deviation over mean, of tokens processed and of tokens resident, below which a
@@ -104,14 +98,11 @@ class InterTokenFit(NamedTuple):
         Windows of a request's gaps.
     error : float
         Mean absolute share by which rows are off when they are predicted by the others.
-    standard_errors : tuple[float, float, float]
-        Standard errors of d0, d1 and d2, seconds.
     """
 
     batch_time: AffineTime
     rows: int
     error: float
-    standard_errors: tuple[float, float, float]
 
 
 class TokenTimes(NamedTuple):
@@ -228,7 +219,7 @@ def fit_rounds(
     rounds : Measurements
         In order of time.
     largest_error : float, default LARGEST_ERROR
-        What the error may be.
+        Largest error that is not refused.
     file : str or None, default None
         The file of the rounds, for messages; None for those of a log.
 
@@ -268,18 +259,16 @@ def fit_rounds(
         raise refused(
             f"is off by {100 * error:.1f} % in the mean, more than {100 * largest_error:g} %"
         )
-    resampled = _resampled(rounds, coefficients)
-    errors = resampled.std(axis=0, ddof=1).tolist()
-    return InterTokenFit(_affine(coefficients), count, error, (*errors,))
+    return InterTokenFit(_affine(coefficients), count, error)
 
 
-def fit_log(log: RequestLog, largest_error: float = LARGEST_ERROR) -> InterTokenFit:
+def fit_log(log: RequestLog) -> InterTokenFit:
     """Fit a batch time to the inter-token times of a log.
 
     Parameters and errors are those of `fit_rounds`; a log that does not have the time to first
     token and the times between tokens of every request is refused too.
     """
-    return fit_rounds(round_measurements(token_times(log)), largest_error)
+    return fit_rounds(round_measurements(token_times(log)))
 
 
 def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
@@ -295,23 +284,6 @@ def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
 
 def _design(rounds: Measurements) -> FloatArray:
     return np.stack([np.ones_like(rounds.tokens), rounds.tokens, rounds.kv_tokens], axis=1)
-
-
-def _resampled(rounds: Measurements, coefficients: FloatArray, count: int = 200) -> FloatArray:
-    """Fit to resampled blocks of rows, with the weights of the fit to all, shape (count, 3)."""
-    design, seconds = _design(rounds), rounds.seconds
-    expected = np.maximum(design @ coefficients, LEAST_EXPECTED * seconds)
-    sizes = np.linalg.norm(design, axis=0)
-    weighted = design / sizes / expected[:, None]
-    # The normal equations of a draw are the sum of those of its blocks.
-    blocks = np.array_split(np.arange(len(seconds)), RESAMPLED)
-    squares = np.stack([weighted[one].T @ weighted[one] for one in blocks])
-    products = np.stack([weighted[one].T @ (seconds / expected)[one] for one in blocks])
-    drawn = np.random.default_rng(0).integers(0, RESAMPLED, (count, RESAMPLED))
-    products = products[drawn].sum(axis=1)
-    inverses = np.linalg.pinv(squares[drawn].sum(axis=1), hermitian=True)
-    found: FloatArray = (inverses @ products[:, :, None])[:, :, 0] / sizes
-    return found
 
 
 def _affine(coefficients: FloatArray) -> AffineTime:
@@ -347,9 +319,7 @@ def _needs_no_file(text: str) -> bool:
     return text in preset_names() or text.startswith(kinds)
 
 
-def find_batch_time(
-    text: str, log: RequestLog, largest_error: float = LARGEST_ERROR
-) -> tuple[AffineTime | TiledTime, str]:
+def find_batch_time(text: str, log: RequestLog) -> tuple[AffineTime | TiledTime, str]:
     """Find a batch time, and say where it is from.
 
     Parameters
@@ -358,8 +328,6 @@ def find_batch_time(
         What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
     log : RequestLog
         Log whose inter-token times ``fit`` takes.
-    largest_error : float, default LARGEST_ERROR
-        Largest error of a fit.
 
     Returns
     -------
@@ -380,14 +348,13 @@ def find_batch_time(
         found = read_batch_time(text)[0]
         return found, f"{formula(found)} ({text})"
     if text == FIT:
-        fitted, of = fit_log(log, largest_error), "windows of the log's inter-token times"
+        fitted, of = fit_log(log), "windows of the log's inter-token times"
     else:
-        fitted = fit_rounds(Measurements.read(text), largest_error, text)
+        fitted = fit_rounds(Measurements.read(text), file=text)
         of = f"rounds measured in {Path(text).name}"
-    errors = ", ".join(f"{one:.1g}" for one in fitted.standard_errors)
     said = (
-        f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; standard errors {errors} "
-        f"s; off by {100 * fitted.error:.1f} % in the mean, held out)"
+        f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; "
+        f"off by {100 * fitted.error:.1f} % in the mean, held out)"
     )
     return fitted.batch_time, said
 

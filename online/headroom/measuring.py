@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hindsight.runtime.resources import available_cores
@@ -111,24 +111,24 @@ def measure_headroom(
         return work.answer()
 
 
+@dataclass
 class _Work:
     """What is done of a question, and what is left of its time."""
 
-    def __init__(
-        self,
-        question: Question,
-        time_limit: float,
-        jobs: int | None,
-        progress: Callable[[HeadroomProgress], None] | None,
-        pressed: Interruption,
-    ) -> None:
-        self.question, self.time_limit, self.jobs = question, time_limit, jobs
-        self.progress, self.pressed = progress, pressed
-        self.began = time.monotonic()
-        self.deadline = self.began + STOP * time_limit
-        self.tasks: list[Task] = []
-        self.results: dict[Task, Any] = {}
-        self.left_out = 0
+    question: Question
+    time_limit: float
+    jobs: int | None
+    progress: Callable[[HeadroomProgress], None] | None
+    pressed: Interruption
+    left_out: int = 0
+    began: float = field(default_factory=time.monotonic)
+    tasks: list[Task] = field(default_factory=list)
+    results: dict[Task, Any] = field(default_factory=dict)
+
+    @property
+    def deadline(self) -> float:
+        """When no task is to begin any more."""
+        return self.began + STOP * self.time_limit
 
     def must_stop(self) -> bool:
         """Return whether no task is to begin any more."""

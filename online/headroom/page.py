@@ -29,7 +29,8 @@ def headroom_page(found: Headroom, title: str) -> str:
     sections: dict[str, Any] = {title: [table] for title, table in tables(found).items()}
     sections["The requests and the machine"] = [[f"{name}: {it}" for name, it in known.items()]]
     sections["What the figures are"] = [notes(found)]
-    return page(title, headline(found), content, sections)
+    heading = headline(found).replace(" %", "\N{NO-BREAK SPACE}%")
+    return page(title, heading, content, sections)
 
 
 MACHINE = ("a round lasts", "memory limit M", "load")

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from online.trials.intervals import Interval
-
 from .answer import Headroom
 from .measured import Served
 from .question import Place
@@ -56,15 +54,15 @@ def _policies(found: Headroom) -> list[dict[str, str]]:
     other = {one.policy: it for one, it in found.here.items() if one.error}
     rows = []
     for name, it in sorted(exact.items(), key=lambda pair: pair[1].mean_latency):
-        row = {"policy": name, "mean latency, s": seconds(it.mean_latency)}
+        row = {"policy": name, "mean, s": seconds(it.mean_latency)}
         if found.divisible:
-            row["share of saving, %"] = span_of(found.share(it), 100, 1)
-        for figure, (_, p99) in it.figures.items():
-            row[f"p99 {figure}, s"] = f"{p99:.3f}"
+            row["saving, %"] = span_of(found.share(it), 100, 1)
+        if other:
+            row["predicted, s"] = seconds(other[name].mean_latency) if name in other else ""
         if found.question.level is not None:
             row["on time, %"] = _on_time(it)
-        if other:
-            row["predicted: mean, s"] = seconds(other[name].mean_latency) if name in other else ""
+        for figure, (_, p99) in reversed(it.figures.items()):
+            row[f"p99 {figure}, s"] = f"{p99:.3f}"
         rows.append(row)
     return rows
 
@@ -104,20 +102,18 @@ def _places(found: Headroom) -> list[dict[str, str]]:
 
 
 def record(found: Headroom) -> dict[str, Any]:
-    """Write the answer for JSON, in seconds and shares; an interval is a pair."""
+    """Write the answer for JSON, in seconds and shares; intervals and fractions as they are."""
     question, saving, today = found.question, found.saving(), found.today
     log, off, shared = question.measured, found.difference, question.shared_tokens
-    savings = []
+    savings = {}
     if saving is not None and today is not None:
-        share = saving.times(1 / today.mean_latency)
-        savings = [
-            {
-                "today": question.baseline,
-                "mean_latency": float(today.mean_latency),
-                "could_be_saved": list(saving.ends),
-                "could_be_saved_share": list(share.ends),
-            }
-        ]
+        savings = {
+            "today": question.baseline,
+            "mean_latency": today.mean_latency,
+            "could_be_saved": saving,
+            "could_be_saved_share": saving.times(1 / today.mean_latency),
+        }
+    lost = {name: found.losses(name) for name in question.ways}
     return {
         "answer": answer_lines(found),
         "holds_for": conditions(found),
@@ -132,29 +128,27 @@ def record(found: Headroom) -> dict[str, Any]:
         "batch_time": repr(question.workload.batch_time),
         "load": question.load,
         "best_possible": _best(found, question.here),
-        "savings": savings,
-        "measured_mean_latency": None if log is None else float(log.mean_latency),
-        "simulated_over_measured": None if off is None else float(1 + off),
+        "savings": [savings] if savings else [],
+        "measured_mean_latency": None if log is None else log.mean_latency,
+        "simulated_over_measured": None if off is None else 1 + off,
         "shared_prompt_tokens": None if shared is None else int(shared.sum()),
         "max_concurrency": question.concurrency,
         "arrivals_made_up": question.made_up,
         "requests_left_out": found.left_out,
         "policies": _simulated(found),
         "routers": [
-            {
-                "router": name,
-                "lost_by_router": list(lost[0].ends),
-                "lost_by_schedulers": list(lost[1].ends),
-            }
-            for name in question.ways
-            if (lost := found.losses(name)) is not None
+            {"router": name, "lost_by_router": pair[0], "lost_by_schedulers": pair[1]}
+            for name, pair in lost.items()
+            if pair is not None
         ],
         "places": [
             {
-                **asdict(place),
+                "memory_limit": place.memory_limit,
+                "faster": place.faster,
+                "replicas": place.replicas,
                 "best_possible": _best(found, place),
                 "policies": {
-                    one.policy: float(it.mean_latency)
+                    one.policy: it.mean_latency
                     for one, it in found.completed.items()
                     if one.place == place and one.router is None and not one.error
                 },
@@ -171,21 +165,16 @@ def record(found: Headroom) -> dict[str, Any]:
 
 def _simulated(found: Headroom) -> list[dict[str, Any]]:
     """List the policies simulated with today's router, exact output lengths first."""
-    rows = []
-    here = found.question.here
-    tasks = [one for one in found.results if isinstance(one, Serve) and one.place == here]
-    for task in sorted(tasks, key=lambda one: one.error):
-        it = found.results[task]
-        if task.router is not None:
+    rows, here = [], found.question.here
+    known = [(one, it) for one, it in found.results.items() if isinstance(one, Serve)]
+    for task, it in sorted(known, key=lambda pair: pair[0].error):
+        if task.place != here or task.router is not None:
             continue
         row: dict[str, Any] = {"policy": task.policy, "error": task.error}
+        row |= {"mean_latency": None, "reason": getattr(it, "reason", None)}
         if isinstance(it, Served):
-            share = found.share(it)
-            row |= {"mean_latency": float(it.mean_latency), "reason": None}
-            row |= {"p50_p99": it.figures, "share_of_saving": list(share.ends)}
-            row["on_time"] = None if it.on_time is None else float(it.on_time)
-        else:
-            row |= {"mean_latency": None, "reason": it.reason}
+            row |= {"mean_latency": it.mean_latency, "p50_p99": it.figures}
+            row |= {"share_of_saving": found.share(it), "on_time": it.on_time}
         rows.append(row)
     return rows
 
@@ -196,11 +185,11 @@ def _best(found: Headroom, place: Place) -> Mapping[str, Any] | None:
         return None
     bounds, schedule = best
     return {
-        "mean_latency": list(bounds.interval.ends),
+        "mean_latency": bounds.interval,
         "bound": bounds.bound,
         "certified": bounds.certified,
         "schedule": schedule,
-        "lower_bound_without_reuse": Interval(bounds.without_reuse, None).ends[0],
+        "lower_bound_without_reuse": bounds.without_reuse,
     }
 
 
@@ -209,11 +198,13 @@ def _service_level(found: Headroom) -> Mapping[str, Any] | None:
     question = found.question
     if question.level is None:
         return None
-    rows = []
-    for place in found.tried():
-        served = found.served(question.baseline, place=place)
-        today = None if served is None or served.on_time is None else float(served.on_time)
-        ends = list(found.attainable(place).ends)
-        rows.append({"replicas": place.replicas, "today": today, "attainable": ends})
+    rows = [
+        {
+            "replicas": place.replicas,
+            "today": getattr(found.served(question.baseline, place=place), "on_time", None),
+            "attainable": found.attainable(place),
+        }
+        for place in found.tried()
+    ]
     measured = question.measured_on_time
     return {"limits": asdict(question.level), "measured": measured, "by_replicas": rows}

@@ -41,7 +41,7 @@ BEST = (
     "stated, not for the machine."
 )
 SHARES = (
-    "Share of the saving: the part of what could be saved that a policy saves, below 0 if it is "
+    "Saving, %: the part of what could be saved that a policy saves, below 0 if it is "
     "slower than today's."
 )
 ON_TIME = (
@@ -68,13 +68,9 @@ PLAYED = (
 MADE_UP = (
     "The log has no start times. Give max_concurrency=N if at most N requests were sent at once."
 )
-SLOWER = (
-    "a batch time that is too slow, a memory limit that is too small, prompts that were reused, or "
-    "other settings"
-)
-FASTER = (
-    "time outside the engine (network, tokenisation, queues before it), a batch time that is too "
-    "fast, a memory limit that is too large, or other settings"
+CAUSES = (
+    "Simulation and log differ by more than 10 %, which is no saving. It may come from time "
+    "outside the engine, the batch time, the memory limit, reused prompts, or other settings."
 )
 
 
@@ -163,7 +159,7 @@ def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     said = f"{label} saves {_share_saved(today, served)} %"
     predicted = found.served(rival, question.error) if question.error else None
     if predicted is not None:
-        said += f" (predicted lengths: {_share_saved(today, predicted)} %)"
+        said += f" (predicted {_share_saved(today, predicted)} %)"
     before, after = (short(one.figures["latency"][1]) for one in (today, served))
     yield "Proposal", f"{said}, p99 {before} -> {after} s"
 
@@ -269,10 +265,7 @@ def notes(found: Headroom) -> list[str]:
     elif question.concurrency:
         said.append(CLOSED_LOOP)
     if off is not None and abs(off) > LARGE_DIFFERENCE and not question.made_up:
-        causes = SLOWER if off > 0 else FASTER
-        said.append(
-            f"Simulation and log differ by more than 10 %, which is no saving. Causes: {causes}."
-        )
+        said.append(CAUSES)
     if found.left_out:
         said.append("Give a longer time limit, or choose a window: FILE(max_requests=N).")
     said += [

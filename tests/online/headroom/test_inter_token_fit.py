@@ -173,14 +173,6 @@ def test_a_fit_does_not_favour_rounds_that_were_short() -> None:
     assert np.mean(shares) == pytest.approx(1, abs=0.005)
 
 
-def test_standard_errors_are_the_spread_over_other_draws() -> None:
-    fits = [fit_rounds(noisy(seed), 1.0) for seed in range(30)]
-    drawn = np.array([(fit.batch_time.d0, fit.batch_time.d1, fit.batch_time.d2) for fit in fits])
-    said = np.mean([fit.standard_errors for fit in fits], axis=0)
-    assert said == pytest.approx(drawn.std(axis=0, ddof=1), rel=0.4)
-    assert fit_rounds(noisy(0), 1.0) == fits[0]
-
-
 def test_a_log_without_times_between_tokens_is_no_fit() -> None:
     log = log_of(run_of("fcfs", n=40), means_only=True)
     log.mean_inter_token_times[:] = np.nan

@@ -129,7 +129,7 @@ def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
     assert found.difference == today.mean_latency / 30 - 1
     assert not found.contradicts
     (saving,) = record(found)["savings"]
-    assert saving["mean_latency"] == float(today.mean_latency)
+    assert saving["mean_latency"] == today.mean_latency
     fast = Measured(np.full(len(workload), 0.001))
     known = dict(found.results)
     refuted = Headroom(Question(workload, proposals=SPECS, error=0, measured=fast), known)
