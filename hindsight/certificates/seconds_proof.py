@@ -147,7 +147,7 @@ def _priced(
     values = np.zeros(len(workload))
     with ThreadPoolExecutor(1) as pool:
         priced.raise_values(values, allowance, np.arange(len(workload)), pool)
-    return priced.bound(values, minorant).total
+    return priced.total(values)
 
 
 def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:

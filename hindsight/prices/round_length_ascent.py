@@ -48,8 +48,8 @@ ROW_CELLS = 8
 A price has three parts: for memory and work (its share is gamma), for work and for taking part in
 rounds (its share of the rest is the attendance), and for work alone."""
 
-STEPS = 8
-"""Number of time-grid steps per cell (interval with one price) if requests have deadlines. In the
+STEPS, DEADLINE_STEPS = 2, 8
+"""Numbers of time-grid steps per cell (interval with one price): without and with deadlines. In the
 values that the ascent computes, deadlines are up to about one grid step too late."""
 
 RATE, FAST_RATE = 0.12, 0.25
@@ -182,6 +182,7 @@ class RoundLengthAscent:
         s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
         self._machine = Machine(float(workload.memory_limit), d0, d1, d2)
         self._replicas, self._deadlines = workload.replicas, deadlines
+        self._fine = STEPS if deadlines is None else DEADLINE_STEPS
         self.cell, self.horizon, self._iterations = cell, horizon, iterations
         longest = d0 + (d1 + d2) * workload.memory_limit
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
@@ -191,7 +192,7 @@ class RoundLengthAscent:
         price = _first_prices(schedule, workload, minorant, begins, deadlines)
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
-        ends = np.minimum((times / cell).astype(np.int64), cells) * (deadlines is None)
+        ends = np.minimum((times / cell).astype(np.int64), cells - 1) * (deadlines is None)
         # Logits -1 and 1.5: at first, 0.27 of a price is for memory and work (gamma), and 0.82 of
         # the rest is for work and taking part in rounds (attendance).
         logits = np.outer([-1.0, 1.5], np.ones(self._row[-1] + 1))
@@ -226,12 +227,11 @@ class RoundLengthAscent:
     def refine(self) -> None:
         """Halve the cells (intervals with one price), and continue from the current prices."""
         self.cell /= 2
-        cells = math.ceil(self.horizon / self.cell) + 1
-        before = np.minimum(np.arange(cells) // 2, len(self._row) - 1)
+        cells = 2 * len(self._row) - 1
+        before = np.arange(cells) // 2
         row_before = self._row[before[::ROW_CELLS]]
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
-        first, after, rounds = self._shares
-        self._shares = Shares(2 * first, 2 * after, np.repeat(rounds / 2, 2))
+        self._shares = self._shares.split(2)
         log_price, logits, levels = (one.x for one in self._steps)
         self._begin(log_price[before], logits[:, row_before], np.repeat(levels, 2))
         self._mean = self._mean[0][:, before], np.repeat(self._mean[1], 2)
@@ -243,7 +243,7 @@ class RoundLengthAscent:
         part. So their means over turns prove more than those of most single turns.
         """
         (alpha, beta, eta), levy = self._mean
-        rest, cell = beta + eta, self._places[1]
+        rest, cell = beta + eta, self._cell
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
         # Proofs need whole levels. Scale them so that those of all requests sum to 4096 in each
         # cell, then round them.
@@ -259,7 +259,8 @@ class RoundLengthAscent:
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
         self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(levels, finite)
-        self._places = self._shares.places()
+        self._cell = self._shares.places()[1]
+        self._fine_shares = self._shares.split(self._fine)
         self._averaged = 0
 
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -273,7 +274,7 @@ class RoundLengthAscent:
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
         price[-1] = 0.0
         parts[1] *= self._deadlines is None
-        cell = self._places[1]
+        cell = self._cell
         return price, *parts[:, self._row], raw / np.bincount(cell, raw)[cell]
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
@@ -283,19 +284,16 @@ class RoundLengthAscent:
         """
         now = price, gamma, attendance, part = self._now()
         eta = price * (1 - gamma) * attendance
-        request, cell, _ = self._places
         rates = np.array([price * gamma, price * (1 - gamma) - eta, eta])
-        found = rates, eta[cell] * part
-        fine = 1 if self._deadlines is None else STEPS
-        model, place = self._model(*found, fine)
+        found = rates, eta[self._cell] * part
+        model, share = self._model(*found)
         slices = [one for one in self._slices[self.turns % self.subsets] if len(one)]
         weight = sum(len(one) for subset in self._slices for one in subset) / sum(map(len, slices))
-        given = *self._given, np.column_stack([*self._shares[:2], place])
 
         def evaluate(chosen: IntArray) -> Answer:
             empty = map(np.zeros_like, (model.until, model.levies))
             own = Answer(np.zeros(len(chosen)), *empty)
-            requests = Requests._make(column[chosen] for column in given)
+            requests = Requests._make(column[chosen] for column in (*self._given, share))
             goals = Goals(self._window[chosen], self._end[chosen], self._first_token[chosen])
             approximate_values(requests, goals, model, own)
             return own
@@ -319,36 +317,40 @@ class RoundLengthAscent:
         # the derivative by the price of a cell is the sum of the derivatives by the integrals at
         # all later points: a cumulative sum from the end.
         by_until = sum(own.by_until for own in answers)[::-1].cumsum(axis=0)[::-1]
+        fine, step = self._fine, model.step
         charges = by_until[1 : len(price) * fine + 1].reshape(-1, fine, 3).sum(axis=1).T
         by_levies = np.append(sum(own.by_levies for own in answers)[::-1].cumsum()[::-1], 0.0)
-        slot, last = place[request] + cell + 1, place + self._shares.after + 1
-        rounds = self.cell * (by_levies[slot] - by_levies[last[request]])
-        is_new = np.isin(request, np.concatenate(slices))
-        np.copyto(self._shares.levels, rounds, where=is_new)
-        self._step(now, weight * self.cell / fine * charges)
+        many, every, _ = self._fine_shares.places()
+        place, last = share[:, 2], share[:, 1:].sum(axis=1)
+        rounds = step * (by_levies[place[many] + every + 1] - by_levies[last[many] + 1])
+        is_new = np.isin(many[::fine], np.concatenate(slices))
+        np.copyto(self._shares.levels, rounds.reshape(-1, fine).sum(axis=1), where=is_new)
+        self._step(now, weight * step * charges)
         self.turns += 1
         return True
 
-    def _model(self, rates: FloatArray, levy: FloatArray, fine: int) -> tuple[Model, IntArray]:
-        """Return a `Model` of present prices, on a time grid of ``fine`` steps per cell.
+    def _model(self, rates: FloatArray, levy: FloatArray) -> tuple[Model, IntArray]:
+        """Return a `Model` of present prices, on a time grid of several steps per cell.
 
-        Also return the places of the requests in `Model.levies`, shape (n,). ``rates`` are alpha,
+        Also return the column ``share`` of `Requests` on this grid. ``rates`` are alpha,
         beta and eta of each cell, shape (3, cells). ``levy`` has for each level what its request
         pays for taking part in a round, divided by d0.
         """
-        step, d0 = self.cell / fine, self._machine.d0
+        fine, d0 = self._fine, self._machine.d0
+        step = self.cell / fine
         until = np.cumsum(np.repeat(rates, fine, axis=1) * step, axis=1)
         beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
-        # The integral of what a request pays has an entry at both ends of each of its cells: one
-        # more than the request has levels.
-        request, cell, place = self._places
-        place = place + np.arange(len(place))
-        levies = np.zeros(len(levy) + len(place))
-        levies[place[request] + cell + 1] = d0 * self.cell * levy
+        # The integral of what a request pays has an entry at both ends of each grid step of its
+        # cells: one more than there are steps.
+        request, cell, place = self._fine_shares.places()
+        place += np.arange(len(place))
+        levies = np.zeros(len(request) + len(place))
+        levies[place[request] + cell + 1] = d0 * step * np.repeat(levy, fine)
         penalty = math.inf if self._deadlines is None else 1.0
         given = self._machine, self._lengths, penalty, step, np.ascontiguousarray(until.T)
-        return Model(*given, np.cumsum(levies), np.zeros(1, dtype=np.int64)), place
+        share = np.column_stack([*self._fine_shares[:2], place])
+        return Model(*given, np.cumsum(levies), np.zeros(1, dtype=np.int64)), share
 
     def _step(self, now: tuple[FloatArray, ...], charges: FloatArray) -> None:
         """Take a step of the ascent from the present prices.
@@ -359,7 +361,7 @@ class RoundLengthAscent:
         taken into account here.
         """
         price, gamma, attendance, part = now
-        cell, d0, rounds = self._places[1], self._machine.d0, self._shares.levels
+        cell, d0, rounds = self._cell, self._machine.d0, self._shares.levels
         mean = np.bincount(cell, part * rounds, len(price))
         memory, work, both = charges[0], charges[1], charges[2] + d0 * mean
         rest = work + attendance * (both - work)
@@ -368,7 +370,7 @@ class RoundLengthAscent:
         by_attendance = price * (1 - gamma) * (both - work) * attendance * (1 - attendance)
         by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
-        done = min(1.0, self.turns / (self._iterations * self.subsets))
+        done = min(1.0, self._averaged / (self._iterations * self.subsets))
         rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
         # With deadlines, take smaller steps in the logits of gamma and attendance. If gamma jumps
         # between 0 and 1 from one row of cells to the next, the prices prove a weak bound.

@@ -1,7 +1,7 @@
 """Approximate values of requests under prices of machine time, and their derivatives.
 
 The value of a request is its least latency plus what it pays for machine time, over all choices of
-its rounds. A *block* is eight or more consecutive steps of a request (fewer if its output is short)
+its rounds. A *block* is four or more consecutive steps of a request (fewer if its output is short)
 in rounds of equal length. Rounds have one of a few lengths (*classes*), and blocks begin at points
 of a coarse time grid. A block pays for each moment at the price of that moment. Payments are
 differences of integrals of prices, which are piecewise linear in time. A recursion from the last
@@ -23,7 +23,7 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
 
-BLOCKS = 120
+BLOCKS = 240
 """Largest number of blocks into which the steps of a request after its first one are cut."""
 
 
@@ -132,8 +132,8 @@ class _Run(NamedTuple):
 @step
 def _blocks_after_first(output: int, model: Model) -> int:
     """Return the number of blocks of a request after its first block, which is its first step."""
-    # Aim at blocks of eight steps or more that last half a step of the time grid or more.
-    size = max(8, int(model.step / (2.0 * model.machine.d0)))
+    # Aim at blocks of four steps or more that last half a step of the time grid or more.
+    size = max(4, int(model.step / (2.0 * model.machine.d0)))
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // size)))
 
 

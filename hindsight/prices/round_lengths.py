@@ -78,7 +78,6 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 from .deadlines import Deadlines
-from .machines import SecondsBound
 from .minorants import AffineMinorant, own_seconds
 from .round_length_rounding import lowered, refuse_late_arrivals, refuse_long_outputs
 from .round_length_tangents import Grid, Machine, Tables
@@ -115,6 +114,11 @@ class Shares(NamedTuple):
         place = np.cumsum(length) - length - self.first
         request = np.repeat(np.arange(len(length)), length)
         return request, np.arange(len(request)) - place[request], place
+
+    def split(self, parts: int) -> Shares:
+        """Return the levels, divided by ``parts``, in cells that are shorter by that factor."""
+        levels = np.repeat(self.levels / parts, parts)
+        return Shares(parts * self.first, parts * self.after, levels)
 
 
 def nobody(n: int) -> Shares:
@@ -373,7 +377,3 @@ class PricedValues:
         This is the exact sum of all ``values``, less the integral of the price for each machine.
         """
         return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral
-
-    def bound(self, values: FloatArray, minorant: AffineMinorant) -> SecondsBound:
-        """Return the lower bound on total latency that the ``values`` of all requests prove."""
-        return SecondsBound(self.total(values), "round-length prices", minorant, len(values))

@@ -53,37 +53,35 @@ OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
 alone. `PRICES`: bound that prices of machine time prove, which a dual ascent finds."""
 
-OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, 0.33, 0.5
-"""Shares of the time left that each step gets: first schedules, then the ascent of machine-time
-prices, then (only with deadlines) the computation of the lower bound that these prices prove."""
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), 0.5
+"""Shares of the time left that each step gets: first schedules, then the ascent of prices (without
+and with deadlines), then (only with deadlines) the computation of the lower bound."""
 
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
 
-CELLS, LEVEL_CELLS, MOST_CELLS = 25, 12, 1 << 16
-"""`CELLS`: approximate number of price cells (intervals of constant price) in the mean latency.
-`LEVEL_CELLS`: with deadlines, approximate number of cells in the median time from arrival to
-deadline instead. `MOST_CELLS`: largest number of cells in all."""
+CELLS, LEVEL_CELLS, MOST_CELLS = 3, 12, 1 << 16
+"""`CELLS`: approximate number of price cells (intervals of constant price) in the mean latency, at
+first. `LEVEL_CELLS`: with deadlines, that in the median time from arrival to deadline instead.
+`MOST_CELLS`: largest number of cells in all."""
 
-TURNS = 150
-"""Largest number of passes of a price ascent if there is no time limit. With one, 4 times as many
-are allowed. A pass computes the least cost, with payments, of each request at present prices."""
+TURNS = 120
+"""Largest number of passes of a price ascent with one length of price cells. With a time limit, 4
+times as many. A pass computes the least cost, with payments, of each request at present prices."""
 
 PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
 time). The ascent continues only with the minorant whose lower bound on the cost is then largest."""
 
-STALL_TURNS, STALL_GAIN = 20, 2e-4
-"""A price ascent ends, or halves its price cells (intervals of constant price), if `STALL_TURNS`
-passes over all requests raised its lower bound by at most `STALL_GAIN` times that bound."""
-
 CYCLES = 2
 """Number of annealings of the schedule if there is no time limit."""
 
-FINER_TURNS, FINEST_CELL = 40, 4.0
-"""`FINER_TURNS`: number of passes over all requests after which a price ascent halves its price
-cells (intervals of constant price), if there is time for as many further passes. `FINEST_CELL`:
-least length of a halved cell, as a multiple of d0, the seconds of a round without tokens."""
+FINER_TURNS, FINEST_CELL, STALL_GAIN = 40, 8.0, 2e-4
+"""After every `FINER_TURNS` passes over all requests, a price ascent halves its price cells
+(intervals of constant price) if there is time for as many passes with them. A cell lasts at least
+`FINEST_CELL` times d0, the seconds of a round without tokens: with shorter ones prices that fall
+and rise from cell to cell prove less. If cells are not halved, the ascent ends once such passes
+raise its lower bound by at most `STALL_GAIN` times that bound."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -268,7 +266,7 @@ class _Search:
         priced = [one for one in begun if one is not None]
         if not priced:
             return None
-        share = Clock(ASCENT_SHARE * clock.seconds_left())
+        share = Clock(ASCENT_SHARE[self._limits is not None] * clock.seconds_left())
         if len(priced) > 1:
             # Try all minorants (affine lower bounds on the batch time). The one with the best lower
             # bound on the cost without prices may not be the best one with prices.
@@ -277,26 +275,24 @@ class _Search:
         best = max(priced, key=lambda one: one.ascent.estimate)
         ascent, limited = best.ascent, clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
+        # With deadlines, price cells are never halved: finer cells would give weaker bounds.
+        parts = 1 if best.deadlines else 64 if limited else 8
+        finest = max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
+        finest = max(finest, ascent.cell / parts)
         reached, began, first = -math.inf, share.seconds(), ascent.turns
         while True:
             ascent.climb(1, self._must_stop, pool)
-            if self._must_stop() or share.must_stop() or ascent.turns >= most:
+            if self._must_stop() or share.must_stop() or ascent.turns - first >= most:
                 return best if ascent.turns else None
-            if ascent.turns % (STALL_TURNS * ascent.subsets):
+            if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
                 continue
+            # With halved price cells, as many turns take about three times as long.
+            lasts = 3 * (share.seconds() - began)
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
-            reached = ascent.estimate
-            turns, enough = ascent.turns - first, FINER_TURNS * ascent.subsets
-            # Seconds that the next ``enough`` turns of the ascent would take with halved price
-            # cells: a turn would take twice as long as now.
-            lasts = 2 * enough * (share.seconds() - began) / turns
-            # With deadlines, price cells are never halved: finer cells would give weaker bounds.
-            halved = ascent.cell / 2 if best.deadlines is None else 0.0
-            may_refine = halved >= max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
-            may_refine &= limited and lasts <= share.seconds_left()
-            if may_refine and (stalls or turns >= enough):
+            reached, began = ascent.estimate, share.seconds()
+            if ascent.cell / 2 >= finest and lasts <= share.seconds_left():
                 ascent.refine()
-                reached, began, first = -math.inf, share.seconds(), ascent.turns
+                reached, first = -math.inf, ascent.turns
             elif stalls:
                 return best
 

@@ -36,7 +36,7 @@ def priced_values(
     horizon = prices.price.size * prices.cell
     allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step
     values = priced.of(np.arange(len(workload)), allowance)
-    return priced.bound(values, minorant).total, values
+    return priced.total(values), values
 
 
 def least_cost(
