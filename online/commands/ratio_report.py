@@ -31,6 +31,9 @@ FIGURES = (*MAIN, "ratio of totals", "totals 95 %", "ratio of waitings")
 IMPORTANT = ("mean ratio", "failed", "95 %", "trials", "max ratio", *FIGURES)
 """The order in which columns are kept if a terminal is too narrow for all."""
 
+LONGEST_NAME = 40
+"""Characters of a row's name beside a picture."""
+
 CONFIDENCE_NOTE = (
     "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
     "instances (bootstrap)"
@@ -175,12 +178,14 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         return []
     from online.pictures import style
 
-    axes = style.new_axes(4.2, 0.9 + 0.24 * len(known))
+    axes = style.new_axes(6.4, 0.9 + 0.24 * len(known))
     for place, row in enumerate(known):
         low, high = row["mean ratio"].ends
         axes.plot([low, low if high is None else high], [place] * 2, "o-", color=style.INK, ms=3)
     names = [", ".join(str(v) for k, v in row.items() if k not in FIGURES) for row in known]
-    axes.set_yticks(range(len(known)), names)
+    # The end of a long name tells it from others: the policy, what it is given.
+    shown = [name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}" for name in names]
+    axes.set_yticks(range(len(known)), shown)
     axes.invert_yaxis()
     axes.set_xlabel("mean ratio")
     return [axes]
