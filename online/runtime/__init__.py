@@ -1,1 +1,0 @@
-"""Worker processes, and tables as they are written."""
