@@ -131,7 +131,7 @@ def test_requests_on_time_by_replicas(script: Script, tmp_path: Path) -> None:
     assert "simulations only, without bounds" in quick
     table = quick.partition("\n\n")[2].splitlines()
     assert table[0] == "On time within latency <= 1 s, TTFT <= 0.5 s, by replicas"
-    assert table[2].split() == ["1", "none", "50.0", "[50.0,", "100.0]"]
+    assert table[3].split() == ["1", "none", "50.0", "[50.0,", "100.0]"]
 
 
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
