@@ -55,7 +55,7 @@ def public(body: list[ast.stmt]) -> Iterator[Documented]:
                 yield from public(node.body)
 
 
-def refusals(node: Documented, names: set[str]) -> list[str]:
+def refusals(node: Documented, names: set[str], classes: dict[str, ast.ClassDef]) -> list[str]:
     """Names documented and not taken, or of a function taken and not documented."""
     docstring = ast.get_docstring(node) or ""
     if not isinstance(node, ast.ClassDef):
@@ -64,7 +64,12 @@ def refusals(node: Documented, names: set[str]) -> list[str]:
         return [] if of_another else sorted(names ^ there)
     # Those left out say what they are by name and type, or stand among the attributes.
     makers = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name == "__init__"]
-    fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+    # A generator takes the fields of its base too.
+    bases = [
+        classes[one.id] for one in node.bases if isinstance(one, ast.Name) and one.id in classes
+    ]
+    body = [line for one in (node, *bases) for line in one.body]
+    fields = [one.target for one in body if isinstance(one, ast.AnnAssign)]
     there = {one.id for one in fields if isinstance(one, ast.Name)}
     return sorted(names - (taken(makers[0]) if makers else there))
 
@@ -73,11 +78,13 @@ def refusals(node: Documented, names: set[str]) -> list[str]:
 def test_parameters_are_those_of_the_function_or_class(package: str) -> None:
     wrong, seen = [], {True: 0, False: 0}
     for path in sorted((ROOT / package).rglob("*.py")):
-        for node in public(ast.parse(path.read_text(encoding="utf-8")).body):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
+        for node in public(body):
             names = documented(ast.get_docstring(node) or "")
             if names is not None:
                 seen[isinstance(node, ast.ClassDef)] += 1
-                if found := refusals(node, names):
+                if found := refusals(node, names, classes):
                     wrong.append((path.name, node.name, found))
     assert not wrong
     assert seen[True]

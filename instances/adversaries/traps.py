@@ -21,8 +21,8 @@ TrapSizes = Literal["printed", "balanced", "steep"]
 
 
 class _Trap(Family):
-    memory_limit: int
-    sizes: TrapSizes
+    memory_limit: int = ranged(256, minimum=4)
+    sizes: TrapSizes = "printed"
 
     def draw(self, rng: np.random.Generator) -> Instance:
         """Draw nothing: the first type comes first."""
@@ -77,9 +77,6 @@ class McSfTrap(_Trap, name="mc-sf-trap"):
         As above.
     """
 
-    memory_limit: int = ranged(256, minimum=4)
-    sizes: TrapSizes = "printed"
-
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
         """X requests with long prompts, then Y short ones."""
         return (first, width - 1, 1), (others, 1, 2)
@@ -111,9 +108,6 @@ class McSfTotalTrap(_Trap, name="mc-sf-total-trap"):
     sizes : TrapSizes, default "printed"
         As above.
     """
-
-    memory_limit: int = ranged(256, minimum=4)
-    sizes: TrapSizes = "printed"
 
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
         """X requests with long outputs, then Y with long prompts."""

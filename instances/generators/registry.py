@@ -28,10 +28,7 @@ SYNTHETIC = "synthetic"
 class Family:
     """Base of a generator that declares its parameters: a dataclass with `ranged` fields.
 
-    Parameters
-    ----------
-    name : str, optional
-        Name of the generator, in brackets behind the base: ``class Mine(Family, name="mine")``.
+    ``class Mine(Family, name="mine")`` registers a generator.
     """
 
     def __init_subclass__(cls, name: str = "") -> None:

@@ -91,10 +91,10 @@ def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> L
 class _Scaled(Family):
     """Requests of laws in tokens, divided by a scale and rounded up."""
 
-    n: int
-    arrival_rate: float | None
-    token_scale: int
-    memory_limit: int
+    n: int = ranged(1000, minimum=1)
+    arrival_rate: float | None = ranged(None, above=0)
+    token_scale: int = ranged(1, minimum=1)
+    memory_limit: int = MEMORY_LIMIT
     longest: ClassVar[tuple[PublishedLengths, PublishedLengths]]
     imitated: ClassVar[str]
 
@@ -132,10 +132,6 @@ class LmsysLike(_Scaled, name="lmsys-like"):
         M, in scaled tokens.
     """
 
-    n: int = ranged(1000, minimum=1)
-    arrival_rate: float | None = ranged(None, above=0)
-    token_scale: int = ranged(1, minimum=1)
-    memory_limit: int = MEMORY_LIMIT
     longest = (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS)
     imitated = "LMSYS-Chat-1M"
 
@@ -205,9 +201,6 @@ class MixedLongShort(_Scaled, name="mixed-long-short"):
 
     n: int = ranged(2000, minimum=1)
     long_share: float = ranged(0.2, above=0, below=1)
-    arrival_rate: float | None = ranged(None, above=0)
-    token_scale: int = ranged(1, minimum=1)
-    memory_limit: int = MEMORY_LIMIT
     longest = (SUMMARY_PROMPTS, SUMMARY_OUTPUTS)
     imitated = "LMSYS-Chat-1M and of arXiv summaries"
 
