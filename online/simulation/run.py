@@ -274,7 +274,7 @@ class Run:
         order = np.argsort(request, kind="stable")
         begins = np.flatnonzero(self.begins[order])
         # The last action of an attempt stands before the first of the next.
-        last = order[np.append(begins[1:], len(order)) - 1]
+        last = order[np.append(begins[1:], len(order))[: len(begins)] - 1]
         begins = order[begins]
         end = first[last] + rounds[last] - 1
         is_last = np.append(request[begins][1:] != request[begins][:-1], True)[: len(begins)]

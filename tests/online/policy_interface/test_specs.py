@@ -268,7 +268,7 @@ def test_every_door_takes_what_stands_for_a_policy(given: str, door: str) -> Non
     [
         (3, InvalidTypeError, "policy = 3 is no policy: give a name, 'FILE.py:CLASS', a Policy or"),
         (Instance, InvalidTypeError, "is no policy"),
-        (online.Policy, InvalidTypeError, "is an abstract class: it lacks arrive, decide"),
+        (online.Policy, InvalidTypeError, "is an abstract class: it lacks decide"),
         ("mc-ssf", UnknownNameError, "unknown policy 'mc-ssf'; did you mean 'mc-sf'? Known: "),
         ("rules.py", InvalidValueError, "is a file: add :LeastVolume or :ready"),
     ],

@@ -58,13 +58,6 @@ MODELS = [
 CLOCK = AffineTime(0.5, 0.125, 0.0625)
 
 
-class Bounds:
-    """What a ratio needs of an optimum."""
-
-    def __init__(self, instance: Instance) -> None:
-        self.problem, self.upper_bound, self.lower_bound = instance, 1, 1
-
-
 def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C901, PLR0915
     """The record, what is computed from it, and the decisions one round at a time."""
     order = sorted(range(len(instance)), key=lambda i: instance.requests[i].arrival_time)
@@ -181,19 +174,11 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
         assert schedule.total_latency == run.total_latency
         assert run.total_waiting == sum(starts) - sum(arrival for arrival, _, _ in served_as)
         assert run.preemptive_schedule == PreemptiveSchedule.from_schedule(schedule)
-        bounds = Bounds(schedule.instance)
-        assert online.ratio(run, bounds).total_latency == run.total_latency
-        if silent:
-            with pytest.raises(online.MismatchError):
-                online.ratio(run, Bounds(instance))
     else:
         uneven = "rounds of unequal length"
         if clock is None or (kept and silent):
             with pytest.raises(online.NoScheduleError, match="kept their tokens"):
                 _ = run.schedule
-        refusal = online.NoScheduleError if clock is None else online.MismatchError
-        with pytest.raises(refusal, match="kept their tokens" if clock is None else "in seconds"):
-            online.ratio(run, Bounds(instance), preemptive=False)
         if clock is not None or silent:
             with pytest.raises(online.NoScheduleError, match=f"{uneven}|prefill rounds"):
                 _ = run.preemptive_schedule
@@ -320,8 +305,6 @@ def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None
     assert run.mean_latency == 16
     with pytest.raises(online.NoScheduleError, match="'scripted' preempted requests and kept"):
         _ = run.schedule
-    with pytest.raises(online.MismatchError, match="not of the preemptive optimum"):
-        online.ratio(run, Bounds(instance))
 
 
 class HalfARoundLater(ProblemSource):
@@ -341,7 +324,7 @@ def test_arrivals_between_rounds_have_no_schedule() -> None:
     assert run.completion_rounds.tolist() == [3, 5]
     assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.5
     with pytest.raises(online.NoScheduleError, match="arrivals between rounds"):
-        online.ratio(run, Bounds(Instance.from_arrays([1], [1], memory_limit=2)))
+        _ = run.schedule
 
 
 @given(
