@@ -26,7 +26,7 @@ from instances import (
     PoissonArrivals,
     Workload,
 )
-from online import AffineTime, IterationTime, TiledTime, UnitTime, compare, pictures
+from online import AffineTime, IterationTime, TiledTime, UnitTime, pictures, sweep
 from online.fluid import balance, nested_design, queueing, wait_design
 from online.theory import fluid_limit, interval_ratios
 from studies.fits import fit_power_law
@@ -53,8 +53,7 @@ REALS: dict[str, Door] = {
     "certificate": lambda x: hindsight.make_certificate(
         hindsight.best_list_schedule(TINY), time_limit=x
     ),
-    "compare": lambda x: compare(TINY, ["mc-sf"], time_limit=x)[0].total_latency,
-    "compare-policy": lambda x: compare(TINY, ["mc-sf"], policy_time_limit=x)[0].total_latency,
+    "sweep": lambda x: sweep([TINY], "mc-sf", time_limit=x)[0].cost,
     "poisson": _field(PoissonArrivals, "arrival_rate"),
     "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
     "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
@@ -121,7 +120,7 @@ def _workload(time: Any) -> Workload:
     return Workload([time], [1], [1], memory_limit=2)
 
 
-_RATIOS = [compare(TINY, "fcfs")[0].ratio]
+_RATIOS = [sweep([TINY], "fcfs")[0].ratio]
 
 
 @pytest.mark.parametrize("name", REALS)

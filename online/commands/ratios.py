@@ -54,6 +54,10 @@ SETTINGS = (
 )
 """Keys of a TOML file: the names of options."""
 
+KINDS: dict[str, tuple[type, ...]] = dict.fromkeys(LISTS, (list,))
+KINDS |= {"sources": (list, dict), "replicas": (int,), "time_limit": (int, float)}
+"""Types of the values of keys; the others are texts."""
+
 
 @importing
 def ratios(  # noqa: PLR0913
@@ -258,9 +262,7 @@ def _toml(path: str) -> dict[str, Any]:
         if key not in SETTINGS:
             reason = f"is not a valid key ({', '.join(SETTINGS)})"
             raise InvalidValueError(path, key, value, reason)
-        kind: Any = list if key in LISTS else str
-        kind = {"sources": (list, dict), "replicas": int, "time_limit": (int, float)}.get(key, kind)
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if type(value) not in KINDS.get(key, (str,)):
             raise InvalidTypeError(path, key, value, "is not of the type of this option")
         parts = value.values() if isinstance(value, dict) else [value]
         for part in parts if key in (*LISTS, "sources") else ():

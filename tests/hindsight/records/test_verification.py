@@ -18,7 +18,6 @@ from library_records import (
     OPEN,
     bare_record,
     change,
-    library_command,
     listed_record,
     records_file,
 )
@@ -108,12 +107,6 @@ def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
     listed_record(RecordStore(tmp_path))
     records_file(tmp_path).write_text('{"format": ', "utf-8")
     assert verdict(tmp_path).kind == "refused"
-    names = [OPEN, "reduction-partition-no-n10-00"]
-    process = library_command("verify", *names, "--records", tmp_path)
-    assert process.returncode == 1
-    assert "2 records checked" in process.stdout
-    assert "1 refused" in process.stdout
-    assert f"rejected: {OPEN}: " in process.stderr
 
 
 def in_place_of(path: Path, kind: str) -> None:
