@@ -126,7 +126,7 @@ def in_place_of(path: Path, kind: str) -> None:
         ("records/worst.json", "loop", "worst.json: cannot be read: Too many levels"),
         ("records", "file", "worst.json: cannot be read: Not a directory"),
         (f"certificates/{OPEN}.json.xz", "folder", "certificate: Is a directory"),
-        ("certificates", "file", "certificate: No such file"),
+        ("certificates", "file", "certificate: Not a directory"),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path: Path, place: str, kind: str, reason: str) -> None:
@@ -141,11 +141,11 @@ def test_a_folder_of_certificates_that_is_closed_to_us_is_refused(
     """To root, who may run this, none is."""
     listed_record(RecordStore(tmp_path))
 
-    def denied(path: Path, **_: bool) -> bool:
+    def denied(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "exists", denied)
-    assert f"the record of {OPEN}: [Errno 13] Permission denied" in verdict(tmp_path).reason
+    monkeypatch.setattr("hindsight.records.verification.read_certificate", denied)
+    assert verdict(tmp_path).reason == "certificate: Permission denied"
 
 
 def test_a_record_of_another_instance_is_refused(tmp_path: Path) -> None:
@@ -288,16 +288,14 @@ def test_late_by_volume_by_hand() -> None:
     assert late_by_volume(Instance.from_arrays(**arrays), short) == 3
 
 
-def test_verifying_loads_no_solver_and_no_compiler(tmp_path: Path) -> None:
+def test_verifying_loads_no_solver_and_no_compiler() -> None:
     """Records in rounds and of the makespan, in a process of its own; closed forms in seconds."""
-    listed_record(RecordStore(tmp_path))
     code = (
         "import sys\n"
-        "sys.argv = ['library', 'verify', 'worst-n7-*', 'reduction', '--records', "
-        f"{str(tmp_path)!r}]\n"
-        "from online.commands import console, library\n"
+        "sys.argv = ['verify', 'library:worst-n7-*', '--jobs', '1']\n"
+        "from online.commands import console, verify\n"
         "try:\n"
-        "    console.run(library.library)\n"
+        "    console.run(verify.verify)\n"
         "except SystemExit as end:\n"
         "    assert not end.code, end.code\n"
         "from hindsight.records.verification import closed_form_bound\n"
