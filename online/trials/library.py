@@ -28,7 +28,8 @@ def with_records(trials: Iterable[Trial]) -> list[Trial]:
     """Give trials on library instances the bounds of their records."""
     library, found = instances.library(), []
     for trial in trials:
-        record = library[trial.instance].record
+        name = trial.instance.split()[0]  # without "(synthetic)" behind it
+        record = library[name].record
         if record is not None:
             known = (record.lower_bound, record.upper_bound)
             ends = [Fraction(end) if isinstance(end, float) else end for end in known]
