@@ -10,7 +10,6 @@ import typer
 
 from hindsight.runtime.clock import Clock
 from instances import read_log
-from instances.batch_time import preset_names
 from instances.files import write_atomically
 from instances.logs.doubts import doubts
 from online.headroom import (
@@ -54,7 +53,7 @@ def headroom(  # noqa: PLR0913
         typer.Option(
             metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
             help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset "
-            f"({', '.join(preset_names())}) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets "
+            "(`show presets` lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets "
             "--memory too; a file has measured rounds (columns tokens, kv_tokens, seconds); fit "
             "takes the inter-token times of the log.",
         ),

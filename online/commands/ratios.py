@@ -12,7 +12,6 @@ import typer
 
 from hindsight.runtime.resources import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.batch_time import preset_names
 from instances.errors import printable
 from instances.files import parse_toml, read_bytes, write_atomically
 from instances.generators.registry import SYNTHETIC
@@ -77,7 +76,7 @@ def ratios(  # noqa: PLR0913
         typer.Option(
             metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
             help="Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held "
-            f"seconds. Names: {', '.join(preset_names())}; they set M of traces too.",
+            "seconds. `show presets` lists the names; they set M of traces too.",
         ),
     ] = None,
     goal: Annotated[
