@@ -61,7 +61,7 @@ docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings 
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
 
 WHAT ?= policies or golden
-GOLDEN_TESTS := $(addprefix tests/,test_policies.py scripts/test_golden.py online/headroom/test_sentence.py)
+GOLDEN_TESTS := $(addprefix tests/,test_policies.py scripts/test_golden.py online/headroom/test_answer.py)
 golden: $(STAMP)  ## write the stored results of tests/golden again (WHAT=headroom: only these)
 	GOLDEN=write $(BIN)/python -m pytest $(GOLDEN_TESTS) -k "$(WHAT)" -n 0
 

@@ -88,7 +88,7 @@ def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
         initial_indent=f"{name:<{NAME_WIDTH}}",
         subsequent_indent=" " * NAME_WIDTH,
         max_lines=most,
-        placeholder=" ...",
+        placeholder=" ... (--details)",
         break_on_hyphens=False,
     )
 
@@ -234,7 +234,7 @@ def _reuse(found: Headroom) -> str:
     if shared is None or not shared.any():
         return ""
     part = Fraction(int(shared.sum()), int(found.question.workload.prompt_lengths.sum()))
-    return f"a prefix cache could supply {percent(part)} % of the prompts"
+    return f"a prefix cache could supply {percent(part)} %"
 
 
 def _too_slow(found: Headroom) -> str:
@@ -258,7 +258,9 @@ def notes(found: Headroom) -> list[str]:
     if question.ways:
         said.append(LOSSES)
     said.append(
-        f"By the hashes of the log, {_reuse(found)}. {REUSED}" if _reuse(found) else NO_HASHES
+        f"By the hashes of the log, {_reuse(found)} of the prompts. {REUSED}"
+        if _reuse(found)
+        else NO_HASHES
     )
     if question.made_up:
         said.append(PLAYED if question.concurrency else MADE_UP)
@@ -298,6 +300,7 @@ def facts(found: Headroom) -> dict[str, str]:
         "load": "all arrive at once"
         if question.load is None
         else f"{question.load:.3f} machine seconds asked for per second, at full memory",
+        "the answer holds for": conditions(found),
     }
     if best is None:
         return described
