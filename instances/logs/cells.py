@@ -129,6 +129,8 @@ class Clock:
             if all(forms) and len(zones) == 1 and min(cells) > "17" and max(cells) < "22":
                 with suppress(ValueError):
                     zone = zones.pop() or ""
+                    if not all(one.endswith(zone) for one in cells):
+                        return column_of(cells, self, name, bad, 0)
                     texts = [one.removesuffix(zone) for one in cells] if zone else [*cells]
                     found = np.array(texts, "datetime64[ns]").astype(np.int64).tolist()
                     self.unit, self._has_zone = DATES, bool(zone)

@@ -32,6 +32,9 @@ RUN_LENGTH = 20
 ENDLESS = ("livelock", "stalled")
 """Statuses of runs in which some request is never served."""
 
+LEAST_LENGTH = 1_000
+"""Rounds that a run has at least, so that a livelock of few requests is named."""
+
 MOVES = 1_500
 """Annealing moves for the upper bound on the optimum of a draft."""
 
@@ -86,7 +89,7 @@ def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEE
             spec.make(),
             seed=seed,
             predictions=interval if spec.name in INTERVAL_POLICIES else ExactPredictions(),
-            max_rounds=RUN_LENGTH * last,
+            max_rounds=max(RUN_LENGTH * last, LEAST_LENGTH),
         )
         if run.status != "completed":
             return Costs(None, len(chosen), run.status)

@@ -16,7 +16,8 @@ class Draining(Scripted):
     """Notes when it is told that nothing more comes."""
 
     def __init__(self, rule: Any, drains: bool = False) -> None:
-        super().__init__(rule, drains=drains)
+        super().__init__(rule)
+        self.drains = drains
         self.told: list[float] = []
 
     def drain(self, state: Any) -> bool:
