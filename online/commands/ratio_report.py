@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from hindsight.outcomes.result import rounded_down
@@ -72,12 +73,16 @@ class Report:
         cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
         return f"{cost} / {' or '.join(names)}"
 
+    @cached_property
+    def _policies(self) -> list[dict[str, Any]]:
+        """Rows with all columns; the bootstrap is drawn once for the screen and all files."""
+        return table_rows(self.trials)
+
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table, with the columns asked for."""
-        rows = table_rows(self.trials)
         if self.columns is None:
-            return rows
-        return [{name: row.get(name) for name in self.columns} for row in rows]
+            return self._policies
+        return [{name: row.get(name) for name in self.columns} for row in self._policies]
 
     def table(self, *, whole: bool = False) -> Table:
         """Return the table with the columns asked for, else the main ones or all."""
@@ -119,7 +124,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return what is said in words."""
-        has_confidence = any(row.get("95 %") for row in table_rows(self.trials))
+        has_confidence = any(row.get("95 %") for row in self._policies)
         note = [CONFIDENCE_NOTE] if has_confidence else []
         return [*words.sentences(self.trials), *note, *words.missing(self.trials)]
 
@@ -128,7 +133,7 @@ class Report:
         return {
             "notes": [*self.notes, *self.lines()],
             "interrupted": any(one.status == NOT_RUN for one in self.trials),
-            "policies": table_rows(self.trials),
+            "policies": self._policies,
             "trials": [_numbers(as_row(one)) for one in self.trials],
         }
 
