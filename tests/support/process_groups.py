@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,13 +50,6 @@ def press_ctrl_c(process: subprocess.Popen[str], *, group: bool = True) -> None:
 def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Wait for it; what it printed, and what it complained of."""
     return process.communicate(timeout=SECONDS)
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for too long: {what}"
-        time.sleep(0.01)
 
 
 def members(session: int) -> list[int]:
