@@ -111,13 +111,13 @@ class Report:
         return as_table([{name: row.get(name) for name in names} for row in rows], "")
 
     def parts(self) -> list[Any]:
-        """Return notes and tables of the screen."""
-        parts: list[Any] = [*self.notes]
+        """Return tables and notes of the screen."""
         if not self.trials:
-            return parts
+            return list(self.notes)
+        parts: list[Any] = []
         if len(self.trials) <= FEW_TRIALS:
             parts += [self.trials_table(), ""]
-        parts += [self.table(), "", *self.lines()]
+        parts += [self.table(), "", *self.lines(), *self.notes]
         if missing := words.reasons(self.trials):
             parts.append(as_table(missing, "without a ratio"))
         return parts
