@@ -67,9 +67,9 @@ def test_pythons_are_those_tried() -> None:
     named = re.findall(
         r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), flags=re.MULTILINE
     )
-    tried = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    tried = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert named
-    assert f"| Linux, x86-64 | {', '.join(named)} |" in tried
+    assert f"Python {', '.join(named)}" in tried
     assert all(SpecifierSet(PROJECT["requires-python"]).contains(f"{one}.0") for one in named)
 
 

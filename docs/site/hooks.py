@@ -1,8 +1,9 @@
-"""What the site needs beyond the pages: those at the root, and the files that pages link to.
+"""The parts of the site that are not files of docs/: generated parts, and pages of the root.
 
-On a checkout every link of a page is to a file of the repository. The site has the pages of docs/,
-CONTRIBUTING and CHANGELOG, and the files of docs/; other files that a page links to, sources above
-all, are copied beside them as text. A folder has no page: such a link becomes its own text.
+On a checkout every link of a page leads to a file of the repository. The site has the pages of
+docs/, README as its start page, CONTRIBUTING and CHANGELOG, and the files of docs/. Other
+files that a page links to, such as sources, are copied into the site as text. A folder has no page:
+a link to one becomes its own text.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "docs" / "site")]
 
+from generated import MARK, expanded  # noqa: E402
 from studies.pages import TABLES, TABLES_HERE  # noqa: E402
 
-# In the site, by where they stand in the repository.
 PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-# What is looked up stands before what mentions it.
+"""Pages of the site by the file of the root that they are made from."""
+# Definitions come before mentions in the results of a search.
 SEARCH_BOOST = {"glossary.md": 4.0, "reference/optima.md": 2.0, "reference/simulation.md": 2.0}
 LINK = re.compile(
     r"(?P<bang>!?)\[(?P<text>[^\]]*)\]\((?!\w+:|#)(?P<target>[^)#\s]+)(?P<rest>[^)]*)\)"
@@ -35,15 +37,13 @@ LINK = re.compile(
 
 
 def in_repository(page: str, target: str) -> str:
-    """Where a link of ``page``, of the site, leads in the repository."""
+    """Return the file of the repository that a link on a page of the site leads to."""
     origin = next((source for source, own in PAGES.items() if own == page), f"docs/{page}")
-    if page == PAGES["README.md"]:
-        origin = "docs/index.md"
     return posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
 
 
 def in_site(path: str) -> str | None:
-    """Where a file of the repository stands in the site, None for a folder."""
+    """Return the place of a file of the repository in the site, None for a folder."""
     if path in PAGES:
         return PAGES[path]
     if (ROOT / path).is_dir():
@@ -54,15 +54,19 @@ def in_site(path: str) -> str | None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add tables, the pages at the root, and what pages link to outside docs/."""
+    """Add generated parts, the pages of the root, and files outside docs/ that pages link to."""
     for name, tables in TABLES.items():
         short = files.src_uris[name]
         text = short.content_string.replace(TABLES_HERE, tables())
         files.remove(short)
         files.append(File.generated(config, name, content=text))
-    for source, page in PAGES.items():
-        if page != "index.md":
-            files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
+    for page in list(files.documentation_pages()):
+        if MARK.search(page.content_string):
+            files.remove(page)
+            text = expanded(page.content_string)
+            files.append(File.generated(config, page.src_uri, content=text))
+    for source, name in PAGES.items():
+        files.append(File.generated(config, name, content=(ROOT / source).read_text("utf-8")))
     linked = {
         in_repository(page.src_uri, link["target"])
         for page in files.documentation_pages()
@@ -88,4 +92,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         relative = posixpath.relpath(target, posixpath.dirname(here) or ".")
         return f"{link['bang']}[{link['text']}]({relative}{link['rest']})"
 
+    if here == PAGES["README.md"]:
+        # Its picture is HTML, for two themes.
+        markdown = markdown.replace('="docs/', '="')
     return LINK.sub(turned, markdown)

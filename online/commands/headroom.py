@@ -45,7 +45,7 @@ def headroom(  # noqa: PLR0913
         typer.Argument(
             metavar="LOG",
             help="Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see "
-            "docs/reference/commands.md.",
+            "docs/commands.md.",
         ),
     ],
     batch_time: Annotated[

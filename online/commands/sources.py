@@ -85,7 +85,7 @@ LOGS = (".csv", ".jsonl", ".gz")
 
 SOURCE_HELP = (
     "INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0, "
-    "count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/reference/commands.md "
+    "count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md "
     "has their settings."
 )
 OneSource = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
