@@ -32,7 +32,7 @@ schedules/test_orders.py::test_a_longer_schedule_that_is_better_is_followed
 schedules/test_beams.py::test_a_beam_of_everything_finds_the_optimum
 schedules/test_orders.py::test_free_orders_find_the_optimum_of_few_requests
 schedules/test_moves.py::test_nothing_but_its_region_matters_to_a_move
-paths/test_layers.py::test_graphs_are_those_of_the_definition
+paths/test_relaxation.py::test_graphs_have_as_many_nodes_as_ever
 paths/test_relaxation.py::test_limits_and_stops
 prices/test_relaxation.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
 schedules/test_keys.py::test_a_stop_leaves_the_first_schedule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from plain_replay import heaviest_beside
 
 from hindsight.prices.state_tables import core_table, memory_table, ordered_states, state_copies
 from hindsight.prices.states import SCALE, integer_capacities
@@ -77,8 +76,22 @@ def by_state(table: IntArray) -> dict[tuple[int, int], int]:
 
 
 def maximum_weight(coefficients: IntArray, copies: IntArray, memory_limit: int) -> int:
-    """The largest total coefficient of any configuration, see the module of tables."""
-    return heaviest_beside((), by_state(copies), by_state(coefficients), memory_limit) or 0
+    """The largest total coefficient of any configuration, see the module of tables.
+
+    Read from the state that runs longest on, k members that hold S in all need S + k r <= M.
+    """
+    best, states = {(0, 0): 0}, by_state(copies)
+    for m, r in sorted(states, key=lambda state: -state[1]):
+        for _ in range(min(states[m, r], memory_limit)):
+            more = dict(best)
+            for (k, S), weight in best.items():
+                if S + m + (k + 1) * r <= memory_limit:
+                    found = weight + int(coefficients[m, r])
+                    more[k + 1, S + m] = max(more.get((k + 1, S + m), 0), found)
+            if more == best:
+                break
+            best = more
+    return max(best.values())
 
 
 def drawn_prices(

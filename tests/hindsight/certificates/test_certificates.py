@@ -11,6 +11,7 @@ import pytest
 from left_to_graphs import leave_to_graphs
 
 import hindsight
+import instances
 from hindsight import (
     CertificateError,
     MalformedCertificateError,
@@ -18,6 +19,7 @@ from hindsight import (
     make_certificate,
 )
 from hindsight.certificates import limits, proofs
+from hindsight.certificates.path_states import numbered
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.prices.states import PathPrices, StatePrices
@@ -35,6 +37,8 @@ from instances import (
 )
 from instances.batch_time import AffineTime, TiledTime
 
+LEAVES = {"worst-n7-00": 15, "adversary-sqrt-n-n33-00": 180, "worst-n9-00": 387}
+LEAVES |= {"adversary-cascade-two-types-n24-00": 390, "c25-linearly-weighted-n20-01": 190_913}
 HARD = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
 
 
@@ -243,3 +247,23 @@ def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="is for another optimum"):
         hindsight.make_certificate(in_rounds, result.proof)
     assert not path.exists()
+
+
+def test_numbers_differ_where_columns_do() -> None:
+    """Also where a single key of all columns does not fit into 64 bits."""
+    columns = np.random.default_rng(0).integers(0, 2, (70, 40)).astype(np.int32)
+    columns[:, 20:] = columns[:, :20]
+    columns[69, 20:] = 1 - columns[69, :20]
+    for count in (40, 20):
+        place = numbered([column * 1000 for column in columns], [1001] * 70)[1]
+        assert len({*place.tolist()}) == count
+        columns[69, 20:] = columns[69, :20]
+    assert (place[:20] == place[20:]).all()
+
+
+def test_searches_of_the_library_keep_as_many() -> None:
+    """As their writer counted, and not one less; prices up to 2^30 as sums of loops have them."""
+    folder = Path(instances.__file__).parent / "catalogue" / "certificates"
+    for name, leaves in LEAVES.items():
+        document = hindsight.read_certificate(folder / f"{name}.json.xz")
+        assert check_certificate(document).leaves == leaves

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from brute_force import feasible_total, optimal_total_latency
 from drawn_instances import crowded, drawn_prices, parts_apart
+from effort import sweep
 
 from hindsight.exact.states import SearchOutcome, StateSearch
 from hindsight.prices.states import SCALE
@@ -34,7 +35,7 @@ def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets
         assert (outcome.status, total_of(instance, outcome)) == ("exhausted", optimum)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", sweep(range(10), one_in=5))
 def test_the_optimum_of_500_instances(block: int) -> None:
     """Without prices, and with some."""
     for seed in range(50 * block, 50 * block + 50):
@@ -46,6 +47,19 @@ def test_the_optimum_of_500_instances(block: int) -> None:
         search.set_prices(*prices)
         assert search.prices.root <= optimum * SCALE
         assert_exact(instance, search, optimum, optimum + 2, optimum)
+
+
+def test_as_many_states_are_opened_as_ever() -> None:
+    """A rule that drops less finds the same optimum: without prices, and with some."""
+    opened = np.zeros((2, 3), dtype=int)
+    for seed in range(50):
+        instance = crowded(47, seed, (1, 7))
+        optimum, _ = optimal_total_latency(instance)
+        search = search_of(instance)
+        opened[0] += [search.run(optimum + more).states for more in (-1, 0, 2)]
+        search.set_prices(*drawn_prices(instance, np.random.default_rng([1, seed])))
+        opened[1] += [search.run(optimum + more).states for more in (-1, 0, 2)]
+    assert opened.tolist() == [[1160, 1445, 1785], [1202, 1454, 1779]]
 
 
 def test_twins_start_in_order_of_arrival_whatever_their_order() -> None:

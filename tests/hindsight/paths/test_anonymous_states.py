@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 from brute_force import State, fit, heaviest
 from drawn_instances import drawn_instance
-from layers_by_definition import priced_states
 
 from hindsight.paths.anonymous_states import heaviest_beside, room_for_states, set_epoch
 from hindsight.paths.graph import most_at_once
 from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
+
+
+def priced_states(
+    columns: Any, followed: IntArray, tau: int, prices: Any
+) -> tuple[Counter[State], dict[State, int]]:
+    """States of requests that are not followed, with how many there may be and their prices."""
+    s, o, a, _ = columns
+    copies = Counter[State]()
+    for i in np.flatnonzero(~followed).tolist():
+        for age in range(min(int(o[i]) - 1, tau - int(a[i])) + 1):
+            copies[int(s[i]) + age, int(o[i]) - age] += 1
+    return copies, {state: int(prices[state]) for state in copies}
 
 
 def followed_members(

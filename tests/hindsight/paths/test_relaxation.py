@@ -49,6 +49,21 @@ def finest(
     return finer_graph(priced, coarse, nobody, followed, u, room, stop)
 
 
+def test_graphs_have_as_many_nodes_as_ever() -> None:
+    """A node too many costs nothing but time; the least cost of a path is a sum of integers."""
+    found = np.zeros((3, 2), dtype=int)
+    for seed in range(50):
+        for k, above in enumerate((0, 3, 8)):
+            priced, *_ = priced_case(seed, above)
+            graph = finest(priced)
+            assert graph is not None
+            everybody = np.ones(len(priced.kinds), np.bool_)
+            relaxation = PathRelaxation(priced, graph, everybody, priced.first_prices, 0, never)
+            relaxation.drop()
+            found[k] += len(graph.later), relaxation.lower_bound
+    assert found.tolist() == [[11100, 590], [14912, 590], [20825, 590]]
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindsight.paths.graph.SETS_AT_ONCE", 1)
