@@ -30,7 +30,6 @@ from online.policy_interface.policy import (
     PolicyError,
     Setup,
     State,
-    UndeclaredGenerator,
     VisibleRequest,
 )
 from online.policy_interface.predictions import Prediction
@@ -154,9 +153,8 @@ class Lead:
         self._idle_since: float | None = None
         self._is_idle = self._is_drained = False
         rng = np.random.default_rng([0, 2])
-        generator = rng if policy.randomized else UndeclaredGenerator(policy.name)
         policy.count = None
-        policy.reset(Setup(limit, generator, rule, self._batch_time))
+        policy.reset(Setup(limit, rng, rule, self._batch_time))
 
     # --- what the engine tells ----------------------------------------------------------------
 

@@ -286,8 +286,8 @@ class Setup:
     memory_limit : int
         Capacity M, tokens.
     rng : numpy.random.Generator
-        The policy's own random stream. Its use raises a `PolicyError` unless the policy is
-        `Policy.randomized`.
+        The policy's own random stream. A run in which it was used raises a `PolicyError` at its
+        end unless the policy is `Policy.randomized`.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted; see `TokenCount` for policies that count tokens.
     batch_time : BatchTime or None, default None
@@ -373,38 +373,47 @@ class Policy(ABC):
         return False
 
 
-class UndeclaredGenerator(np.random.Generator):
-    """Generator of a policy or router that is not ``randomized``: its use raises a `PolicyError`.
+def check_draws(
+    made: Any,
+    rng: np.random.Generator,
+    seed: Sequence[int],
+    error: type[Exception] = PolicyError,
+    kind: str = "policy",
+) -> None:
+    """Refuse a run of a policy or router that drew random numbers and does not say so.
 
     Runs of such a policy count as equal for all seeds, so that only one is made.
+
+    Raises
+    ------
+    Exception
+        An ``error``: it has used ``rng``, the generator of ``seed``, and is not ``randomized``.
     """
-
-    def __init__(self, name: str, kind: str = "policy") -> None:
-        super().__init__(np.random.PCG64(0))
-        self._owner = f"{kind} {name!r}"
-        self._made_of = name, kind
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith("_"):
-            return super().__getattribute__(name)
-        raise PolicyError(
-            f"{self._owner} draws from Setup.rng and does not say so: "
+    unused = np.random.default_rng(seed).bit_generator.state
+    if not made.randomized and rng.bit_generator.state != unused:
+        raise error(
+            f"{kind} {made.name!r} draws from Setup.rng and does not say so: "
             "write randomized = True in its class"
         )
 
-    def __repr__(self) -> str:
-        return f"UndeclaredGenerator{self._made_of}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._made_of
-
-
-PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
+RegisteredClass = TypeVar("RegisteredClass", bound=type[Any])
 
 _POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
 
 
-def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
+def registers(registry: Registry[Any], name: str) -> Callable[[RegisteredClass], RegisteredClass]:
+    """Class decorator: keep a class in a registry, and its name there in the class."""
+
+    def register(made: RegisteredClass) -> RegisteredClass:
+        registry.add(name, made)
+        made.name = name
+        return made
+
+    return register
+
+
+def register_policy(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
     """Class decorator: register the policy by name, for ``make_policy(name, **params)``.
 
     A class of the same module and qualified name, such as that of a notebook's cell run again,
@@ -416,13 +425,7 @@ def register_policy(name: str) -> Callable[[PolicyClass], PolicyClass]:
     ValueError
         Another class has the name.
     """
-
-    def register(policy: PolicyClass) -> PolicyClass:
-        _POLICIES.add(name, policy)
-        policy.name = name
-        return policy
-
-    return register
+    return registers(_POLICIES, name)
 
 
 def policy_names() -> list[str]:

@@ -34,18 +34,15 @@ class Prediction:
 
     def __post_init__(self) -> None:
         # One for each request of a simulation: what is whole already is left as it is.
-        for one in ("lower", "point", "upper"):
-            given = getattr(self, one)
-            if type(given) is not int or abs(given) > LARGEST_INTEGER:
-                length = as_integer(given, "prediction", one, minimum=-LARGEST_INTEGER)
-                set_fields(self, **{one: length})
+        given = {name: getattr(self, name) for name in ("lower", "point", "upper")}
+        if {*map(type, given.values())} != {int} or max(given.values()) > LARGEST_INTEGER:
+            least = -LARGEST_INTEGER
+            given = {k: as_integer(one, "prediction", k, minimum=least) for k, one in given.items()}
+            set_fields(self, **given)
         if not 1 <= self.lower <= self.point <= self.upper:
-            raise InvalidValueError(
-                "prediction",
-                "(lower, point, upper)",
-                (self.lower, self.point, self.upper),
-                "is not an increasing triple of positive lengths",
-            )
+            reason = "is not an increasing triple of positive lengths"
+            field = "(lower, point, upper)"
+            raise InvalidValueError("prediction", field, (*given.values(),), reason)
 
     @property
     def is_exact(self) -> bool:
@@ -56,9 +53,7 @@ class Prediction:
 class PredictionModel(Protocol):
     """Draw what policies are told about each request."""
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the prediction for a request, drawn at its arrival."""
 
 
@@ -66,11 +61,9 @@ class PredictionModel(Protocol):
 class ExactPredictions:
     """The policies know every output length at arrival ([J25] Section 2, [W25])."""
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the true length."""
-        return Prediction(output_length, output_length, output_length)
+        return Prediction(output, output, output)
 
 
 @dataclass(frozen=True)
@@ -98,17 +91,11 @@ class IntervalPredictions:
         upper = as_integer(self.upper, "predictions", "upper", minimum=lower)
         set_fields(self, lower=lower, upper=upper)
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval."""
-        if not self.lower <= output_length <= self.upper:
-            raise InvalidValueError(
-                "predictions",
-                "output_length",
-                output_length,
-                f"lies outside the interval [{self.lower}, {self.upper}]",
-            )
+        if not self.lower <= output <= self.upper:
+            reason = f"lies outside the interval [{self.lower}, {self.upper}]"
+            raise InvalidValueError("predictions", "output_length", output, reason)
         return Prediction(self.lower, (self.lower + self.upper) // 2, self.upper)
 
 
@@ -141,18 +128,12 @@ class BucketPredictions:
             raise InvalidValueError("predictions", "upper_ends", (), "is empty")
         object.__setattr__(self, "upper_ends", tuple(ends))
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the bucket of the output length; the point is its midpoint, rounded down."""
-        position = bisect_left(self.upper_ends, output_length)
+        position = bisect_left(self.upper_ends, output)
         if position == len(self.upper_ends):
-            raise InvalidValueError(
-                "predictions",
-                "output_length",
-                output_length,
-                f"lies above the last bucket, which ends at {self.upper_ends[-1]}",
-            )
+            reason = f"lies above the last bucket, which ends at {self.upper_ends[-1]}"
+            raise InvalidValueError("predictions", "output_length", output, reason)
         lower = self.upper_ends[position - 1] + 1 if position else 1
         upper = self.upper_ends[position]
         return Prediction(lower, (lower + upper) // 2, upper)
@@ -179,13 +160,11 @@ class ProportionalPredictions:
         exact = as_fraction(self.spread, "predictions", "spread", minimum=0, below=1)
         set_fields(self, spread=float(exact), _exact=exact)
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval around the output length."""
         # In floats 1.1 * 10 rounds up to 12.
-        lower = max(1, math.floor((1 - self._exact) * output_length))
-        upper = math.ceil((1 + self._exact) * output_length)
+        lower = max(1, math.floor((1 - self._exact) * output))
+        upper = math.ceil((1 + self._exact) * output)
         return Prediction(lower, (lower + upper) // 2, upper)
 
 
@@ -216,15 +195,13 @@ class NoisyPredictions:
             wrong=as_number(self.wrong, "predictions", "wrong", minimum=0, maximum=1),
         )
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return a point near the output length, give or take delta."""
         if self.wrong and rng.random() < self.wrong:
-            point = int(rng.integers(1, 2 * (output_length + self.delta), endpoint=True))
+            point = int(rng.integers(1, 2 * (output + self.delta), endpoint=True))
         else:
-            lowest = max(1, output_length - self.delta)
-            point = int(rng.integers(lowest, output_length + self.delta, endpoint=True))
+            lowest = max(1, output - self.delta)
+            point = int(rng.integers(lowest, output + self.delta, endpoint=True))
         return Prediction(max(1, point - self.delta), point, point + self.delta)
 
 
@@ -248,12 +225,10 @@ class RelativePredictions:
         error = as_number(self.error, "predictions", "error", minimum=0, maximum=10)
         set_fields(self, error=error, _spread=_lognormal_spread(error))
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return a point somewhere around the output length."""
         factor = math.exp(self._spread * rng.standard_normal())
-        point = max(1, min(round(output_length * factor), LARGEST_INTEGER))
+        point = max(1, min(round(output * factor), LARGEST_INTEGER))
         return Prediction(point, point, point)
 
 

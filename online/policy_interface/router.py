@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.request import RequestId
 from instances.registry import Registry
 from instances.validation import as_number
 
-from .policy import Setup, VisibleRequest
+from .policy import RegisteredClass, Setup, VisibleRequest, registers
 
 
 class RouterError(RuntimeError):
@@ -158,12 +158,10 @@ class Router(ABC):
         return given or [None] * len(problem)
 
 
-RouterClass = TypeVar("RouterClass", bound=type[Router])
-
 _ROUTERS: Registry[Callable[..., Router]] = Registry("router")
 
 
-def register_router(name: str) -> Callable[[RouterClass], RouterClass]:
+def register_router(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
     """Class decorator: register the router by name, for ``make_router(name, **params)``.
 
     Raises
@@ -171,13 +169,7 @@ def register_router(name: str) -> Callable[[RouterClass], RouterClass]:
     ValueError
         Another class has the name.
     """
-
-    def register(router: RouterClass) -> RouterClass:
-        _ROUTERS.add(name, router)
-        router.name = name
-        return router
-
-    return register
+    return registers(_ROUTERS, name)
 
 
 def router_names() -> list[str]:

@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 from instances import InvalidTypeError, InvalidValueError
 from instances.generators.registry import check_parameters
 from instances.registry import Registry
-from instances.settings import parse_settings
+from instances.settings import parse_value
 from instances.user_modules import (
-    SUFFIX,
     attribute_of,
     described,
     import_source,
@@ -33,13 +32,15 @@ from online.policy_interface.policy import (
     is_own,
     named_parameters,
     own_policy,
-    policy_class,
     policy_names,
     policy_parameters,
 )
 from online.policy_interface.router import _ROUTERS, Router
 
 Made = TypeVar("Made", Policy, Router)
+
+_FORM = re.compile(r"(?:(?P<where>.+?):)?(?P<name>[^():=]+)(?P<arguments>\(.*\))?", re.DOTALL)
+_WORD = re.compile(r"[\w./:+*?-]+")
 
 
 @dataclass(frozen=True)
@@ -83,36 +84,55 @@ class Spec(Generic[Made]):
     @classmethod
     def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
         """Read a text, see `read_policy`."""
-        kind = cls.kind
-        name, _, settings = text.partition(":")
-        if text.endswith(SUFFIX) or (is_file_name(name) and not settings):
-            module = import_source(text.removesuffix(":"), folder, kind)
-            raise InvalidValueError(None, kind, text, f"is a file: add {cls._choice(module)}")
-        found = _TEXT.fullmatch(text)
-        if found is None and is_file_name(name):
-            reason = "is not of the form FILE.py:CLASS or FILE.py:CLASS(KEY=VALUE, ...)"
-            raise InvalidValueError(None, kind, text, reason)
-        if found is None or name in cls.registry:
-            return cls(name, parse_settings(filter(None, settings.split(",")), f"--{kind}"))
-        where, name, arguments = found["where"], found["name"].strip(), found["arguments"]
+        name, colon, rest = text.partition(":")
+        if name in cls.registry and colon:
+            # NAME:KEY=VALUE,... needs no quotes in a shell.
+            text = f"{name}({rest})"
+        elif is_file_name(file := text.removesuffix(":")) and ":" not in file[2:]:
+            module = import_source(file, folder, cls.kind)
+            raise cls._refused(text, f"is a file: add {cls._choice(module)}")
+        found = _FORM.fullmatch(text)
+        if found is None:
+            raise cls._refused(text, "is not of the form NAME(KEY=VALUE, ...) or FILE.py:NAME(...)")
+        maker: Any
+        where, name = found["where"], found["name"].strip()
         if where is None:
-            known = named_parameters(cls.registry[name]) if name in cls.registry else {}
-            return cls(name, _literals(kind, text, arguments, list(known)))
-        module = import_source(where, folder, kind)
-        given = attribute_of(module, name)
-        if given is None:
-            reason = f"is not in {where}: write {cls._choice(module)}"
-            raise InvalidValueError(None, kind, text, reason)
-        if not isinstance(given, cls.base) and not callable(given):
-            reason = f"is no {cls.base.__name__}: write {cls._choice(module)}"
-            raise InvalidValueError(None, kind, text, reason)
-        spec = cls.of(given)
-        if not arguments:
+            spec, maker = cls(name), cls.registry.get(name)
+        else:
+            module = import_source(where, folder, cls.kind)
+            maker = attribute_of(module, name)
+            if not isinstance(maker, cls.base) and not callable(maker):
+                reason = f"is no {cls.base.__name__} in {where}: write {cls._choice(module)}"
+                raise cls._refused(text, reason)
+            spec = cls.of(maker)
+        if not found["arguments"] or maker is None:
             return spec
-        if isinstance(given, cls.base):
-            raise InvalidValueError(None, kind, text, "is an object, which takes no arguments")
-        literals = _literals(kind, text, arguments, list(named_parameters(given)))
-        return cls(spec.name, literals, spec.given)
+        if isinstance(maker, cls.base):
+            raise cls._refused(text, "is an object, which takes no arguments")
+        return replace(
+            spec, params=cls._arguments(text, found["arguments"], [*named_parameters(maker)])
+        )
+
+    @classmethod
+    def _arguments(cls, text: str, arguments: str, names: list[str]) -> dict[str, Any]:
+        """Read ``(0.2, key=value)``, of which nothing is run; a bare word is text."""
+        source = f"f{arguments}"
+
+        def read(node: ast.expr) -> Any:
+            word = ast.get_source_segment(source, node) or ""
+            with contextlib.suppress(ValueError):
+                return ast.literal_eval(node)
+            return parse_value(word) if _WORD.fullmatch(word) else ast.literal_eval(node)
+
+        with contextlib.suppress(AssertionError, IndexError, SyntaxError, ValueError):
+            call = ast.parse(source, mode="eval").body
+            assert isinstance(call, ast.Call)
+            assert all(one.arg for one in call.keywords)
+            values = [(names[place], one) for place, one in enumerate(call.args)]
+            values += [(str(one.arg), one.value) for one in call.keywords]
+            assert len(dict(values)) == len(values)
+            return {key: read(node) for key, node in values}
+        raise cls._refused(text, "has arguments unlike KEY=VALUE of 0.2, word, 'text' or [1, 2]")
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
@@ -124,16 +144,16 @@ class Spec(Generic[Made]):
             return cls.read(thing, folder)
         if isinstance(thing, functools.partial) and not thing.args:
             spec = cls.of(thing.func, folder)
-            return cls(spec.name, {**spec.params, **thing.keywords}, spec.given)
+            return replace(spec, params={**spec.params, **thing.keywords})
         if isinstance(thing, base):
             return cls(thing.name, _settings_of(thing), thing)
-        if isinstance(thing, type) and issubclass(thing, base):
+        if isinstance(thing, type) and not issubclass(thing, base):
+            reason = f"is no {kind}: it {cls.extends}"
+            raise InvalidTypeError(None, kind, thing.__name__, reason)
+        if isinstance(thing, type):
             name = getattr(thing, "name", thing.__name__)
             registered = name in cls.registry and not is_own(thing)
             return cls(name, {}, None if registered else thing)
-        if isinstance(thing, type):
-            reason = f"is no {kind}: it {cls.extends}"
-            raise InvalidTypeError(None, kind, thing.__name__, reason)
         if not callable(thing):
             reason = f"is no {kind}: give a name, 'FILE.py:CLASS', a {base.__name__} or its class"
             raise InvalidTypeError(None, kind, thing, reason)
@@ -146,17 +166,18 @@ class Spec(Generic[Made]):
     @classmethod
     def _choice(cls, module: ModuleType) -> str:
         """Name those of a module, to be written after it."""
-        names = [
-            name
-            for name, value in vars(module).items()
-            if isinstance(value, cls.base)
-            or (
-                (isinstance(value, type) and issubclass(value, cls.base) and is_own(value))
-                and not inspect.isabstract(value)
-            )
-        ]
-        none = f"a file or module that has a {cls.base.__name__}"
-        return " or ".join(f":{name}" for name in names) or none
+
+        def fits(value: Any) -> bool:
+            if not isinstance(value, type):
+                return isinstance(value, cls.base)
+            return issubclass(value, cls.base) and is_own(value) and not inspect.isabstract(value)
+
+        names = [f":{name}" for name, value in vars(module).items() if fits(value)]
+        return " or ".join(names) or f"a file or module that has a {cls.base.__name__}"
+
+    @classmethod
+    def _refused(cls, text: str, reason: str) -> InvalidValueError:
+        return InvalidValueError(None, cls.kind, text, reason)
 
     def make(self) -> Made:
         """Return a fresh one.
@@ -168,55 +189,41 @@ class Spec(Generic[Made]):
         InvalidValueError, InvalidTypeError
             A parameter missing, unknown or out of range, or what is given makes none.
         """
-        own: Any = self._own()
-        if own is None:
-            maker = self.registry[self.name]
-            check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
-            return cast(Made, maker(**self.params))
-        if isinstance(own, self.base):
-            return cast(Made, copy.deepcopy(own))
-        if inspect.isabstract(own):
-            missing = ", ".join(sorted(getattr(own, "__abstractmethods__", ())))
+        maker: Any = self.registry[self.name] if self.given is None else self.given
+        if isinstance(maker, self.base):
+            return cast(Made, copy.deepcopy(maker))
+        if inspect.isabstract(maker):
+            missing = ", ".join(sorted(getattr(maker, "__abstractmethods__", ())))
             reason = f"is an abstract class: it lacks {missing}"
             raise InvalidTypeError(None, self.kind, self.name, reason)
-        check_parameters(f"{self.kind} {self.name!r}", named_parameters(own), self.params)
+        check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
+        if not is_own(maker):
+            return cast(Made, maker(**self.params))
         refusals = (InvalidValueError, InvalidTypeError)
-        made = described(lambda: own(**self.params), self.label, self.kind, refusals)
+        made = described(lambda: maker(**self.params), self.label, self.kind, refusals)
         if not isinstance(made, self.base):
             reason = f"makes {made!r}, which is no {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
         return cast(Made, made)
 
-    def check_sendable(self) -> None:
-        """See that it can be sent to another process.
-
-        Raises
-        ------
-        InvalidValueError
-            It cannot.
-        """
-        self.__reduce__()
-
     def _own(self) -> Callable[..., Made] | Made | None:
         """Return the user-defined class or object; None for one of this package."""
-        if self.given is not None:
-            return self.given
-        registered = self.registry[self.name]
-        return registered if is_own(registered) else None
+        registered = self.registry[self.name] if self.given is None else None
+        return registered if registered and is_own(registered) else self.given
+
+    def check_sendable(self) -> None:
+        """Raise `InvalidValueError` if it cannot be sent to another process."""
+        self.__reduce__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The user's own are sent as they are here, with the modules they stand in.
 
         No process has what a notebook defines, and what stands in a file may be edited meanwhile.
         """
-        own: Any = self._own()
+        own = self._own()
         if own is None:
             return type(self), (self.name, dict(self.params))
-        sent: Any = vars(self).get("_sent")
-        if sent is None or sent[0] is not own:
-            sent = (own, _pickled(self, own))
-            object.__setattr__(self, "_sent", sent)
-        return _received, (type(self), self.name, dict(self.params), sent[1])
+        return _received, (type(self), self.name, dict(self.params), _pickled(self, own))
 
 
 class PolicySpec(Spec[Policy]):
@@ -241,31 +248,18 @@ AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
 
 
 def _pickled(spec: Spec[Any], own: Any) -> bytes:
-    """Pickle what makes one, with the code of the user's modules if that is possible."""
-    import cloudpickle
-
-    failure: Exception | None = None
-    for modules in (loaded_modules(), []):
-        with _by_value(modules):
-            try:
-                return bytes(cloudpickle.dumps(own))
-            except Exception as error:  # noqa: BLE001 (whatever its parts raise)
-                failure = failure or error
-    reason = f"cannot be sent to other processes, only one can use it: {failure}"
-    raise InvalidValueError(None, spec.kind, spec.name, reason) from failure
-
-
-@contextlib.contextmanager
-def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """Have cloudpickle write the code of modules, and not their names."""
+    """Pickle what makes one, with the code of the user's modules and not their names."""
     import cloudpickle
 
     already = cloudpickle.list_registry_pickle_by_value()
-    added = [module for module in modules if module.__name__ not in already]
-    for module in added:
-        cloudpickle.register_pickle_by_value(module)
+    added = [module for module in loaded_modules() if module.__name__ not in already]
     try:
-        yield
+        for module in added:
+            cloudpickle.register_pickle_by_value(module)
+        return bytes(cloudpickle.dumps(own))
+    except Exception as error:
+        reason = f"cannot be sent to other processes, only one can use it: {error}"
+        raise InvalidValueError(None, spec.kind, spec.name, reason) from error
     finally:
         for module in added:
             cloudpickle.unregister_pickle_by_value(module)
@@ -284,19 +278,16 @@ def _unpickled(pickled: bytes) -> Any:
     return pickle.loads(pickled)  # noqa: S301 (from the process that gave the task)
 
 
-_TEXT = re.compile(r"(?:(?P<where>.+?):)?(?P<name>[^():=]+)(?P<arguments>\(.*\))?", re.DOTALL)
-
-
 def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
     """A policy as a command line or an experiment file names it.
 
     Parameters
     ----------
     text : str
-        ``NAME``, ``NAME:KEY=VALUE,...`` or ``NAME(key=value, ...)`` of a registered policy;
+        ``NAME`` or ``NAME(key=value, ...)`` of a registered policy, also ``NAME:key=value,...``;
         ``my_rules.py:LeastVolume`` or ``package.module:LeastVolume`` of a class, function or object
-        of the user's own, with arguments as in ``LeastVolume(alpha=0.2)``. Arguments are Python's
-        literals.
+        of the user's own, with arguments as in ``LeastVolume(alpha=0.2)``. Values are words or
+        Python's literals.
     folder : str or os.PathLike, default "."
         Where the paths of files begin.
 
@@ -308,41 +299,12 @@ def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
     return PolicySpec.read(text, folder)
 
 
-def _literals(kind: str, text: str, arguments: str | None, names: list[str]) -> dict[str, Any]:
-    if not arguments:
-        return {}
-    try:
-        call = ast.parse(f"f{arguments}", mode="eval").body
-        assert isinstance(call, ast.Call)
-        values = {
-            **{names[place]: value for place, value in enumerate(call.args)},
-            **{str(keyword.arg): keyword.value for keyword in call.keywords},
-        }
-        if len(values) == len(call.args) + len(call.keywords) and "None" not in values:
-            return {key: ast.literal_eval(value) for key, value in values.items()}
-    except (AssertionError, IndexError, SyntaxError, ValueError):
-        pass
-    reason = "has arguments that are no literals such as 0.2, 'text' or [1, 2]"
-    raise InvalidValueError(None, kind, text, reason)
-
-
-def as_spec(policy: AnyPolicy, folder: str | os.PathLike[str] = ".") -> PolicySpec:
-    """Return a policy as a `PolicySpec`; no object is created yet.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        It stands for no policy.
-    """
-    return PolicySpec.of(policy, folder)
-
-
 def _settings_of(thing: Policy | Router) -> dict[str, Any]:
     """Return the parameters of an object that differ from their defaults, where it stores them."""
     found = {}
     for key, parameter in named_parameters(type(thing)).items():
         value = getattr(thing, key, getattr(thing, f"_{key}", None))
-        # An array or an object is told by the digest alone.
+        # An array or an object has no short text.
         with contextlib.suppress(TypeError, ValueError):
             if value is not None and value != parameter.default:
                 json.dumps(value, allow_nan=False)
@@ -359,7 +321,7 @@ def parameterless_policies(*, deadlines: bool = False) -> list[str]:
         name
         for name in policy_names()
         if all(p.default is not p.empty for p in policy_parameters(name).values())
-        and (deadlines or not getattr(policy_class(name), "reads_deadlines", False))
+        and (deadlines or not getattr(_POLICIES[name], "reads_deadlines", False))
     ]
 
 
@@ -383,7 +345,7 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     MissingParameterError
         A parameter without a default is not given.
     """
-    return _made(as_spec(policy), params)
+    return _made(PolicySpec.of(policy), params)
 
 
 def make_router(router: AnyRouter, /, **params: Any) -> Router:
@@ -411,9 +373,8 @@ def make_router(router: AnyRouter, /, **params: Any) -> Router:
 
 def _made(spec: Spec[Made], params: Mapping[str, Any]) -> Made:
     if params and isinstance(spec.given, spec.base):
-        raise InvalidTypeError(
-            None, spec.kind, spec.given, "is an object, which takes no arguments"
-        )
+        reason = "is an object, which takes no arguments"
+        raise InvalidTypeError(None, spec.kind, spec.given, reason)
     return replace(spec, params={**spec.params, **params}).make()
 
 
@@ -427,36 +388,23 @@ def policy_specs(
     UnknownNameError
         No such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        Bad parameters, a policy given twice, two of one label, none at all, or one that needs a
-        service level where there are no ``deadlines``.
+        Bad parameters, two policies of one label, none at all, or one that needs a service level
+        where there are no ``deadlines``.
     """
-    chosen: Iterable[AnyPolicy]
     if policies is None:
-        chosen = parameterless_policies(deadlines=deadlines)
-    elif isinstance(policies, (str, PolicySpec, Policy)) or callable(policies):
-        chosen = [policies]
-    elif isinstance(policies, Iterable):
-        chosen = policies
-    else:
-        chosen = [as_spec(policies)]
-    specs = [as_spec(policy) for policy in chosen]
-    seen: dict[str, PolicySpec] = {}
-    for spec in specs:
-        made = spec.make()
+        policies = parameterless_policies(deadlines=deadlines)
+    several = isinstance(policies, Iterable) and not isinstance(policies, str)
+    specs = [PolicySpec.of(one) for one in cast(Any, policies if several else [policies])]
+    for position, spec in enumerate(specs):
+        made, reason = spec.make(), ""
         if made.reads_deadlines and not deadlines:
             reason = "needs a service level, as level=... or --slo gives"
-            raise InvalidValueError(None, "policies", spec.label, reason)
-        taken = spec.name in policy_names() and own_policy(spec.name) is None
-        if taken and (is_own(type(made)) or made.name != spec.name):
+        elif is_own(type(made)) and spec.name in policy_names() and own_policy(spec.name) is None:
             reason = "is the name of a policy of this package: give yours another"
-            raise InvalidValueError(None, "policies", spec.name, reason)
-        if spec.label in seen:
-            same = seen[spec.label].make().__class__ is made.__class__
-            if isinstance(spec.given, Policy):
-                same = seen[spec.label].given is spec.given
-            reason = "is given twice" if same else "names two policies: give one another name"
+        elif spec.label in [other.label for other in specs[:position]]:
+            reason = "is given twice: of two policies that differ, give one another name"
+        if reason:
             raise InvalidValueError(None, "policies", spec.label, reason)
-        seen[spec.label] = spec
     if not specs:
         raise InvalidValueError(None, "policies", [], "is empty: at least one is needed")
     return specs

@@ -21,7 +21,7 @@ from instances.problem.arrival_source import Arrival, FixedArrivals, ProblemSour
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import ServiceLevel
 from instances.validation import as_integer
-from online.policy_interface.policy import Policy, Setup, UndeclaredGenerator, VisibleRequest
+from online.policy_interface.policy import Policy, Setup, VisibleRequest, check_draws
 from online.policy_interface.predictions import Prediction, PredictionModel
 from online.policy_interface.router import ReplicaView, Router, RouterError
 from online.policy_interface.specs import AnyPolicy, make_policy
@@ -53,10 +53,9 @@ class Fleet(NamedTuple):
         source.reset(rng)
         arrivals = source.release(math.inf)
         # The streams before it are those of a source, the predictions and a policy.
-        own_rng: np.random.Generator = np.random.default_rng([seed, 3])
         setup = Setup(
             problem.memory_limit,
-            own_rng if router.randomized else UndeclaredGenerator(router.name, "router"),
+            np.random.default_rng([seed, 3]),
             problem.memory_rule,
             problem.batch_time,
             problem.replicas,
@@ -80,6 +79,7 @@ class Fleet(NamedTuple):
             raise _failed(router, error) from error
         assignment = np.zeros(len(arrivals), dtype=np.int64)
         assignment[order] = _route(router, fleet, sent, arrivals, [keys[k] for k in order.tolist()])
+        check_draws(router, setup.rng, [seed, 3], RouterError, "router")
         own = by_replica(assignment, problem.replicas)
         parts = [self.finish(one, own[one.index]) for one in fleet]
         return Run.of_fleet(problem, router.name, seed, assignment, parts)
@@ -178,9 +178,7 @@ class _Told:
     def __init__(self, requests: list[tuple[VisibleRequest, Arrival]]) -> None:
         self._requests = iter(requests)
 
-    def predict(
-        self, prompt_length: int, output_length: int, rng: np.random.Generator
-    ) -> Prediction:
+    def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the next one."""
         return next(self._requests)[0].prediction
 

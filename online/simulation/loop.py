@@ -31,8 +31,8 @@ from online.policy_interface.policy import (
     Policy,
     PolicyError,
     Setup,
-    UndeclaredGenerator,
     VisibleRequest,
+    check_draws,
 )
 from online.policy_interface.predictions import Prediction, PredictionModel
 
@@ -98,9 +98,8 @@ class Simulation:
         self._epoch_round = -1
         self._epoch_decisions = 0
         self.drain_round: int | None = None
-        rng = streams[2] if policy.randomized else UndeclaredGenerator(policy.name)
         limit = source.memory_limit
-        self._setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
+        self._setup = Setup(limit, streams[2], rule, batch_time, prefill_rounds=prefill_rounds)
 
     def begin(self, max_rounds: int | None, should_stop: Callable[[], bool] | None) -> None:
         """Prepare the policy, and run up to the horizon of the machine."""
@@ -123,6 +122,7 @@ class Simulation:
 
     def finish(self, problem: Instance | Workload | None, router_name: str | None = None) -> Run:
         """Return the record, see `Recorder.finish`."""
+        check_draws(self.policy, self._setup.rng, [self.seed, 2])
         return self.recorder.finish(
             self.source,
             problem,

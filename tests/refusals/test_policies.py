@@ -261,7 +261,7 @@ TRUTH: Rows = [
 ]
 ROUTERS: Rows = [
     (routed, "router 'Told', request 0: IndexError"),
-    (lambda: routed(draws=True), "router 'Told' draws from Setup.rng"),
+    (lambda: routed(*[0] * len(FLEET), draws=True), "router 'Told' draws from Setup.rng"),
 ]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, PolicyError: DECISIONS}
 

@@ -17,7 +17,7 @@ from online import (
     ExactPredictions,
     IntervalPredictions,
 )
-from online.policy_interface import PredictionModel
+from online.policy_interface.predictions import PredictionModel
 
 CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 KEYS: dict[str, Key | None] = {

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from instances import ServiceLevel
 from online import BucketPredictions, ExactPredictions, IntervalPredictions, NoisyPredictions
 from online.policies.engines.orders import ORDERS, QueueOrder, WaitingQueue
-from online.policy_interface import PredictionModel, VisibleRequest
+from online.policy_interface import VisibleRequest
+from online.policy_interface.predictions import PredictionModel
 
 MODELS: list[PredictionModel] = [
     ExactPredictions(),
