@@ -137,8 +137,6 @@ class RunningRequest:
         has advanced.
     rounds_held : int
         Rounds of this attempt in which it kept its memory without advancing.
-    row : list[int]
-        The simulator's record of what it does.
     """
 
     __slots__ = (
@@ -146,7 +144,6 @@ class RunningRequest:
         "prompt_left",
         "request",
         "rounds_held",
-        "row",
         "start_round",
         "tokens_kept",
     )
@@ -157,7 +154,6 @@ class RunningRequest:
         self.tokens_kept = tokens_kept
         self.prompt_left = request.prompt_length + tokens_kept
         self.rounds_held = 0
-        self.row: list[int] = []
         self._batch = batch
 
     def rounds_run(self, now: int) -> int:
@@ -389,8 +385,10 @@ def check_draws(
     Exception
         An ``error``: it has used ``rng``, the generator of ``seed``, and is not ``randomized``.
     """
+    source: Any = rng.bit_generator
     unused = np.random.default_rng(seed).bit_generator.state
-    if not made.randomized and rng.bit_generator.state != unused:
+    is_used = source.state != unused or source.seed_seq.n_children_spawned > 0
+    if is_used and not made.randomized:
         raise error(
             f"{kind} {made.name!r} draws from Setup.rng and does not say so: "
             "write randomized = True in its class"

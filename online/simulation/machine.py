@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection, Generator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,11 @@ from online.policy_interface.policy import (
 from online.policy_interface.token_count import TokenCount
 
 from .batch import Batch
+
+BEGINS, LEAVES = -2, -3
+"""An attempt begins, and advances from its first round on; a request leaves the batch."""
+
+NOTHING_NEW = {"new_prompt_tokens": 0, "new_requests": 0, "new_squares": 0, "new_past": 0}
 
 LONGEST_TIMED_STRETCH = 256
 """Rounds whose durations are computed at once: more would be wasted when an arrival cuts in."""
@@ -104,10 +110,11 @@ class Machine:
         Output tokens of preempted requests that have not started again, by index.
     count : TokenCount or None
         Count of tokens of a policy that has to be asked before it exceeds its limit.
-    rows : list[list[int]]
-        What requests did: request, first round, rounds, chunk, tokens before and prompt left as in
-        `instances.batch_time.Stretch`, and whether an attempt begins. A row of a request that runs
-        has no rounds yet.
+    record : list[tuple[int, int, Collection[int]]]
+        What requests do from a round on until their next entry: the round; a chunk, `ADVANCES`,
+        `BEGINS` or `LEAVES`; the requests.
+    begun : list[tuple[int, int]]
+        Of each attempt, in order: output tokens that it kept, and prompt tokens left to process.
     state : State
         The read-only view of the machine handed to policies.
     """
@@ -126,7 +133,8 @@ class Machine:
         self.prefill_rounds = prefill_rounds
         self.tokens_kept: dict[int, int] = {}
         self.count: TokenCount | None = None
-        self.rows: list[list[int]] = []
+        self.record: list[tuple[int, int, Collection[int]]] = []
+        self.begun: list[tuple[int, int]] = []
         self.state = State(batch, memory_limit)
         self._output_lengths: list[int] = []
         # Ends less the rounds by which all were put off. Entries (end, index) of requests that were
@@ -134,8 +142,8 @@ class Machine:
         self._put_off_by = 0
         self._ends: list[tuple[int, int]] = []
         self._end_of: dict[int, int] = {}
-        # Requests in the batch whose row is of no advance.
-        self._resting: dict[int, RunningRequest] = {}
+        # Prompt tokens processed in each round by the requests that do not advance.
+        self._resting: dict[int, int] = {}
         # Tokens of each preempted request that had been processed.
         self._left_behind: dict[int, int] = {}
         # Rounds planned and not yet carried out.
@@ -177,8 +185,8 @@ class Machine:
         self.batch.tokens += running.tokens
         rounds = self._output_lengths[index] + self.prefill_rounds - kept
         self._set_end(index, self.batch.round_index + rounds - self._put_off_by)
-        running.row = [index, self.batch.round_index + 1, 0, ADVANCES, kept, running.prompt_left, 1]
-        self.rows.append(running.row)
+        self.record.append((self.batch.round_index + 1, BEGINS, (index,)))
+        self.begun.append((kept, running.prompt_left))
 
     def evict(self, index: int) -> None:
         """Take a request out of the batch, its work lost."""
@@ -199,7 +207,8 @@ class Machine:
             self._leave(index)
         self.tokens_kept.pop(index, None)
         self._left_behind.pop(index, None)
-        self.rows.clear()
+        self.record.clear()
+        self.begun.clear()
         if len(self._ends) > 4 * len(self._end_of) + LONGEST_TIMED_STRETCH:
             # No end is ever reached, so that stale entries would stay.
             self._ends = [(end, index) for index, end in self._end_of.items()]
@@ -286,10 +295,9 @@ class Machine:
         if arrival is not None and self.batch_time is None:
             limits.append(max(1, math.ceil(arrival) - now))
         rounds = self._fitting(int(min(limits)), held, chunks, memory, policy_name)
-        resting = self.batch.resting(held, chunks) if held and self.batch_time else 0
         if held or self._resting:
             self._note_actions(held, chunks)
-        stretch = self._batch(memory, growth, entering, chunks, resting)
+        stretch = self._first_rounds(memory, growth, entering, chunks, held)
         stretches = yield from self._run(rounds, stretch, next_arrival)
         self._under_way = None
         rounds = self.batch.round_index - now
@@ -330,66 +338,45 @@ class Machine:
         # Everything is held and nobody asked to be woken: look again after one round.
         return limits or [1]
 
-    def _batch(
+    def _first_rounds(
         self,
         memory: int,
         growth: int,
         entering: dict[int, RunningRequest],
         chunks: dict[int, int],
-        resting: int,
+        held: Collection[int],
     ) -> BatchStretch:
         """Return the first of the next rounds as a batch time takes it."""
+        batch = BatchStretch(1, growth, 0, 0, memory, growth)
         if self.batch_time is None:
-            return BatchStretch(1, growth, 0, 0, memory, growth)
-        new_squares, new_past = self._attention(
-            [(running, running.prompt_left) for running in entering.values()]
-        )
-        chunk_squares, chunk_past = self._attention(
-            [(self.running[index], tokens) for index, tokens in chunks.items()]
-        )
-        return BatchStretch(
-            1,
-            growth,
-            sum(running.prompt_left for running in entering.values()),
-            len(entering),
-            memory,
-            growth,
-            sum(chunks.values()),
-            resting,
-            new_squares,
-            new_past,
-            chunk_squares,
-            chunk_past,
-        )
+            return batch
+        if held:
+            chunk_tokens, resting = sum(chunks.values()), self.batch.resting(held, chunks)
+            squares, past = _attention([(self.running[i], n) for i, n in chunks.items()])
+            counts = {"chunk_tokens": chunk_tokens, "held_memory": resting}
+            batch = replace(batch, chunk_squares=squares, chunk_past=past, **counts)
+        if entering:
+            new = [(running, running.prompt_left) for running in entering.values()]
+            squares, past = _attention(new)
+            counts = {"new_prompt_tokens": sum(left for _, left in new), "new_requests": len(new)}
+            batch = replace(batch, new_squares=squares, new_past=past, **counts)
+        return batch
 
     def _run(
         self, rounds: int, batch: BatchStretch, next_arrival: Callable[[], float | None]
     ) -> Generator[float, None, list[TimedStretch]]:
-        growth, memory, past = batch.growth, batch.memory, batch.chunk_past
-        new = (batch.new_prompt_tokens, batch.new_requests, batch.new_squares, batch.new_past)
+        growth, memory = batch.growth, batch.memory
         stretches: list[TimedStretch] = []
         while rounds:
             block, begun = rounds, self.batch.time
             ends: FloatArray | None = None
             if self.batch_time is not None:
                 block = min(block, LONGEST_TIMED_STRETCH)
-                stretch = BatchStretch(
-                    block,
-                    growth,
-                    new[0],
-                    new[1],
-                    memory,
-                    growth,
-                    batch.chunk_tokens,
-                    batch.held_memory,
-                    new[2],
-                    new[3],
-                    batch.chunk_squares,
-                    past,
-                )
+                if block > 1:
+                    batch = replace(batch, rounds=block)
                 # One addition a round, begun first: the clock must not depend on how rounds are
                 # cut into stretches.
-                ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
+                ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(batch)]))[1:]
                 if (arrival := next_arrival()) is not None:
                     block = min(block, int(ends.searchsorted(arrival)) + 1)
                     ends = ends[:block]
@@ -405,10 +392,10 @@ class Machine:
             self.batch.tokens += growth * block
             self.batch.time = self.batch.round_index if ends is None else float(ends[-1])
             memory += growth * block
-            new = (0, 0, 0, 0)
-            past += batch.chunk_squares * block
             rounds -= block
             if rounds:
+                past = batch.chunk_past + batch.chunk_squares * block
+                batch = replace(batch, rounds=1, memory=memory, chunk_past=past, **NOTHING_NEW)
                 while self.batch.time >= self.horizon:
                     yield self.batch.time
                 arrival = next_arrival()
@@ -440,15 +427,6 @@ class Machine:
             for index, tokens in decision.prefill.items()
             if tokens < running[index].prompt_left
         }
-
-    def _attention(self, prompts: list[tuple[RunningRequest, int]]) -> tuple[int, int]:
-        """Return squares and products of prompt tokens in the next round: see `BatchStretch`."""
-        squares = past = 0
-        for running, tokens in prompts:
-            squares += tokens * tokens
-            whole = running.request.prompt_length + running.tokens_kept
-            past += tokens * (whole - running.prompt_left)
-        return squares, past
 
     def _collect_finished(self) -> list[int]:
         finished: list[int] = []
@@ -490,30 +468,25 @@ class Machine:
         self._fresh.pop(index, None)
         self._resting.pop(index, None)
         self.batch.tokens -= running.tokens
-        running.row[2] = self.batch.round_index + 1 - running.row[1]
+        self.record.append((self.batch.round_index + 1, LEAVES, (index,)))
         return running
 
-    # --- the record --------------------------------------------------------------------------
-
     def _note_actions(self, held: Collection[int], chunks: dict[int, int]) -> None:
-        """Begin a row for each request that does something else than before."""
-        before = self._resting
-        self._resting = {index: self.running[index] for index in held}
-        changes = [(one, ADVANCES) for index, one in before.items() if index not in held]
-        changes += [(one, chunks.get(index, 0)) for index, one in self._resting.items()]
-        now, silent = self.batch.round_index + 1, self.prefill_rounds
-        for running, action in changes:
-            row = running.row
-            if row[3] == action:
-                continue
-            row[2] = rounds = now - row[1]
-            if not rounds:
-                row[3] = action
-                continue
-            index, _, _, done, tokens, left, begins = row
-            if done == ADVANCES:
-                tokens, left = tokens + rounds - (silent if left or begins else 0), 0
-            else:
-                left -= done * rounds
-            running.row = [index, now, 0, action, tokens, left, 0]
-            self.rows.append(running.row)
+        """Note the requests that do something else than before."""
+        now, before = self.batch.round_index + 1, self._resting
+        self._resting = {**dict.fromkeys(held, 0), **chunks}
+        if released := before.keys() - self._resting.keys():
+            self.record.append((now, ADVANCES, released))
+        changed = self._resting.items() - before.items()
+        self.record.append((now, 0, [index for index, tokens in changed if not tokens]))
+        self.record += [(now, tokens, (index,)) for index, tokens in changed if tokens]
+
+
+def _attention(prompts: list[tuple[RunningRequest, int]]) -> tuple[int, int]:
+    """Return squares and products of prompt tokens in the next round: see `BatchStretch`."""
+    squares = past = 0
+    for running, tokens in prompts:
+        squares += tokens * tokens
+        whole = running.request.prompt_length + running.tokens_kept
+        past += tokens * (whole - running.prompt_left)
+    return squares, past

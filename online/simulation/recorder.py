@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from instances.problem.request import RequestId
 
 from .columns import Stretches
-from .machine import Machine, TimedStretch
+from .machine import BEGINS, LEAVES, Machine, TimedStretch
 from .run import Run
 
 
@@ -56,8 +57,6 @@ class Recorder:
 
         Without a problem it is what the source realised.
         """
-        for running in machine.running.values():
-            running.row[2] = machine.round_index + 1 - running.row[1]
         arrivals = self.arrivals
         count = len(arrivals) if problem is None else len(problem)
         # Position in the result of each request, by order of appearance.
@@ -133,8 +132,37 @@ class Recorder:
 
 
 def _actions(machine: Machine) -> tuple[IntArray, Any]:
-    """Return the machine's rows as columns, and which begin an attempt."""
-    table = np.array(machine.rows, dtype=np.int64).reshape(-1, 7)
+    """Return what requests did as columns, in order of beginning, and which begin an attempt."""
+    sizes = [len(requests) for _, _, requests in machine.record]
+    request = np.fromiter(chain.from_iterable(one[2] for one in machine.record), np.int64)
+    noted = np.array([one[:2] for one in machine.record], dtype=np.int64).reshape(-1, 2)
+    first, action = np.repeat(noted, sizes, axis=0).T
+    attempt = np.cumsum(action == BEGINS) - 1
+    # The entries of each request, one after the other, and the one that begins its attempt.
+    place = np.argsort(request, kind="stable")
+    request, first, action, attempt = request[place], first[place], action[place], attempt[place]
+    begins = action == BEGINS
+    begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
+    kept, left = np.array(machine.begun, dtype=np.int64).reshape(-1, 2)[attempt[begun]].T
+    is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
+    rounds = np.where(is_last, machine.round_index + 1, np.roll(first, -1)) - first
+    rounds[action == LEAVES] = 0
+    action[begins] = ADVANCES
+
+    def before(values: Any) -> Any:
+        """Sum what an attempt did before."""
+        sums = np.cumsum(values) - values
+        return sums - sums[begun]
+
+    advanced = before(np.where(action == ADVANCES, rounds, 0))
+    left = np.where(advanced > 0, 0, left - before(np.where(action > 0, action * rounds, 0)))
+    tokens = kept + advanced - machine.prefill_rounds * (advanced > 0)
+    # What a request does at once takes the place of its beginning, unless it leaves at once.
+    empty = np.flatnonzero(begins & (rounds == 0) & ~is_last & (np.roll(action, -1) != LEAVES))
+    place[empty + 1], begins[empty + 1], begins[empty] = place[empty], True, False
+    table = np.stack([request, first, rounds, action, tokens, left, begins], axis=1)
+    shown = np.flatnonzero((rounds > 0) | begins)
+    table = table[shown[np.argsort(place[shown])]]
     if machine.prefill_rounds:
         # The first round of an advance processes the prompt and emits nothing.
         silent = (table[:, 3] == ADVANCES) & (table[:, 2] > 0) & (table[:, 5] > 0)

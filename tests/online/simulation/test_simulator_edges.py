@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,7 +88,6 @@ class Listening(Policy):
         lambda rng: rng.spawn(1),
         lambda rng: rng.bit_generator.random_raw(),
         lambda rng: np.random.default_rng(rng).integers(9),
-        lambda rng: copy.deepcopy(rng).random(),
     ],
 )
 def test_only_a_policy_that_says_so_draws(
