@@ -140,11 +140,6 @@ def _tell(text: str) -> NoReturn:
 def _refuse(name: str) -> NoReturn:
     from difflib import get_close_matches
 
-    from online.commands.application import RENAMED
-
-    if name in RENAMED:
-        print(f"error: {name!r} is now {RENAMED[name]}", file=sys.stderr)
-        raise SystemExit(ERROR_STATUS)
     near = get_close_matches(name, SUBCOMMANDS, 1, 0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SUBCOMMANDS)}"
     print(f"error: unknown subcommand {name!r}; {hint}", file=sys.stderr)

@@ -19,7 +19,6 @@ from online.commands.console import (
     run,
     writing,
 )
-from online.commands.options import importing
 from online.policy_interface.specs import make_policy
 from online.tables import Table
 from studies.adversaries.cascade import cascades
@@ -36,7 +35,6 @@ from studies.adversaries.tables import (
 KINDS = ("ratios", "cascade", "reductions")
 
 
-@importing
 def adversaries(  # noqa: PLR0913
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="ratios, cascade or reductions.")
@@ -113,7 +111,7 @@ def _measure(
     sizes = sorted(set(memory)) if memory else None
     total = sum(len(sizes or found.memory_limits) for found in chosen)
     measured = []
-    with progress_bar(total, is_long=True) as update:
+    with progress_bar(total) as update:
         for row in measurements(chosen, sizes, seeds):
             measured.append(row)
             update(len(measured), row.construction.label)

@@ -98,7 +98,7 @@ def gaps(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured
     """Measure throughput short of the fluid value; a row for each T, the last has the exponent."""
     horizons = sorted(horizon or [250, 500, 1000, 2000, 4000])
     cases = experiments.gap_cases()
-    with progress_bar(len(cases), is_long=True) as update:
+    with progress_bar(len(cases)) as update:
         for number, case in enumerate(cases, 1):
             measured, found = experiments.measure_gaps(case, horizons, seeds)
             fitted = (
@@ -116,7 +116,7 @@ def gaps(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured
 def loads(seeds: Sequence[int], horizon: list[float] | None) -> Iterator[Measured]:
     """Measure mean latencies; a row for each load, policy and T."""
     horizons = sorted(horizon or [100, 200, 400])
-    with progress_bar(len(LOADS), is_long=True) as update:
+    with progress_bar(len(LOADS)) as update:
         for number, load in enumerate(LOADS, 1):
             for row in experiments.latency_under_load(load, horizons, seeds):
                 latency = (f"{row.mean_latency:.2f}", f"{row.standard_error:.2f}")

@@ -78,7 +78,7 @@ def reproduce(  # noqa: PLR0913
         check_output(out, option="--out", folder=True)
     for study, given in itertools.product(studies, experiments):
         begun = sum(os.times()[:4])
-        with progress_bar(1, is_long=True) as update:
+        with progress_bar(1) as update:
             setting = reproduction.Setting(
                 quick=quick,
                 jobs=jobs or os.cpu_count() or 1,

@@ -11,17 +11,6 @@ from typer.core import TyperGroup
 
 from .console import guarded, run, run_typer
 
-RENAMED = {
-    "worst-case": "generate 'worst:POLICY(n=12)'",
-    "relax": "solve --method relaxation",
-    "policies": "show policies",
-    "library": "show library, verify library:NAME or ratios library:NAME --optimum records",
-    "experiment": "ratios FILE.toml --store FILE",
-    "table": "ratios FILE.toml --store FILE",
-    "report": "ratios FILE.toml --store FILE --out FILE.html",
-}
-"""What takes the place of subcommands of earlier versions."""
-
 
 class _Subcommands(TyperGroup):
     """Typer group that lists all subcommands, and loads only the one that is called."""

@@ -11,8 +11,6 @@ import os
 import signal
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -249,28 +247,13 @@ def check_output(
         raise InvalidValueError(None, option, str(path), reason)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         raise InvalidValueError(None, option, str(path), "is the file that is read")
-    if folder and path.is_dir():
-        parent = path
-    elif path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-    elif folder and path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
-    else:
-        parent = path.parent
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=parent):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
-
-
-def parameters_text(known: Mapping[str, inspect.Parameter]) -> str:
-    """Parameters with their defaults, as a table shows them."""
-    return ", ".join(
-        name if one.default is one.empty else f"{name}={one.default}" for name, one in known.items()
-    )
+    if path.exists() and path.is_dir() != folder:
+        number = errno.ENOTDIR if folder else errno.EISDIR
+        raise OSError(number, os.strerror(number), str(path))
+    parent = path if path.is_dir() else path.parent
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        number = errno.EACCES if parent.exists() else errno.ENOENT
+        raise OSError(number, f"cannot be written: {os.strerror(number)}", str(path))
 
 
 PROSE_WIDTH = 24
@@ -285,35 +268,30 @@ def print_table(table: Table) -> None:
 
     Names and numbers are never broken.
     """
-    table = replace(
-        table,
-        columns=tuple(map(printable, table.columns)),
-        rows=tuple(tuple(map(printable, row)) for row in table.rows),
-    )
-    console = Console()
-    names = table.by_importance
-    if console.is_terminal:
-        while len(names) > 1 and _least_width(console, table.only(names)) > console.width:
-            names.pop()
-    shown = table.only(names)
+    cells = tuple(tuple(map(printable, row)) for row in table.rows)
+    table = replace(table, columns=tuple(map(printable, table.columns)), rows=cells)
+    console, shown = Console(), table
+    names = [name for name in table.main_columns if name in table.columns] or [*table.columns]
+    # Measured on a terminal of any width: what does not fit is cut off otherwise.
+    options = console.options.update(max_width=10**6)
+
+    def is_too_wide() -> bool:
+        return Measurement.get(console, options, _drawn(shown)).minimum > console.width
+
+    while console.is_terminal and len(names) > 1 and is_too_wide():
+        names.pop()
+        shown = table.only(names)
     if table.title:
         say(printable(table.title))
     try:
-        if console.is_terminal and _least_width(console, shown) <= console.width:
+        if console.is_terminal and not is_too_wide():
             console.print(_drawn(shown))
         else:
             sys.stdout.write(replace(shown, title="").to_text())
     except OSError as error:
         _give_up_printing(error)
-    left_out = [name for name in table.columns if name not in shown.columns]
-    if left_out:
+    if left_out := [name for name in table.columns if name not in shown.columns]:
         say(f"left out: {'; '.join(left_out)}")
-
-
-def _least_width(console: Console, table: Table) -> int:
-    # Measured on a terminal of any width: what does not fit is cut off otherwise.
-    options = console.options.update(max_width=10**6)
-    return Measurement.get(console, options, _drawn(table)).minimum
 
 
 def _drawn(table: Table) -> RichTable:
@@ -346,66 +324,18 @@ def print_fields(fields: Mapping[str, str]) -> None:
         print(start + f"\n{' ' * place}".join(lines))
 
 
-TELLING_SECONDS = 5.0
-"""What a long computation has done by then says how long the rest takes."""
-
-WORTH_TELLING_SECONDS = 30.0
-
-
-SILENT_SECONDS = 10.0
-"""What takes longer says what it does where there is no bar, and again after twice as long."""
-
-
 @contextmanager
-def progress_bar(
-    total: int, *, is_long: bool = False, lines: bool = False
-) -> Iterator[Callable[[float, str], None]]:
-    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``.
-
-    Of what may be long a line tells, on a terminal or not, how much longer, once that can be told.
-    With ``lines`` the latest text is told now and then where that is no terminal.
-    """
+def progress_bar(total: int) -> Iterator[Callable[[float, str], None]]:
+    """A bar on the error output, off where that is no terminal; yields ``update(done, text)``."""
     console = Console(stderr=True)
-    hidden = not console.is_terminal
     columns = (
         BarColumn(),
         TextColumn("{task.completed:g}/{task.total:g}"),
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("", total=total)
-        began, is_told = time.monotonic(), not is_long
-        ended = threading.Event()
-
-        def tell() -> None:
-            while not ended.wait(max(SILENT_SECONDS, time.monotonic() - began)):
-                line = f"{duration(time.monotonic() - began)}: {bar.tasks[0].description}"
-                print(line, file=sys.stderr, flush=True)
-
-        def update(done: float, text: str) -> None:
-            nonlocal is_told
-            bar.update(task, completed=done, description=printable(text))
-            spent = time.monotonic() - began
-            if not is_told and done > 0 and spent >= TELLING_SECONDS:
-                is_told = True
-                left = spent * (total - done) / done
-                if left >= WORTH_TELLING_SECONDS:
-                    share = f"the first {100 * done / total:.0f} %"
-                    line = f"about {duration(left)} more, if the rest is like {share}"
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-        if lines and hidden:
-            threading.Thread(target=tell, daemon=True).start()
-        try:
-            yield update
-        finally:
-            ended.set()
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it: whole seconds, minutes or hours."""
-    for size, name in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
+        yield lambda done, text: bar.update(task, completed=done, description=printable(text))

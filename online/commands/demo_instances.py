@@ -5,9 +5,6 @@ from __future__ import annotations
 import instances
 from instances import Instance
 
-SECONDS = 45.0
-"""For each optimum, unless --time-limit says otherwise; the first also compiles the search."""
-
 POLICIES = ("smallest-volume-first", "mc-sf", "sorted-f-swap", "fcfs", "sglang", "vllm")
 """Run unless --policy says otherwise: two orders of the queue, batches chosen ahead, first come
 first served, and two serving engines."""

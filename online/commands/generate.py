@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,10 @@ from instances.files import all_or_nothing
 from online.tables import table_of
 
 from .console import check_output, fail
-from .json_output import JsonFile, answer
-from .options import importing
-from .sources import SourceTexts, in_rounds, parse_source, read_sources, rounding_notes
+from .json_output import JsonFile, answer, check_json
+from .sources import SourceTexts, in_rounds, parse_source, read_sources
 
 
-@importing
 def generate(
     sources: SourceTexts = None,
     out: Annotated[
@@ -34,7 +32,8 @@ def generate(
         fail("a SOURCE is missing, such as generator:uniform (llm-hindsight show generators)")
     single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
     check_output(out, folder=not single)
-    read = read_sources([parse_source(text) for text in sources])
+    check_json(json_file)
+    read = read_sources(parse_source(text) for text in sources)
     drawn = [in_rounds(one) for one in read.problems]
     if single and len(drawn) > 1:
         fail(f"--out {out} is one file for {len(drawn)} instances; give a folder")
@@ -42,7 +41,8 @@ def generate(
     if out is not None and len(set(paths)) < len(paths):
         double = next(path for path in paths if paths.count(path) > 1)
         raise InvalidValueError(None, "--out", str(double), "would hold two of the instances")
-    _save(drawn, paths)
+    if out is not None:
+        _save(drawn, paths, None if single else out)
     found = [
         {
             "instance": one.name,
@@ -60,21 +60,18 @@ def generate(
     ]
     order = ("instance", "n", "M", "file", "digest")
     table = table_of("", shown, text=("instance", "digest", "file"), main=order)
-    notes = read.notes + rounding_notes(drawn)
-    answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, table)
+    answer(json_file, "generate", {"instances": found, "notes": read.notes}, *read.notes, table)
 
 
-def _save(drawn: Sequence[Instance], paths: Sequence[Path | None]) -> None:
+def _save(drawn: Sequence[Instance], paths: Sequence[Any], folder: Path | None) -> None:
     """Write all the files, or none and no folder."""
-    folder = paths[0].parent if paths[0] is not None else None
     is_new = folder is not None and not folder.exists()
     try:
         if folder is not None:
             folder.mkdir(exist_ok=True)
         with all_or_nothing():
             for instance, path in zip(drawn, paths, strict=True):
-                if path is not None:
-                    instances.save(instance, path)
+                instances.save(instance, path)
     except BaseException:
         if folder is not None and is_new:
             with suppress(OSError):

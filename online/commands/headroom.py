@@ -123,7 +123,7 @@ def headroom(  # noqa: PLR0913
     memory_rule = source.memory_rule() if {*MEMORY_SETTINGS} & {*given} else None
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
-    with progress_bar(100, lines=True) as update:
+    with progress_bar(100) as update:
         update(0, f"reading {Path(source.name).name}")
         whole = read_log(source.name, block_hashes=True, **reading)
         question = question_of_log(

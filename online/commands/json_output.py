@@ -1,17 +1,15 @@
-"""JSON output of commands: numbers as numbers, intervals as pairs, units in names."""
+"""Answers of commands, for the screen and as JSON: intervals as pairs, units in names."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -34,48 +32,20 @@ JsonFile = Annotated[
     ),
 ]
 
-
-_set_apart: int | None = None
+_kept: list[TextIO] = []
 """Standard output, as long as it is kept for the JSON."""
 
 
 def check_json(path: Path | None, source: Path | None = None) -> None:
     """Refuse a file that could not be written, as `check_output` does.
 
-    From here on what a policy of the user's prints, in workers too, goes to the error output where
-    standard output is to have the JSON.
+    Where standard output is to have the JSON, other code prints on the error output from here on.
     """
-    global _set_apart
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
-        return
-    if _set_apart is not None:
-        return
-    # Where it is no file, as in a notebook, there are no workers that share it either.
-    with suppress(OSError):
-        sys.stdout.flush()
-        _set_apart = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-
-
-def write_json(path: Path | None, subcommand: str, found: Mapping[str, Any]) -> bool:
-    """Write what a subcommand found; return whether that takes the place of what it prints."""
-    global _set_apart
-    if path is None:
-        return False
-    document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
-    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
-    if path == STANDARD_OUTPUT:
-        if _set_apart is not None:
-            sys.stdout.flush()
-            os.dup2(_set_apart, sys.stdout.fileno())
-            os.close(_set_apart)
-            _set_apart = None
-        sys.stdout.write(text)
-        return True
-    with writing():
-        write_atomically(path, text)
-    return False
+    elif not _kept:
+        _kept.append(sys.stdout)
+        sys.stdout = sys.stderr
 
 
 def answer(
@@ -85,8 +55,15 @@ def answer(
     *parts: Table | Mapping[str, str] | str,
 ) -> None:
     """Write what a subcommand found; unless that took the place of the screen, print its parts."""
-    if write_json(path, subcommand, found):
-        return
+    if path is not None:
+        document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
+        text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
+        if path == STANDARD_OUTPUT:
+            sys.stdout = _kept.pop() if _kept else sys.stdout
+            sys.stdout.write(text)
+            return
+        with writing():
+            write_atomically(path, text)
     for part in parts:
         if isinstance(part, Table):
             print_table(part)
@@ -96,28 +73,44 @@ def answer(
             print_fields(part)
 
 
-def about(instance: Instance) -> dict[str, Any]:
-    """Name an instance, as every document about one does first."""
-    return {
-        "instance": instance.name,
-        "digest": instance.digest,
-        "requests": len(instance),
-        "memory_limit_tokens": instance.memory_limit,
-        **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
-        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
-    }
+class Answer:
+    """What a subcommand found about one thing: each value once, for JSON and for the screen.
 
+    Attributes
+    ----------
+    found : dict[str, Any]
+        Values for JSON.
+    shown : dict[str, str]
+        Lines of the screen.
+    """
 
-def about_fields(found: Mapping[str, Any]) -> dict[str, str]:
-    """Lines of the screen from what `about` says."""
-    return {
-        "instance": found["instance"] or "",
-        "digest": found["digest"],
-        "requests": str(found["requests"]),
-        "memory limit": str(found["memory_limit_tokens"]),
-        **({"sum of weights": str(weight)} if (weight := found.get("sum_of_weights")) else {}),
-        **({"replicas": str(count)} if (count := found.get("replicas")) else {}),
-    }
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self.shown: dict[str, str] = {}
+
+    def add(self, key: str, value: Any, label: str = "", text: object = None) -> None:
+        """Add a value by its name in JSON, and by its label on the screen if it has one.
+
+        The screen has the text, else the value; no line where that is None or empty.
+        """
+        self.found[key] = value
+        self.show(label, value if text is None else text)
+
+    def show(self, label: str, text: object) -> None:
+        """Add a line for the screen alone."""
+        if label and text not in (None, ""):
+            self.shown[label] = str(text)
+
+    def add_instance(self, instance: Instance) -> None:
+        """Name an instance, as every document about one does first."""
+        self.add("instance", instance.name, "instance")
+        self.add("digest", instance.digest, "digest")
+        self.add("requests", len(instance), "requests")
+        self.add("memory_limit_tokens", instance.memory_limit, "memory limit")
+        if instance.is_weighted:
+            self.add("sum_of_weights", instance.total_weight, "sum of weights")
+        if instance.replicas > 1:
+            self.add("replicas", instance.replicas, "replicas")
 
 
 def plain(value: Any) -> Any:

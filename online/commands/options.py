@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from instances import ServiceLevel, UnknownNameError
 from instances.settings import parse_settings
-from instances.user_modules import import_sources
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
-
-from .json_output import check_json
 
 DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: most of what is proved at all is proved in less."""
-
-OWN_METAVAR = "FILE.py:NAME"
-"""Bounds: functions in a file."""
 
 POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 
@@ -33,14 +25,6 @@ Policies = Annotated[
         "Default: all registered that need no parameters.",
     ),
 ]
-Imports = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--import",
-        metavar="MODULE or FILE.py",
-        help="Import it first: it registers policies, generators or bounds; repeatable.",
-    ),
-]
 TimeLimit = Annotated[
     float | None,
     typer.Option(
@@ -50,9 +34,6 @@ TimeLimit = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads of the solver; default: its choice.")
-]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")]
 LevelTexts = Annotated[
     list[str] | None,
@@ -65,41 +46,10 @@ LevelTexts = Annotated[
 ]
 
 
-def importing(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Give a command the option --import: what it names is imported before anything is done.
-
-    What that prints must not stand in JSON on standard output, so --json is looked at before.
-    """
-
-    @functools.wraps(command)
-    def imported(*arguments: Any, imports: Imports = None, **options: Any) -> int | None:
-        check_json(options.get("json_file"))
-        import_sources(imports or [])
-        return command(*arguments, **options)
-
-    own = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter(
-        "imports", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Imports
-    )
-    parameters = [*own.parameters.values(), option]
-    imported.__annotations__ = {one.name: one.annotation for one in parameters}
-    imported.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return imported
-
-
-def limit_of(given: float | None, default: float = DEFAULT_SECONDS) -> float | None:
-    """Return the limit that an option stands for; None where it was lifted."""
-    limit = default if given is None else given
+def limit_of(given: float | None) -> float | None:
+    """Return the limit that --time-limit stands for; None for infinity."""
+    limit = DEFAULT_SECONDS if given is None else given
     return None if limit == math.inf else limit
-
-
-def limit_note(
-    given: float | None, stop_reason: str | None, default: float = DEFAULT_SECONDS
-) -> str | None:
-    """Say that a limit ended a search which nobody gave."""
-    if given is not None or stop_reason != "time-limit":
-        return None
-    return f"{default:g} s by default, which ended it; --time-limit inf lifts it"
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}

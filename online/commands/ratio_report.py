@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from hindsight.outcomes.result import rounded_down
+from hindsight.outcomes.result import rounded_down as down
 from instances import InvalidValueError
 from online.tables import Table, csv_text
-from online.trials import notes as words
-from online.trials.intervals import Interval
-from online.trials.table import BY, table_rows
+from online.trials.intervals import Interval, rounded_down, rounded_up
+from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import LATENCY, NOT_RUN, Trial, as_row
 
-from .json_output import plain
-
-SUFFIXES = (".csv", ".md", ".tex", ".html", ".json")
+SUFFIXES = (".csv", ".md", ".tex", ".html")
 
 FEW_TRIALS = 10
 """Trials up to which they are shown one by one."""
@@ -34,6 +31,15 @@ IMPORTANT = ("mean ratio", "failed", "95 %", "trials", "max ratio", *FIGURES)
 
 LONGEST_NAME = 40
 """Characters of a row's name beside a picture."""
+
+MOST_REASONS = 20
+
+LEAST = {
+    "optimum": "the least possible in hindsight",
+    "preemptive optimum": "the least possible in hindsight with preemption",
+    "optimum in seconds": "the least possible in hindsight of any scheduler",
+}
+"""Optima of total latency in plain words."""
 
 CONFIDENCE_NOTE = (
     "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
@@ -74,24 +80,17 @@ class Report:
         return f"{cost} / {' or '.join(names)}"
 
     @cached_property
-    def _policies(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[dict[str, Any]]:
         """Rows with all columns; the bootstrap is drawn once for the screen and all files."""
         return table_rows(self.trials)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the table, with the columns asked for."""
-        if self.columns is None:
-            return self._policies
-        return [{name: row.get(name) for name in self.columns} for row in self._policies]
-
     def table(self, *, whole: bool = False) -> Table:
         """Return the table with the columns asked for, else the main ones or all."""
-        rows = self.rows()
-        figures = [name for name in rows[0] if name in MAIN] if rows else []
-        if rows and not whole and self.columns is None:
-            first = [name for name in rows[0] if name not in FIGURES]
-            rows = [{name: row[name] for name in (*first, *figures)} for row in rows]
-        return as_table(rows, self.title)
+        names = self.columns
+        if names is None:
+            given = self._rows[0] if self._rows else ()
+            names = [name for name in given if whole or name in MAIN or name not in FIGURES]
+        return as_table([{name: row.get(name) for name in names} for row in self._rows], self.title)
 
     def trials_table(self) -> Table:
         """Return a table with a row for each trial."""
@@ -110,64 +109,101 @@ class Report:
         names = list(dict.fromkeys(name for row in rows for name in row))
         return as_table([{name: row.get(name) for name in names} for row in rows], "")
 
+    def reasons(self) -> list[Table]:
+        """Return a table of why trials have no ratio, if there are such."""
+        without = [one for one in self.trials if one.ratio is None]
+        counts = Counter((one.policy, one.status, one.reason) for one in without)
+        rows = [
+            {
+                "policy": policy,
+                "trials": count,
+                "status": status,
+                "reason": reason or "no optimum was asked for",
+            }
+            for (policy, status, reason), count in counts.most_common(MOST_REASONS)
+        ]
+        return [as_table(rows, "without a ratio")] if rows else []
+
     def parts(self) -> list[Any]:
         """Return tables and notes of the screen."""
         if not self.trials:
             return list(self.notes)
-        parts: list[Any] = []
-        if len(self.trials) <= FEW_TRIALS:
-            parts += [self.trials_table(), ""]
-        parts += [self.table(), "", *self.lines(), *self.notes]
-        if missing := words.reasons(self.trials):
-            parts.append(as_table(missing, "without a ratio"))
-        return parts
+        single = [self.trials_table(), ""] if len(self.trials) <= FEW_TRIALS else []
+        return [*single, self.table(), "", *self.lines(), *self.notes, *self.reasons()]
 
     def lines(self) -> list[str]:
         """Return what is said in words."""
-        has_confidence = any(row.get("95 %") for row in self._policies)
-        note = [CONFIDENCE_NOTE] if has_confidence else []
-        return [*words.sentences(self.trials), *note, *words.missing(self.trials)]
+        has_confidence = any(row.get("95 %") for row in self._rows)
+        return [*sentences(self.trials), *([CONFIDENCE_NOTE] if has_confidence else [])]
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
         return {
             "notes": [*self.notes, *self.lines()],
             "interrupted": any(one.status == NOT_RUN for one in self.trials),
-            "policies": self._policies,
+            "policies": self._rows,
             "trials": [_numbers(as_row(one)) for one in self.trials],
         }
 
     def text(self, suffix: str) -> str:
         """Return the text of a file."""
-        if suffix == ".json":
-            return json.dumps(plain(self.document()), indent=1, allow_nan=False) + "\n"
         if suffix == ".csv":
             rows = [_flat(_numbers(as_row(one))) for one in self.trials]
             return csv_text([rows[0] if rows else [], *(row.values() for row in rows)])
         if suffix == ".tex":
             return self.table().to_latex() + "".join(f"% {note}\n" for note in self.notes)
         notes = [*self.notes, *self.lines()]
-        if suffix == ".md":
-            tables = [self.table(whole=True), self.trials_table()]
-            if missing := words.reasons(self.trials):
-                tables.append(as_table(missing, "without a ratio"))
-            listed = "".join(f"- {note}\n" for note in notes)
-            first, *rest = (one.to_markdown() for one in tables)
-            return "\n".join(["# Competitive ratios\n", first, listed, *rest])
-        return self._page(notes)
+        if suffix == ".html":
+            return self._page(notes)
+        listed = "".join(f"- {note}\n" for note in notes)
+        others = [one.to_markdown() for one in (self.trials_table(), *self.reasons())]
+        table = self.table(whole=True).to_markdown()
+        return "\n".join(["# Competitive ratios\n", table, listed, *others])
 
     def _page(self, notes: Sequence[str]) -> str:
-        import pandas
-
         from online.pictures.page import page
 
-        rows = self.rows()
         sections = {"Notes": [notes], "Trials": [_shown(self.trials_table())]}
-        if missing := words.reasons(self.trials):
-            sections["Without a ratio"] = [pandas.DataFrame(missing)]
-        answers = words.sentences(self.trials) or [self.title]
-        content: list[Any] = [*answers[1:], _shown(self.table()), *_picture(rows)]
+        if missing := self.reasons():
+            sections["Without a ratio"] = [_shown(missing[0])]
+        answers = sentences(self.trials) or [self.title]
+        content: list[Any] = [*answers[1:], _shown(self.table()), *_picture(self._rows)]
         return page(self.title, answers[0], content, sections)
+
+
+def sentences(trials: Sequence[Trial]) -> list[str]:
+    """Return for each optimum a sentence about mean ratios of total latency, the best first.
+
+    Trials of several groups, or of several predictions or routers, need a table instead.
+    """
+    given = [one for one in trials if one.goal == LATENCY]
+    if len(grouped(given, ["group", "predictions", "router"])) > 1:
+        return []
+    found = []
+    for (compared_with,), own in grouped(given, ["compared_with"]).items():
+        means = []
+        for (policy,), several in grouped(own, ["policy"]).items():
+            ratios = [one.ratio for one in several if one.ratio is not None]
+            mean = Interval.mean_of(ratios)
+            if mean.lower is not None:
+                some = "" if len(ratios) == len(several) else f" ({len(ratios)} trials)"
+                means.append((mean.lower, f"{_percent_above(mean)} with {policy}{some}"))
+        if means:
+            count = len(grouped(own, ["instance", "problem"]))
+            these = "On this instance" if count == 1 else f"On average over {count} instances"
+            *first, last = [text for _, text in sorted(means)]
+            parts = " and ".join(filter(None, (", ".join(first), last)))
+            found.append(f"{these}, total latency exceeds {LEAST[compared_with]} by {parts}.")
+    return found
+
+
+def _percent_above(ratio: Interval) -> str:
+    least, most = (None if end is None else 100 * (end - 1) for end in (ratio.lower, ratio.upper))
+    if least is None or ratio.is_exact:
+        return f"{Interval(least, most).text(1)} %"
+    if most is None:
+        return f"at least {rounded_down(least, 1)} %"
+    return f"{rounded_down(least, 1)} to {rounded_up(most, 1)} %"
 
 
 def _shown(table: Table) -> Any:
@@ -217,9 +253,9 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(row)
     for name, value in row.items():
         if isinstance(value, Fraction):
-            down = name in ("lower", "certified")
-            found[name] = rounded_down(value) if down else float(value)
-            found[name] = -rounded_down(-value) if name == "upper" else found[name]
+            is_lower = name in ("lower", "certified")
+            found[name] = down(value) if is_lower else float(value)
+            found[name] = -down(-value) if name == "upper" else found[name]
     return found
 
 

@@ -12,7 +12,14 @@ import typer
 
 import instances
 from hindsight.outcomes.result import percent
-from instances import LibraryEntry, Record, RecordStore, UnknownNameError
+from instances import (
+    LibraryEntry,
+    Record,
+    RecordStore,
+    UnknownNameError,
+    generator_documentation,
+    generator_parameters,
+)
 from instances.batch_time.presets import preset, preset_names
 from online.policy_interface.policy import (
     named_parameters,
@@ -24,14 +31,21 @@ from online.policy_interface.router import router_names
 from online.policy_interface.specs import RouterSpec
 from online.tables import Table, table_of
 
-from .console import parameters_text
-from .json_output import JsonFile, answer, check_json
-from .sources import GOALS, Source
+from .json_output import Answer, JsonFile, answer, check_json
+from .sources import Source
 
 KINDS = ("policies", "routers", "generators", "presets", "library")
 ENGINES = "engines"
 CERTIFICATES = "instances/catalogue/certificates"
 PROSE = ("what", "parameters")
+GOALS = {
+    "total_latency": "total latency, rounds",
+    "makespan": "makespan, rounds",
+    "preemptive_total_latency": "total latency with preemption, rounds",
+    "seconds": "total latency, seconds",
+    "late_requests": "late requests",
+}
+"""What is minimised, by the name that entries of the library have for it."""
 
 Row = dict[str, Any]
 
@@ -61,24 +75,33 @@ def show(
         found, shown = _library(pattern)
         answer(json_file, "show", {"instances": found}, shown)
         return
-    rows = {"policies": _policies, "routers": _routers, "generators": _generators}
-    listed = _presets() if kind == "presets" else rows[kind]()
+    rows = {
+        "policies": _policies,
+        "routers": _routers,
+        "generators": _generators,
+        "presets": _presets,
+    }
+    listed = rows[kind]()
     texts = [{name: str(value) for name, value in one.items()} for one in listed]
     names = tuple(texts[0])
     table = table_of("", texts, text=(*names[:1], "from", *PROSE), main=names, prose=PROSE)
     answer(json_file, "show", {kind: listed}, table)
 
 
+def _row(kind: str, name: str, text: str | None, known: Mapping[str, inspect.Parameter]) -> Row:
+    """Return a name with the first line of its docstring, and its parameters with defaults."""
+    shown = (k if one.default is one.empty else f"{k}={one.default}" for k, one in known.items())
+    what = (text or "").partition("\n")[0]
+    return {kind: name, "what": what, "parameters": ", ".join(shown)}
+
+
 def _policies() -> list[Row]:
-    return [
-        {
-            "policy": name,
-            "from": _origin(policy_class(name).__module__),
-            "what": _first_line(policy_class(name)),
-            "parameters": parameters_text(policy_parameters(name)),
-        }
-        for name in policy_names()
-    ]
+    rows = []
+    for name in policy_names():
+        made = policy_class(name)
+        row = _row("policy", name, inspect.getdoc(made), policy_parameters(name))
+        rows.append({"policy": name, "from": _origin(made.__module__), **row})
+    return rows
 
 
 def _origin(module: str) -> str:
@@ -87,44 +110,34 @@ def _origin(module: str) -> str:
     if package != "online":
         return module.partition("@")[0]
     folder = rest.partition(".")[0]
-    return "an engine" if folder == ENGINES else f"[{folder.upper()}]"
+    if folder[-2:].isdigit():
+        return f"[{folder.upper()}]"
+    return "an engine" if folder == ENGINES else ""
 
 
 def _routers() -> list[Row]:
+    known = {name: RouterSpec.registry[name] for name in router_names()}
     return [
-        {
-            "router": name,
-            "what": _first_line(RouterSpec.registry[name]),
-            "parameters": parameters_text(named_parameters(RouterSpec.registry[name])),
-        }
-        for name in router_names()
+        _row("router", name, inspect.getdoc(made), named_parameters(made))
+        for name, made in known.items()
     ]
-
-
-def _first_line(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def _generators() -> list[Row]:
     return [
-        {
-            "generator": name,
-            "what": instances.generator_documentation(name).partition("\n")[0],
-            "parameters": parameters_text(instances.generator_parameters(name)),
-        }
+        _row("generator", name, generator_documentation(name), generator_parameters(name))
         for name in instances.generator_names()
     ]
 
 
 def _presets() -> list[Row]:
-    known = [preset(name) for name in preset_names()]
     return [
         {
             "preset": one.name,
             "memory_limit_tokens": one.memory_limit,
             "batch_time": type(one.batch_time).__name__,
         }
-        for one in known
+        for one in map(preset, preset_names())
     ]
 
 
@@ -132,14 +145,14 @@ def _library(pattern: str) -> tuple[list[Row], Table | Mapping[str, str]]:
     """Return entries of the library for JSON, and what the screen shows of them."""
     store, entries = RecordStore(), instances.library().matching(*filter(None, [pattern]))
     known = {entry.name: store.record(entry) for entry in entries}
-    found = [_about(entry, known[entry.name]) for entry in entries]
+    answers = [_about(entry, known[entry.name]) for entry in entries]
+    found = [one.found for one in answers]
     if not pattern:
         return found, _set_table(known)
-    shown = [_fields(entry, known[entry.name]) for entry in entries]
     if len(entries) == 1:
-        return found, {name: text for name, text in shown[0].items() if text}
+        return found, answers[0].shown
     columns = ("instance", "optimum", "gap", "status", "requests", "goal")
-    rows = [{name: one.get(name, "") for name in columns} for one in shown]
+    rows = [{name: one.shown.get(name, "") for name in columns} for one in answers]
     text = ("instance", "status", "goal")
     return found, table_of("", rows, text=text, main=columns, prose=("goal",))
 
@@ -164,54 +177,38 @@ def _set_table(known: Mapping[str, Record | None]) -> Table:
     return table_of("", rows, text=("set", "what"), main=main, prose=("what",))
 
 
-def _about(entry: LibraryEntry, record: Record | None) -> Row:
-    found: Row = {
-        "instance": entry.name,
-        "set": entry.set,
-        "source": entry.source,
-        "licence": entry.licence,
-        "requests": entry.n,
-        "goal": entry.goal,
-        "batch_time": entry.batch_time,
-        "level": None if entry.level is None else asdict(entry.level),
-        "digest": entry.digest,
-        "recipe": None if entry.recipe is None else dict(entry.recipe),
-        "status": None if record is None else record.status,
-    }
+def _about(entry: LibraryEntry, record: Record | None) -> Answer:
+    """Return what is known of an instance, for JSON and as lines of the screen."""
+    found = Answer()
+    for name in ("instance", "set", "source", "licence"):
+        found.add(name, entry.name if name == "instance" else getattr(entry, name), name)
+    found.add("requests", entry.n, "requests")
+    found.show("memory limit", entry.instance.memory_limit)
+    found.show("memory rule", entry.instance.memory_rule.told)
+    found.add("goal", entry.goal, "goal", GOALS[entry.goal])
+    found.add("batch_time", entry.batch_time, "batch time")
+    level = None if entry.level is None else asdict(entry.level)
+    found.add("level", level, "level", entry.told_level)
+    found.add("digest", entry.digest, "digest")
+    recipe = None if entry.recipe is None else dict(entry.recipe)
+    found.add("recipe", recipe, "recipe", _recipe(entry))
+    found.show("note", instances.rounding_note(entry.instance.metadata))
+    found.add("status", None if record is None else record.status, "status")
     if record is None:
         return found
+    ends = [record.lower_bound, record.upper_bound]
+    found.add("optimum", ends, "optimum", record.interval)
+    found.add("gap", record.gap, "gap", percent(record.gap))
+    how = "certificate" if record.certified else "closed form, no certificate"
+    found.add("proof", record.proof, "proof", f"{record.proof}, {how}")
+    for name in ("date", "method", "version"):
+        found.add(name, getattr(record, name), name)
     path = record.certificate
-    names = ("gap", "proof", "date", "method", "version")
-    return found | {
-        "optimum": [record.lower_bound, record.upper_bound],
-        **{name: getattr(record, name) for name in names},
-        "certificate": path if path is not None and path.exists() else None,
-    }
-
-
-def _fields(entry: LibraryEntry, record: Record | None) -> dict[str, str]:
-    """Return what `_about` has as lines of the screen."""
-    about = _about(entry, record)
-    fields = {name: "" if value is None else str(value) for name, value in about.items()}
-    fields |= {
-        "goal": GOALS[entry.goal],
-        "level": entry.told_level,
-        "recipe": _recipe(entry),
-        "memory limit": str(entry.instance.memory_limit),
-        "memory rule": entry.instance.memory_rule.told,
-        "note": instances.rounding_note(entry.instance.metadata) or "",
-    }
-    if record is not None:
-        how = "certificate" if record.certified else "closed form, no certificate"
-        fields |= {
-            "optimum": record.interval,
-            "gap": percent(record.gap),
-            "proof": f"{record.proof}, {how}",
-        }
-        if record.certificate is not None and not fields["certificate"]:
-            missing = f"not installed; the repository has {CERTIFICATES}/{record.certificate.name}"
-            fields["certificate"] = missing
-    return fields
+    is_there = path is not None and path.exists()
+    missing = path and f"not installed; the repository has {CERTIFICATES}/{path.name}"
+    found.add("certificate", path if is_there else None)
+    found.show("certificate", path if is_there else missing)
+    return found
 
 
 def _recipe(entry: LibraryEntry) -> str:

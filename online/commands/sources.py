@@ -4,13 +4,14 @@ A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
 
 - ``small.json`` or ``file:small.json`` is an instance in a file,
 - ``worst-n7-00`` or ``library:j25-*`` one or more instances of the library,
-- ``generator:uniform(n=10, seed=3, count=5)`` draws of a generator, seeds ascending,
+- ``generator:uniform(n=10, seed=3, count=5)`` draws of a generator, seeds ascending; one of the
+  user's is ``generator:FILE.py:NAME``,
 - ``worst:mc-sf(n=12, arrivals=0)`` the worst instance that a search finds for a policy,
 - ``trace:log.csv(memory_limit=4000, arrival=received)`` windows of a trace or log, with the options
   of `instances.trace_windows` and what its columns hold.
 
-Each takes the settings of `MEMORY_SETTINGS` too, and ``faster`` where latencies are in seconds. A
-value with a comma, quote or parenthesis stands in quotes, as in a shell.
+Each takes ``memory_rule`` too, and ``faster`` where latencies are in seconds. A value with a comma,
+quote or parenthesis stands in quotes, as in a shell.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
@@ -32,54 +32,33 @@ from instances import (
     Instance,
     InvalidValueError,
     MemoryRule,
-    Record,
     UnknownNameError,
     Workload,
 )
+from instances.generators.registry import SYNTHETIC
 from instances.logs.formats import ROLES
 from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts, parse_value, quoted
+from instances.user_modules import import_sources
 from instances.validation import as_integer, as_number
-from online.trials.library import entry_of
 
 from .console import progress_bar
 
 KINDS = ("file", "library", "generator", "worst", "trace")
-MEMORY_SETTINGS = ("memory_rule", "block_size", "emitted_token", "prompt_allocation")
+MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
 TRACE_SETTINGS = (
-    "memory_limit",
-    *WINDOW,
-    "sort",
-    "round_seconds",
-    "token_scale",
-    "windows",
-    *ROLES,
+    *("memory_limit", *WINDOW, "sort", "round_seconds", "token_scale", "windows", *ROLES),
 )
-WORST_SETTINGS = (
-    "n",
-    "memory_limit",
-    "arrivals",
-    "equal_prompts",
-    "seed",
-    "rounds",
-    "minutes",
-    "evaluations",
-)
+SPACE_SETTINGS = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
+"""Settings of a search for a worst case that limit its instances, and their defaults."""
+
+SEARCH_SETTINGS = ("seed", "rounds", "minutes", "evaluations")
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
 """Settings of a log that `headroom` reads."""
-
-GOALS = {
-    "total_latency": "total latency, rounds",
-    "makespan": "makespan, rounds",
-    "preemptive_total_latency": "total latency with preemption, rounds",
-    "seconds": "total latency, seconds",
-    "late_requests": "late requests",
-}
-"""What is minimised, by the name that entries of the library have for it."""
 
 LOGS = (".csv", ".jsonl", ".gz")
 
@@ -119,7 +98,7 @@ class Source:
     def __str__(self) -> str:
         """The text that `parse_source` reads as this source."""
         given = ", ".join(f"{key}={quoted(text)}" for key, text in self.settings.items())
-        # A name that ends like settings needs empty ones of its own.
+        # A name that ends like settings needs empty ones after it.
         return f"{self.kind}:{self.name}({given})"
 
     @property
@@ -134,33 +113,26 @@ class Source:
             if key not in known:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
-    def values(self, *, without: Collection[str]) -> dict[str, Any]:
+    def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
         """The settings but some, read as numbers, flags and text."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 
     def memory_rule(self) -> MemoryRule:
-        """The rule that `MEMORY_SETTINGS` ask for.
+        """The memory rule of the settings: ``tokens``, ``vllm`` or ``blocks:SIZE``.
 
         Raises
         ------
         UnknownNameError, InvalidValueError, InvalidTypeError
-            A rule or value that is none.
+            Another rule, or an invalid size.
         """
-        given = self.values(without={*self.settings} - {*MEMORY_SETTINGS})
-        name = given.pop("memory_rule", None)
-        if name is None:
-            return MemoryRule(**given)
-        kind, colon, size = str(name).partition(":")
-        if name not in MEMORY_RULES and (kind != "blocks" or not colon):
-            raise UnknownNameError("memory rule", str(name), [*MEMORY_RULES, "blocks:SIZE"])
-        if given:
-            reason = f"goes without {next(iter(given))}"
-            raise InvalidValueError(None, "memory_rule", name, reason)
-        if colon:
-            block_size: Any = parse_value(size)
-            return replace(VLLM_BLOCKS, block_size=block_size)
-        return MEMORY_RULES[kind]
+        name = self.settings.get("memory_rule", "tokens")
+        if name in MEMORY_RULES:
+            return MEMORY_RULES[name]
+        if not name.startswith("blocks:"):
+            raise UnknownNameError("memory rule", name, [*MEMORY_RULES, "blocks:SIZE"])
+        size: Any = parse_value(name.removeprefix("blocks:"))
+        return replace(VLLM_BLOCKS, block_size=size)
 
 
 def parse_source(text: str, bare: str | None = None) -> Source:
@@ -195,7 +167,13 @@ def parse_source(text: str, bare: str | None = None) -> Source:
     if settings is None and is_cut_off and not os.path.exists(name):
         reason = "is not of the form NAME(key=value, ...)"
         raise InvalidValueError(None, "source", text, reason)
-    return Source(kind, name, _settings(text, settings or ""))
+    words = shlex.shlex(settings or "", posix=True)
+    words.whitespace, words.whitespace_split, words.commenters = ",", True, ""
+    try:
+        entries = [one.strip() for one in words if one.strip()]
+    except ValueError as error:
+        raise InvalidValueError(None, "source", text, f"cannot be read: {error}") from None
+    return Source(kind, name, parse_texts(entries, f"source {text!r}"))
 
 
 def _kind_of(name: str) -> str:
@@ -209,17 +187,6 @@ def _kind_of(name: str) -> str:
     return "file" if path.suffix or path.name != name else "library"
 
 
-def _settings(text: str, settings: str) -> dict[str, str]:
-    words = shlex.shlex(settings, posix=True)
-    words.whitespace, words.whitespace_split, words.commenters = ",", True, ""
-    try:
-        return parse_texts([word.strip() for word in words if word.strip()], f"source {text!r}")
-    except InvalidValueError:
-        raise
-    except ValueError as error:
-        raise InvalidValueError(None, "source", text, f"cannot be read: {error}") from None
-
-
 @dataclass
 class Read:
     """Instances read from sources.
@@ -231,7 +198,7 @@ class Read:
     stems : list of str
         For each, the name of a file that is to hold it, without its suffix.
     notes : list of str
-        What became of the rows of traces.
+        What the instances are: windows of traces, synthetic, rounded, adaptive.
     """
 
     problems: list[Any] = field(default_factory=list)
@@ -240,7 +207,7 @@ class Read:
 
 
 def read_sources(
-    sources: Sequence[Source],
+    sources: Iterable[Source],
     *,
     batch_time: BatchTime | None = None,
     memory_limit: int | None = None,
@@ -249,7 +216,7 @@ def read_sources(
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : iterable of Source
         Parsed.
     batch_time : BatchTime, optional
         Seconds of a round of all problems: then traces and instances become workloads.
@@ -279,42 +246,27 @@ def read_sources(
             found = _loaded(source)
         read.problems += [_changed(problem, source, rule, batch_time) for problem, _ in found]
         read.stems += [stem for _, stem in found]
+    read.notes += dict.fromkeys(note for problem in read.problems for note in _notes(problem))
     return read
 
 
-def read_instance(source: Source) -> Instance:
-    """Read the one instance that a source stands for.
+def read_instance(source: Source) -> tuple[Instance, list[str]]:
+    """Read the one instance that a source stands for, with notes on it.
 
     Raises
     ------
     InvalidValueError
         It stands for several, or for one without rounds.
     """
-    problems = read_sources([source]).problems
-    if len(problems) != 1:
-        reason = f"stands for {len(problems)} instances: one is needed"
+    read = read_sources([source])
+    if len(read.problems) != 1:
+        reason = f"stands for {len(read.problems)} instances: one is needed"
         raise InvalidValueError(None, "source", source.name, reason)
-    return in_rounds(problems[0])
-
-
-def read_in_time(source: Source, limit: float | None) -> tuple[Instance, float | None, float]:
-    """Read an instance on the account of a time limit.
-
-    Returns
-    -------
-    Instance, float or None, float
-        The instance, the seconds left of the limit, and those that reading took.
-    """
-    began = time.monotonic()
-    with progress_bar(1, lines=True) as update:
-        update(0, f"reading {source.name}")
-        instance = read_instance(source)
-    spent = time.monotonic() - began
-    return instance, None if limit is None else max(0.0, limit - spent), spent
+    return in_rounds(read.problems[0]), read.notes
 
 
 def in_rounds(problem: Any) -> Instance:
-    """Return the problem; refuse what is no instance in rounds."""
+    """Return the problem; refuse what is not an instance in rounds."""
     if isinstance(problem, Instance):
         return problem
     reason = "answers to a policy: it has no instance before a run"
@@ -323,13 +275,18 @@ def in_rounds(problem: Any) -> Instance:
     raise InvalidValueError(None, "instance", problem.name, reason)
 
 
-def rounding_notes(problems: Iterable[Any]) -> list[str]:
-    """Say what was rounded in which instances, each line once."""
-    found = (instances.rounding_note(getattr(one, "metadata", {})) for one in problems)
-    return [note for note in dict.fromkeys(found) if note]
+def _notes(problem: Any) -> Iterator[str]:
+    """Say whether an instance is adaptive, synthetic or rounded."""
+    metadata = getattr(problem, "metadata", {})
+    if getattr(problem, "adaptive", False):
+        yield f"adaptive arrivals, answering each policy: {problem.name}"
+    if metadata.get(SYNTHETIC) is not None:
+        yield f"synthetic: {metadata[SYNTHETIC]}"
+    if note := instances.rounding_note(metadata):
+        yield note
 
 
-_Named: TypeAlias = list[tuple[Any, str]]
+_Named: TypeAlias = Sequence[tuple[Any, str]]
 """Problems, each with the name of a file that is to hold it."""
 
 
@@ -347,26 +304,27 @@ def _loaded(source: Source) -> _Named:
 
 
 def _drawn(source: Source, common: Collection[str]) -> _Named:
-    given, owner = source.values(without=common), f"generator {source.name!r}"
+    file, _, name = source.name.rpartition(":")
+    if file:
+        import_sources([file])
+    given, owner = source.values(without=common), f"generator {name!r}"
     seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
     count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
-    return [
-        (instances.generate(source.name, one, **given), f"{source.name}-seed{one}")
-        for one in range(seed, seed + count)
-    ]
+    seeds = range(seed, seed + count)
+    return [(instances.generate(name, one, **given), f"{name}-seed{one}") for one in seeds]
 
 
 def _worst(source: Source) -> tuple[_Named, str]:
     """The worst instance that is found for a policy, and a line about it."""
     from online.worst_cases import Space, search
 
-    source.refuse_settings_except(WORST_SETTINGS)
-    given = source.values(without=())
-    limits = given.pop("n", 12), given.pop("memory_limit", 64), given.pop("arrivals", 0)
-    space = Space(*limits, given.pop("equal_prompts", False))
+    source.refuse_settings_except([*SPACE_SETTINGS, *SEARCH_SETTINGS])
+    given = source.values()
+    limits: Any = [given.pop(name, default) for name, default in SPACE_SETTINGS.items()]
+    space = Space(*limits)
     if "minutes" in given:
         given["seconds"] = 60 * as_number(given.pop("minutes"), "source", "minutes", above=0)
-    with progress_bar(1, lines=True) as update:
+    with progress_bar(1) as update:
         update(0, f"searching {source}")
         found = search(source.name, space, progress=lambda news: update(0, str(news)), **given)
     if not found.cases:
@@ -385,9 +343,7 @@ def _windows(
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
-    found = list(
-        instances.trace_windows(source.name, in_seconds=timed, memory_rule=rule, **options)
-    )
+    found = [*instances.trace_windows(source.name, in_seconds=timed, memory_rule=rule, **options)]
     stem = Path(source.name).name.partition(".")[0]
     notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
     return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)], notes
@@ -411,27 +367,3 @@ def _changed(problem: Any, source: Source, rule: MemoryRule, batch_time: BatchTi
     if batch_time is not None and "faster" in source.settings:
         problem = problem.faster(cast(float, parse_value(source.settings["faster"])))
     return problem
-
-
-def record_of(problem: Any, goal: str) -> Record | None:
-    """Return the package's record of an instance of the library whose goal that is."""
-    entry = entry_of(problem)
-    return entry.record if entry is not None and entry.goal == goal else None
-
-
-def goal_notes(problems: Iterable[Any], goal: str, options: Mapping[str, str]) -> list[str]:
-    """Name instances of the library that have another goal, and the options that ask for it.
-
-    Whoever has another goal than total latency in mind chose it by an option.
-    """
-    others: dict[str, list[str]] = {}
-    for entry in map(entry_of, problems):
-        if entry is not None and entry.goal not in ("total_latency", goal):
-            others.setdefault(entry.goal, []).append(entry.name)
-    notes = []
-    for other, names in others.items():
-        of = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        asked = f", asked for by {options[other]}" if other in options else ""
-        told = GOALS[other].removesuffix(", rounds")
-        notes.append(f"the library's goal of {of} is {told}{asked}")
-    return notes

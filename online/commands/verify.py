@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,9 +20,10 @@ from hindsight.certificates.format import (
 )
 from instances import FileFormatError, LibraryEntry, RecordStore
 from online.tables import Table, table_of
+from online.workers import in_order
 
 from .console import FAILED_STATUS, progress_bar, reject
-from .json_output import JsonFile, answer, check_json
+from .json_output import Answer, JsonFile, answer, check_json
 
 if TYPE_CHECKING:
     from hindsight.records.verification import RecordVerdict
@@ -69,41 +69,29 @@ def _certificate(path: Path, json_file: Path | None) -> int:
     except CertificateError as error:
         reject(error)
         return FAILED_STATUS
-    seconds = time.monotonic() - began
-    unit = "rounds" if verdict.batch_time is None else "seconds"
-    found: dict[str, object] = {
-        "is_optimal": verdict.is_optimal,
-        "preemptive": verdict.preemptive,
-        f"optimum_{unit}": [verdict.lower_bound, verdict.upper_bound],
-        "proof": verdict.kind,
-        "requests": verdict.requests,
-        "price_sets": verdict.price_sets,
-        "leaves": verdict.leaves,
-        "digest": verdict.digest,
-        "memory_rule": verdict.memory_rule,
-        "runtime_seconds": seconds,
-    }
-    fields = {
-        "verdict": "optimal" if verdict.is_optimal else "valid interval",
-        "schedules": "with preemption" if verdict.preemptive else "without preemption",
-        "upper bound": str(verdict.upper_bound),
-        "verified lower bound": str(verdict.lower_bound),
-    }
-    if verdict.batch_time is not None:
-        found["batch_time"] = str(verdict.batch_time)
-        del fields["upper bound"]
-        fields |= {
-            "verdict": "valid lower bound",
-            "verified lower bound": f"{verdict.lower_bound} s total latency",
-            "batch time": str(verdict.batch_time),
-        }
+    unit, timed = "rounds", verdict.batch_time is not None
+    how = "optimal" if verdict.is_optimal else "valid interval"
+    low = str(verdict.lower_bound)
+    if timed:
+        unit, how, low = "seconds", "valid lower bound", f"{low} s total latency"
+    found = Answer()
+    found.add("is_optimal", verdict.is_optimal, "verdict", how)
+    kind = "with preemption" if verdict.preemptive else "without preemption"
+    found.add("preemptive", verdict.preemptive, "schedules", kind)
+    found.add(f"optimum_{unit}", [verdict.lower_bound, verdict.upper_bound])
+    found.show("upper bound", "" if timed else verdict.upper_bound)
+    found.show("verified lower bound", low)
+    if timed:
+        found.add("batch_time", str(verdict.batch_time), "batch time")
     if verdict.replicas > 1:
-        found["replicas"] = verdict.replicas
-        fields["replicas"] = str(verdict.replicas)
-    names = ("proof", "requests", "price_sets", "leaves", "digest", "memory_rule")
+        found.add("replicas", verdict.replicas, "replicas")
+    found.add("proof", verdict.kind, "proof")
     # The memory rule is empty if memory is counted in tokens.
-    fields |= {name.replace("_", " "): str(found[name]) for name in names if found[name] != ""}
-    answer(json_file, "verify", found, fields | {"runtime": f"{seconds:.1f} s"})
+    for name in ("requests", "price_sets", "leaves", "digest", "memory_rule"):
+        found.add(name, getattr(verdict, name), name.replace("_", " "))
+    seconds = time.monotonic() - began
+    found.add("runtime_seconds", seconds, "runtime", f"{seconds:.1f} s")
+    answer(json_file, "verify", found.found, found.shown)
     return 0
 
 
@@ -113,11 +101,8 @@ def _records(entries: Sequence[LibraryEntry], jobs: int, json_file: Path | None)
     began = time.monotonic()
     verdicts: list[RecordVerdict] = []
     names = [entry.name for entry in entries]
-    with (
-        progress_bar(len(names), is_long=True) as update,
-        ProcessPoolExecutor(min(jobs, len(names))) as pool,
-    ):
-        for verdict in (map if jobs == 1 else pool.map)(_verdict, names):
+    with progress_bar(len(names)) as update:
+        for verdict in in_order(_verdict, names, min(jobs, len(names))):
             verdicts.append(verdict)
             update(len(verdicts), verdict.name)
     seconds = time.monotonic() - began

@@ -55,7 +55,7 @@ def test_several_instances_go_into_a_folder(ok: Ok, tmp_path: Path) -> None:
         assert drawn.digest in printed
 
 
-RULE = "block_size=4, emitted_token=next, prompt_allocation=chunks"
+RULE = "memory_rule=blocks:4"
 
 
 @pytest.mark.parametrize(

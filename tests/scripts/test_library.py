@@ -16,7 +16,7 @@ from library_records import OPEN, bare_record, listed_record, records_file
 from hindsight.records.improvement import Gain
 from instances import RecordStore, library, load, save
 
-MAKESPAN, PREEMPTIVE = "reduction-partition-no-n10-00", "preemptive-j25-m1-n10-00"
+MAKESPAN = "reduction-partition-no-n10-00"
 WHEEL = """
 from pathlib import Path
 from instances.catalogue import records
@@ -26,7 +26,6 @@ main()
 """
 """The command with the records of the working folder as those of the package."""
 CAPTURED: Any = {"capture_output": True, "text": True, "check": True}
-PREEMPTIVE_OBJECTIVE = "--preemption keep"
 
 
 def test_sets_instances_and_one_instance_are_shown(ok: Ok, tmp_path: Path) -> None:
@@ -135,35 +134,3 @@ def test_a_solve_of_a_name_starts_from_its_record(
     # A file is taken for what it carries, whatever its metadata call it.
     assert bare["notes"] == []
     assert named["optimum_rounds"][1] == upper < bare["optimum_rounds"][1]
-
-
-RATIOS = "ratios --policy fcfs --jobs 1"
-IS_PREEMPTIVE = "is total latency with preemption, asked for by "
-
-
-@pytest.mark.parametrize(
-    ("line", "notes"),
-    [
-        (f"solve {MAKESPAN}", [f"{MAKESPAN} is makespan, asked for by --goal makespan"]),
-        (f"solve {MAKESPAN} --goal makespan", []),
-        (f"solve {PREEMPTIVE}", [f"{PREEMPTIVE} {IS_PREEMPTIVE}{PREEMPTIVE_OBJECTIVE}"]),
-        (f"solve {PREEMPTIVE} {PREEMPTIVE_OBJECTIVE}", []),
-        (f"solve {OPEN} {PREEMPTIVE_OBJECTIVE}", []),
-        (
-            f"{RATIOS} {PREEMPTIVE} preemptive-j25-m1-n15-00 {MAKESPAN}",
-            [
-                f"{PREEMPTIVE} and 1 more {IS_PREEMPTIVE}--preemption keep",
-                f"{MAKESPAN} is makespan",
-            ],
-        ),
-        (f"{RATIOS} '{PREEMPTIVE}(block_size=2)'", []),
-    ],
-)
-def test_another_goal_than_the_librarys_is_told(
-    ok: Ok, tmp_path: Path, line: str, notes: list[str]
-) -> None:
-    shown = ok(f"{line} --time-limit 0 --json found.json")
-    found = json.loads((tmp_path / "found.json").read_text("utf-8"))["notes"]
-    told = [f"the library's goal of {note}" for note in notes]
-    assert [note for note in found if "goal" in note] == told
-    assert [note for note in told if note not in shown] == []

@@ -34,7 +34,6 @@ FILES = {
 M = "--memory 999 --batch-time affine:0.02,2e-4,1e-6"
 REFUSED = f"""
 llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
-llm_hindsight worst-case | 'worst-case' is now generate 'worst:POLICY(n=12)'
 llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
 llm_hindsight --bogus | No such option: --bogus
 solve --bogus | No such option: --bogus
@@ -54,21 +53,18 @@ solve ../small.json --certificate ../small.json | is the file that is read
 solve ../small.json --export model.txt | does not end in .lp or .mps
 solve ../small.json --export missing/model.lp | missing/model.lp: cannot be written
 solve ../small.json --time-limit -1 | --time-limit
-solve ../small.json --threads 0 | --threads
 solve ../small.json --goal x | unknown goal 'x'; known: latency, makespan
 solve ../small.json --preemption x | unknown preemption 'x'; known: never, keep
-solve ../small.json --goal makespan --out x.json | --out = 'x.json' is about total latency
+solve ../small.json --goal makespan --out x.json | --out = 'x.json' contradicts --goal makespan
 solve ../small.json --goal makespan --certificate x.json | --certificate =
 solve ../small.json --preemption keep --crosscheck | --crosscheck = 'True'
-solve ../small.json --preemption keep --out x.json | leave out --preemption keep or --out
+solve ../small.json --preemption keep --out x.json | --out = 'x.json' contradicts --preemption keep
 solve ../small.json --preemption keep --export x.lp | --export =
-solve ../small.json --method relaxation --out x.json | --out = 'x.json' is not about the relaxation
+solve ../small.json --method relaxation --out x.json | contradicts --method relaxation
 solve ../large.json --export model.lp | non-zeros, about
 solve ../large.json --crosscheck | non-zeros, about
-llm_hindsight relax ../small.json | 'relax' is now solve --method relaxation
 generate | a SOURCE is missing
 generate generator:sqrt-n-adversary | it has no instance before a run
-generate generator:uniform(prompt_allocation=none) | 'none' is neither whole nor chunks
 generate generator:uniform(count=2) --out one.json | give a folder
 generate generator:uniform generator:uniform --out two | would hold two of the instances
 generate generator:uniform --out missing/one.json | cannot be written
@@ -86,12 +82,11 @@ generate "generator:uniform(n=1, n=2)" | = 'n=2' is given twice
 generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
 generate generator:uniform(count=x) | count = 'x' is not a whole number
 generate generator:uniform(faster=2) | faster = 2 is not one of its parameters
-generate generator:uniform(emitted_token=later) | 'later' is neither now nor next
+generate generator:missing.py:mine | import = 'missing.py' is not there
 generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you mean 'vl
-generate "generator:uniform(memory_rule=vllm, block_size=4)" | goes without block_size
 generate generator:uniform(memory_rule=blocks:x) | block_size = 'x' is not a whole number
 generate generator:uniform(memory_rule=tokens:3) | unknown memory rule 'tokens:3'
-ratios generator:sqrt-n-adversary(block_size=4) | answers to a policy, and counts memory in
+ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | answers to a policy, and counts memory in
 generate trace:x.csv | needs memory_limit, in scaled tokens
 generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
 generate "trace:x.csv(memory_limit=9, promt=a)" | 'promt'; did you mean 'prompt'?
@@ -124,8 +119,8 @@ ratios --demo --columns speed --policy fcfs --time-limit 0 | --columns = 'speed'
 ratios --demo --store ../text.json | is not a store of trials
 ratios ../lifo.toml | unknown policy 'lifo'
 ratios ../deep.toml | is nested more than 100 deep
-ratios ../keys.toml | polices = ['fcfs'] is not a valid key
-ratios ../types.toml | seed = ['0'] is not a list of integers
+ratios ../keys.toml | unknown key of ../keys.toml 'polices'; did you mean 'policy'
+ratios ../types.toml | seeds = '0' is not
 ratios ../empty.toml | sources = [] is missing
 ratios trace:../azure.csv --batch-time affine:1,0,0 | needs memory_limit
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
@@ -138,7 +133,6 @@ headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first tok
 headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)
 headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory 3 | small for 5 of 5
 headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
-headroom ../log.csv(block_size=4) {M} --rule vllm | goes without block_size
 headroom ../log.csv {M} --rule block | unknown memory rule 'block'
 headroom ../log.csv --batch-time aiconfigurator:h200_sxm/vllm | is not of the form aiconfigurator:
 headroom ../log.csv(windows=2) {M} | unknown setting of trace:
@@ -157,9 +151,6 @@ show xyz | unknown kind of names 'xyz'; known: policies, routers, generators
 show library:nothing | unknown instance or set of the library
 verify library:nothing | unknown instance or set of the library
 library improve --time-limit 0 | --time-limit
-llm_hindsight library list | 'library' is now show library, verify library:NAME or ratios
-llm_hindsight experiment | 'experiment' is now ratios FILE.toml --store FILE
-llm_hindsight report | --out FILE.html
 verify missing.json | No such file
 verify ../object.json | not a certificate
 generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf

@@ -24,7 +24,7 @@ def large(tmp_path: Path) -> Path:
 
 
 def test_the_optimum_is_printed_saved_and_exported(ok: Ok, small: Path, tmp_path: Path) -> None:
-    shown = fields(ok("solve small.json --crosscheck --out solved.json --export model.lp"))
+    shown = fields(ok("solve small.json --crosscheck --out solved.json"))
     assert (shown["status"], shown["gap"]) == ("optimal", "0 %")
     assert shown["upper bound"] == shown["lower bound"]
     assert int(shown["certified lower bound"]) <= int(shown["lower bound"])
@@ -39,15 +39,16 @@ def test_the_optimum_is_printed_saved_and_exported(ok: Ok, small: Path, tmp_path
         str(known.upper_bound),
         str(known.lower_bound),
     ]
+    assert "written to" in ok("solve small.json --export model.lp")
     assert "start_once" in (tmp_path / "model.lp").read_text("utf-8")
     again = fields(ok("solve solved.json --time-limit 0"))
     assert again["upper bound"] == shown["upper bound"]
 
 
-def test_a_time_limit_gives_an_interval_a_certificate_and_a_model(
+def test_a_time_limit_gives_an_interval_and_a_certificate(
     ok: Ok, large: Path, tmp_path: Path
 ) -> None:
-    shown = fields(ok("solve large.json --time-limit 0 --certificate proof.json --export x.mps"))
+    shown = fields(ok("solve large.json --time-limit 0 --certificate proof.json"))
     assert shown["status"] == "feasible (time-limit)"
     assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
     assert shown["gap"] not in {"0 %", "-"}
@@ -61,7 +62,6 @@ def test_a_time_limit_gives_an_interval_a_certificate_and_a_model(
     verified = json.loads((tmp_path / "proof.json").read_text("utf-8"))["lower_bound"]
     assert shown["verified lower bound"] == str(verified)
     assert verified <= int(shown["certified lower bound"])
-    assert (tmp_path / "x.mps").read_text("utf-8").count("x(") > 25 * 100
 
 
 def test_no_time_still_leaves_a_certificate(ok: Ok, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import instances
-from instances import FileFormatError, Instance, MemoryRule, UnknownNameError
+from instances import FileFormatError, Instance, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online import UnitTime
 from online.commands.sources import (
@@ -32,7 +32,7 @@ settings = st.dictionaries(
 
 @given(st.sampled_from(KINDS), names, settings)
 @example("file", "drawn(1).json", {})
-@example("file", "drawn(1)", {"block_size": "4"})
+@example("file", "drawn(1)", {"memory_rule": "vllm"})
 @example("trace", "a(b=1).csv", {"arrival": "received, at", "prompt": "it's", "output": '"(x)"'})
 @example("trace", "log.csv", {"prompt": "tokens\\in", "output": ""})
 def test_what_is_written_is_read_again(kind: str, name: str, given: dict[str, str]) -> None:
@@ -68,16 +68,16 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
     one = Instance.from_arrays([1], [2], memory_limit=8, name="one")
     for name in ("worst-n7-00", "generator:uniform(n=3)", "x(n=1)"):
         instances.save(one, name)
-        assert read_instance(parse_source(name)) == one
+        assert read_instance(parse_source(name))[0] == one
     assert parse_source("x(n=1)", bare="trace") == Source("trace", "x(n=1)")
     with pytest.raises(UnknownNameError, match="unknown setting of file:x"):
         read_sources([parse_source("file:x(n=1)")])
 
 
 def test_draws_have_ascending_seeds_and_a_memory_rule() -> None:
-    read = read_sources([parse_source("generator:uniform(n=3, seed=4, count=2, block_size=2)")])
-    rule = MemoryRule(2, "now", "whole")
-    assert read.problems == [instances.generate("uniform", s, n=3).under(rule) for s in (4, 5)]
+    text = "generator:uniform(n=3, seed=4, count=2, memory_rule=tokens)"
+    read = read_sources([parse_source(text)])
+    assert read.problems == [instances.generate("uniform", s, n=3) for s in (4, 5)]
     assert read.stems == ["uniform-seed4", "uniform-seed5"]
     (vllm,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=vllm)")]).problems
     assert vllm.memory_rule == VLLM_BLOCKS
@@ -115,7 +115,8 @@ def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:
     columns = {"arrival": "when", "prompt": "asked", "output": "10"}
     expected, report = instances.read_trace(path, memory_limit=9, columns=columns, round_seconds=1)
     assert read.problems == [expected]
-    assert read.notes == [str(report)]
+    assert read.notes[0] == str(report)
+    assert read.notes[1:] == [instances.rounding_note(expected.metadata)]
     (workload,) = read_sources(
         [parse_source(text.replace("round_seconds=1", "faster=2"))], batch_time=UnitTime()
     ).problems
