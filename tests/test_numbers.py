@@ -29,6 +29,7 @@ from instances import (
 from online import AffineTime, IterationTime, TiledTime, UnitTime, pictures, sweep
 from online.fluid import balance, nested_design, queueing, wait_design
 from online.theory import fluid_limit, interval_ratios
+from online.worst_cases.drafts import Space
 from studies.fits import fit_power_law
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,8 @@ REALS: dict[str, Door] = {
 
 INTEGERS: dict[str, Door] = {
     "seed": lambda x: online.simulate(TINY, "mc-sf", seed=x).seed,
+    "sweep-seed": lambda x: sweep([TINY], ["mc-sf"], seeds=[x])[0].seed,
+    "space": lambda x: Space(x, 9, x),
     "memory-limit": lambda x: Instance.from_arrays([1], [1], memory_limit=x).memory_limit,
     "max-rounds": lambda x: online.simulate(TINY, "mc-sf", max_rounds=x).status,
     "solve-threads": lambda x: hindsight.solve(TINY, threads=x).upper_bound,

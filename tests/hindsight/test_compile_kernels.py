@@ -3,34 +3,16 @@
 import gc
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
-from empty_cache import printed_without_cache
 from numba.core import event, types
 from numba.core.dispatcher import Dispatcher
 
 from hindsight import exact, paths, schedules
 from hindsight.compile_kernels import compile_kernels
 from hindsight.runtime.compilation import inner
-
-PROGRAM = """
-import hindsight
-from hindsight.compile_kernels import compile_kernels
-from hindsight.exact import stops
-from hindsight.paths import refinement
-from hindsight.runtime.compilation import reported_compilations
-from instances import generate
-
-compile_kernels()
-compiled = []
-with reported_compilations(lambda *loop: compiled.append(loop)):
-    for model, n in ((1, 5), (2, 5), (1, 30)):
-        hindsight.solve(generate(f"arrival-model-{model}", seed=1, n=n), time_limit=2, threads=1)
-print(compiled)
-"""
 
 
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +86,3 @@ def test_an_inner_loop_is_compiled_once_and_without_the_collector() -> None:
     assert gc.isenabled()
     # Without a way in from Python a call of machine code would end the process.
     assert shifted(1) == 2
-
-
-@pytest.mark.slow
-def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
-    # An empty cache: code that is only loaded from it raises no event.
-    assert printed_without_cache(PROGRAM, tmp_path).strip() == "[]"

@@ -83,31 +83,3 @@ def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> 
     with pytest.raises(InvalidValueError, match="replicas = 2 is not 1") as refusal:
         REFUSED[name]()
     assert "\n" not in str(refusal.value)
-
-
-TAKES_A_FLEET = {
-    "best_list_schedule",
-    "attainment",
-    "tail",
-    "fewest_replicas",
-    "build_model",
-    "second_opinion",
-}
-TAKES_A_FLEET |= {"relax", "solve", "make_certificate", "write_certificate"}
-
-
-def test_every_public_function_of_an_instance_is_listed() -> None:
-    """Each function whose first parameter is a problem either takes a fleet or is listed above."""
-    import inspect
-
-    functions = {
-        name: getattr(hindsight, name)
-        for name in hindsight.__all__
-        if inspect.isroutine(getattr(hindsight, name))
-    }
-    of_an_instance = {
-        name
-        for name, function in functions.items()
-        if {"instance", "instances", "problem"} & set(inspect.signature(function).parameters)
-    }
-    assert of_an_instance <= TAKES_A_FLEET | set(REFUSED)

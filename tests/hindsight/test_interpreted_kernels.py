@@ -19,7 +19,6 @@ prices/test_states.py
 paths/test_anonymous_states.py
 paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
 prices/test_stops.py
-rounds/test_preemptive.py::test_prices_after_the_end_do_not_hide_a_better_end
 """
 EVERY_ROOM = """
 prices/test_tokens.py::test_a_minimum_many_blocks_later_is_found
@@ -30,7 +29,7 @@ prices/test_state_tables.py
 exact/test_states.py::test_twins_start_in_order_of_arrival_whatever_their_order
 schedules/test_orders.py::test_a_longer_schedule_that_is_better_is_followed
 schedules/test_beams.py::test_a_beam_of_everything_finds_the_optimum
-schedules/test_orders.py::test_free_orders_find_the_optimum_of_few_requests
+schedules/test_orders.py::test_small_optima_are_reached[0]
 schedules/test_moves.py::test_nothing_but_its_region_matters_to_a_move
 paths/test_relaxation.py::test_graphs_have_as_many_nodes_as_ever
 paths/test_relaxation.py::test_limits_and_stops

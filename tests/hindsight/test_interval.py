@@ -11,7 +11,6 @@ import hindsight
 from hindsight import OnTime, ScheduleCheckError
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
-from hindsight.runtime.search import Search
 from instances import (
     Instance,
     InvalidTypeError,
@@ -47,12 +46,6 @@ def test_a_feasible_schedule_of_another_instance_is_refused(
     with pytest.raises(ScheduleCheckError, match="belongs to another problem"):
         interval.offer(better)
     assert interval.schedule is before
-
-
-def test_an_equal_instance_is_the_same() -> None:
-    equal = Instance(INSTANCE.requests, INSTANCE.memory_limit)
-    assert equal is not INSTANCE
-    assert Interval(Problem(INSTANCE)).offer(hindsight.best_list_schedule(equal))
 
 
 @pytest.mark.parametrize("schedule", [None, [0] * 6, INSTANCE])
@@ -96,13 +89,6 @@ def test_claims_prove_nothing_and_do_not_exceed_a_schedule(interval: Interval) -
     assert (result.lower_bound, result.bounds["bound 'mine'"].claimed) == (0, True)
     with pytest.raises(InvalidValueError, match="bound 'mine' does not hold"):
         interval.claim(interval.upper_bound + 1, "bound 'mine'")
-
-
-def test_progress_that_returns_true_ends_the_solve(interval: Interval) -> None:
-    ends = Interval(Problem(INSTANCE), Search(progress=lambda line: True))
-    ends.offer(interval.schedule)
-    assert ends.is_done()
-    assert ends.stop_reason == "interrupted"
 
 
 def test_requests_on_time_are_counted_by_what_is_late() -> None:

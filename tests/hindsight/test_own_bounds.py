@@ -29,14 +29,6 @@ def solved(*bounds: Any, **settings: Any) -> hindsight.Result:
     )
 
 
-def test_a_claim_that_is_reached_proves_nothing() -> None:
-    result = solved(lambda _: PLAIN.upper_bound)
-    assert result.upper_bound == PLAIN.upper_bound
-    assert result.lower_bound == PLAIN.lower_bound < OPTIMUM
-    assert result.status == "feasible"
-    assert result.known_bounds().lower_bound == PLAIN.lower_bound
-
-
 def test_bounds_of_one_name_stand_side_by_side() -> None:
     prices = MemoryPrices(np.array([1, 1, 1]), 2 * INSTANCE.memory_limit)
     result = solved(lambda _: prices, lambda _: 1)

@@ -10,15 +10,12 @@ import pytest
 from effort import sweep
 
 import hindsight
-import online
 from hindsight.exact import pyomo_model
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.prices.tokens import PricedCosts, price_bound, round_prices
+from hindsight.prices.tokens import PricedCosts, price_bound
 from hindsight.prices.volume import (
-    LONGEST_PRICES,
     fill_by_volume,
-    filling_prices,
     mean_busy_time_bound,
 )
 from instances import Instance, InvalidValueError, Request, generate
@@ -46,13 +43,6 @@ def test_volumes_of_long_requests_take_no_memory() -> None:
     late = Instance([Request(2**50, 1, 1), Request(0, 1, 1)], memory_limit=3)
     assert peak_bytes(lambda: fill_by_volume(late)) < 100_000
     assert fill_by_volume(late).marginal_volumes == [(0, 2**50 + 1)]
-
-
-def test_beyond_the_longest_axis_there_are_no_prices() -> None:
-    longer = LONGEST_PRICES + 1
-    instance = Instance.from_arrays([1], [2 * longer], memory_limit=2 * longer + 1)
-    assert fill_by_volume(instance).rounds > LONGEST_PRICES
-    assert len(filling_prices(fill_by_volume(instance))) == 0
 
 
 def test_prices_are_looked_up_no_further_than_they_reach() -> None:
@@ -103,12 +93,6 @@ def test_a_large_memory_keeps_the_certified_bound(memory_limit: int, method: str
     assert price_bound(instance, relaxed.prices).bound == 21
 
 
-def test_a_small_memory_keeps_its_denominators() -> None:
-    for limit in (10, 2**13):
-        instance = Instance.from_arrays([1], [1], memory_limit=limit)
-        assert round_prices(np.array([0.5]), instance).denominator == 2**24
-
-
 def test_volumes_beyond_64_bits_are_no_small_model() -> None:
     """Sixteen volumes of 2^61 sum to nothing in 64 bits."""
     longest = 2**31 - 2
@@ -116,13 +100,6 @@ def test_volumes_beyond_64_bits_are_no_small_model() -> None:
     relaxed = hindsight.relax(instance, time_limit=1)
     assert relaxed.method == "lagrangian"
     assert relaxed.certified_bound >= 16 * longest
-
-
-def test_a_run_of_the_longest_outputs_is_counted() -> None:
-    longest = 2**31 - 2
-    instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
-    run = online.simulate(instance, "mc-sf")
-    assert run.total_latency == 3 * longest
 
 
 def test_schedules_too_long_for_a_profile_are_solved() -> None:

@@ -17,7 +17,6 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     KnownBounds,
-    MemoryRule,
     PiecewiseConstantArrivals,
     PoissonArrivals,
     PreemptiveSchedule,
@@ -35,7 +34,7 @@ from online import AffineTime
 NAN, INFINITE = float("nan"), float("inf")
 FLAG = "allow_zero_prompt_length"
 ONE, BARE = Request(0, 1, 1), Request(0, 0, 2, "bare")
-NEXT, BLOCKS = MemoryRule(emitted_token="next"), MemoryRule(4, "next", "chunks")
+
 TINY = Instance([ONE], 4)
 PAIR = Instance([Request(0, 1, 1, "a"), Request(0, 1, 1, "b")], 4)
 LONG = Instance.from_arrays([2], [4], memory_limit=10)
@@ -78,15 +77,6 @@ def timed(times: Any, **options: Any) -> Workload:
 
 def alike(*ids: Any) -> Instance:
     return Instance([Request(0, 1, 1, one) for one in ids], 4)
-
-
-def ruled(limit: int, rule: MemoryRule) -> Rows:
-    """An instance and a workload of a prompt of 4 and an output of 6 tokens."""
-    return every(
-        f"exceeds memory_limit = {limit}.*{rule.told}.*can never run",
-        lambda: Instance.from_arrays([4], [6], memory_limit=limit, memory_rule=rule),
-        lambda: Workload([0.5], [4], [6], memory_limit=limit, memory_rule=rule),
-    )
 
 
 def with_field(field: str) -> Callable[[Any], Request]:
@@ -137,34 +127,22 @@ def bounds(*given: Any, **more: Any) -> Callable[[], Instance]:
 VALUES: Rows = [
     # Requests.
     *[row for field in LARGEST for row in each(with_field(field), f"{field} = {{}}", *OUTSIDE)],
+    *each(with_field("id"), "id", 2**128, -(2**128), 10**5000),
     *[row for f, top in LARGEST.items() for row in each(with_field(f), "is above", top + 1)],
     *each(with_field("output_length"), "is below 1", 0),
-    *each(with_field("arrival_time"), "is below 0", -1),
-    *each(with_field("prompt_length"), "is below 0", -1),
-    *each(with_field("id"), "id", 2**128, -(2**128), 10**5000),
-    *each(with_field("weight"), "weight", 0, -1, 2**20 + 1),
+    *each(with_field("weight"), "weight", 0, 2**20 + 1),
     # Instances and workloads.
     (lambda: Instance([], 10), "requests = .* empty"),
     (lambda: Instance.from_arrays([], [], memory_limit=10), "requests = .* empty"),
     *each(limited, "memory_limit = {}", 0, 10**30, NAN),
     (lambda: of(ONE, Request(0, 5, 6, "big")), "'big'.* = 11 exceeds memory_limit = 10"),
-    (lambda: of(ONE, Request(0, 5, 6)), "request 1: .*can never run"),
     (lambda: Workload([0.0], [5], [5], memory_limit=9), "can never run"),
     (lambda: Instance.from_arrays([4], [2], memory_limit=5, replicas=2), "can never run"),
-    *[row for limit, rule in ((9, MemoryRule()), (8, NEXT)) for row in ruled(limit, rule)],
-    *[row for limit, rule in ((11, BLOCKS), (15, MemoryRule(16))) for row in ruled(limit, rule)],
     *every("id = 'a' is used twice", lambda: alike("a", "a"), lambda: ids("a", "a")),
-    (lambda: of(Request(0, 1, 1, 1), ONE), "id = 1 is used twice"),
-    *[(lambda pair=pair: alike(*pair), "too like") for pair in ((1, "1"), ("1", 1), ("-3", -3))],
-    *[(lambda pair=pair: ids(*pair), "too like") for pair in ((1, "1"), ("1", 1), ("-3", -3))],
-    (lambda: alike(None, "0"), "too like"),
     (lambda: ids("a"), "ids"),
     (lambda: of(BARE), "'bare': prompt_length"),
-    (lambda: of(BARE, metadata={FLAG: 1}), "prompt_length"),
     (lambda: of(BARE, metadata={FLAG: True}).with_metadata(**{FLAG: False}), "prompt_length"),
-    (lambda: of(BARE, metadata={FLAG: True}, memory_rule=NEXT), "prompt_length"),
     (lambda: Instance.from_arrays([1, 2], [1], memory_limit=9), "output_lengths"),
-    (lambda: Instance.from_arrays([1], [1], [0, 0], memory_limit=9), "arrival_times"),
     *each(outputs, "request 1: output_length = 0", [1, 0]),
     *each(outputs, "output_length", [1, 10**30]),
     *each(lambda name: Instance([ONE], 4, name), "control character", *CONTROL, "\ud800"),
@@ -191,7 +169,6 @@ VALUES: Rows = [
     (lambda: PiecewiseConstantArrivals([1.0], [1.0, 2.0]), "arrivals"),
     (lambda: PiecewiseConstantArrivals([1.0, 1.0], [0.0, 0.0]), "arrivals"),
     (lambda: PiecewiseConstantArrivals([0.0], [1.0]), "arrivals"),
-    (lambda: PiecewiseConstantArrivals([], []), "arrivals"),
     # Schedules.
     *each(starts, "request 'b': start_time", np.array([0, 2**60]), np.array([0, -(2**60)])),
     *each(starts, "request 'b': start_time", [0, NAN], [0, -(10**30)]),
@@ -203,13 +180,9 @@ VALUES: Rows = [
     *each(stretches, "last round", [[(1, 10**30)]], [[(4, 1)]]),
     *each(stretches, "is not .first, last.", [[(1, 2, 3)]]),
     *each(stretches, "is not after round 4", [[(3, 4), (1, 2)]]),
-    *each(stretches, "is not after round 2", [[(1, 2), (2, 3)]]),
-    (lambda: stretches([[(0, 3)]]).memory_profile(), "before round 0"),
-    (lambda: stretches([[(1, 3), (2**40, 2**40)]]).memory_profile(), "makespan"),
     *each(rows, "stretches = 0 are none", []),
     *each(rows, "request = 1 is none of 1 requests", [(1, 1, 2)]),
     *each(rows, "first_round = 0 is below 1", [(0, 0, 2)]),
-    *each(rows, "rounds = 0 is below 1", [(0, 1, 0)]),
     *each(rows, "last round = 10000001 is above 10000000 rounds", [(0, 10_000_000, 2)]),
     *each(rows, "chunk_tokens = -2 is below -1", [(0, 1, 2, -2)]),
     *each(rows, "is not an int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
@@ -218,7 +191,6 @@ VALUES: Rows = [
     *each(assigned, r"len\(assignment\)", [0, 1]),
     *each(assigned, "above 1", [0, 1, 2]),
     (lambda: FleetSchedule(FLEET, [1, 0, 0], PARTS), "other requests"),
-    (lambda: FleetSchedule(FLEET, [0, 1, 1], [PARTS[0], None]), "other requests"),
     (lambda: FleetSchedule(FLEET, [0, 1, 1], PARTS[:1]), "2 replicas"),
     *every(
         "replicas = 2",
@@ -228,7 +200,6 @@ VALUES: Rows = [
     ),
     # Bounds that contradict their schedule or one another.
     *every("upper_bound", bounds(upper_bound=7, start_times=SERIAL), bounds(-1)),
-    *every("upper_bound", bounds(upper_bound=9, start_times=SERIAL), bounds(start_times=SERIAL)),
     (bounds(8, lower_bound=9), "lower_bound"),
     (bounds(8, certified_lower_bound=9), "certified_lower_bound"),
     *every("start_times", bounds(8, start_times=(0, 0, 6)), bounds(8, start_times=(0, 4))),
@@ -238,9 +209,7 @@ VALUES: Rows = [
             Instance(TRIO.requests, 9, metadata=bounds(8, 8, 8, SERIAL)().metadata)
         ),
     ),
-    *each(lambda digest: carried(digest=digest), "digest", "0" * 64, None),
     (lambda: carried(upper_bound=7), "upper_bound"),
-    (lambda: carried(lower_bound=9), "lower_bound"),
     (lambda: carried(start_times=[0, 0, 0]), "start_times"),
     # Reductions.
     (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])), "11 is not the target 9"),
@@ -255,31 +224,26 @@ VALUES: Rows = [
         ),
     ),
     *each(three_partition_instance, r"len\(numbers\) = 0", []),
-    *each(three_partition_instance, r"len\(numbers\) = 2", [4, 4]),
     *each(three_partition_instance, r"sum\(numbers\) = 25 is not 2 times T", [4, 4, 4, 4, 4, 5]),
     *each(three_partition_instance, "number 0: value = 3 is not between", [3, 4, 5]),
     *each(three_partition_instance, "number 2: value = 0", [4, 4, 0]),
     *each(partition_makespan_instance, "sum", []),
-    *each(partition_makespan_instance, r"sum\(numbers\) = 3", [1, 2]),
     *each(partition_makespan_instance, "number 2: value = 4 exceeds", [1, 1, 4]),
 ]
 TYPES: Rows = [
     *[row for field in LARGEST for row in each(with_field(field), f"'r7': {field}", *NOT_INTEGERS)],
     *each(with_field("id"), "id", 1.5, True, b"a", (1,), [], np.float64(3)),
-    *each(with_field("weight"), "weight", 1.5, True, "2", None),
     *each(limited, "memory_limit = {}", 10.0, None),
     (lambda: of(ONE, (0, 1, 1)), "request 1"),
     (lambda: of(ONE, name=5), "name = 5"),
     (lambda: of(ONE, metadata=[("a", 1)]), "metadata"),
     *each(outputs, "output_length", np.array([1.0, 2.0]), np.array([True, False]), [1, None]),
-    *each(outputs, "output_length", np.array([[1], [2]])),
     (lambda: of(ONE, memory_rule="blocks"), "memory_rule"),
     *each(replicas, "replicas", 2.5),
     *each(replicated, "replicas", 2.5),
     *each(timed([1.0, 3.0]).faster, "factor", "2"),
     *each(PoissonArrivals, "arrivals", "1"),
     *each(starts, "request 'b': start_time", [0, 1.0], [0, None]),
-    *each(starts, "request 'a': start_time", np.array([0.0, 1.0])),
     *each(stretches, "first round", [[(1.0, 4)]]),
     *each(stretches, "last round", [[(1, True)]]),
     *each(stretches, "is not a whole number", [[{"first": 1, "last": 4}]]),
@@ -289,7 +253,6 @@ TYPES: Rows = [
     *every("certified_lower_bound", bounds(certified_lower_bound="8")),
     (lambda: carried(lower_bound=1.5), "lower_bound"),
     (lambda: carried(start_times=5), "start_times"),
-    (lambda: carried(start_times="046"), "start_time"),
     (lambda: instances.known_bounds(TRIO.with_metadata(known_bounds=[8])), "known_bounds"),
     *each(three_partition_instance, "number 2", [4, 4, 4.0]),
 ]

@@ -21,6 +21,8 @@ from instances import (
     read_workload,
     trace_windows,
 )
+from instances.batch_time import preset
+from instances.generators import poisson_arrivals, register_generator
 from online import IterationTime, TiledTime
 
 NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
@@ -80,6 +82,20 @@ def drawn(**parameters: Any) -> Any:
     return generate("arrival-model-1", **parameters)
 
 
+PROCESSES: list[Any] = [
+    *((([],), "types"), (([(0, 1, 1)],), "arrival_rate"), (([(1, 0, 1)],), "prompt_length")),
+    (([(1, 1, 1)], NAN), "horizon"),
+]
+TABLES: list[Any] = [
+    *(([0, 1], [1]), ([0, 1], [2, 1]), ([0, 1], [0, 1]), ([4, 8], [1.0], 4)),
+    *(([8, 4], [1.0, 2.0], 4), ([0, 4], [1.0, 2.0], 4), ([4, 8], [1.0, 2.0], 0)),
+]
+
+
+def arrivals(types: Any, horizon: float = 1) -> Any:
+    return poisson_arrivals(types, horizon, memory_limit=9, rng=np.random.default_rng(0))
+
+
 def table(tokens: list[float], seconds: list[float], *tile: int) -> Any:
     return TiledTime(tokens, seconds, *tile)
 
@@ -103,25 +119,19 @@ VALUES: Rows = [
     (lambda: generate("partition-makespan", largest=1, n=3), "^largest = "),
     (lambda: generate("fcfs-cascade", 34, rounds=1), "brought no request"),
     (lambda: drawn(memory=10), "arrival-model-1.*memory = 10 .*n, memory_limit"),
-    (lambda: drawn(rng=np.random.default_rng(0)), "rng"),
     (lambda: drawn(seed=-1), "seed"),
     # Batch times.
     (lambda: IterationTime(0), "iteration time"),
     (lambda: IterationTime(1, -1), "iteration time"),
     (lambda: IterationTime(INFINITE), "iteration time"),
     (lambda: table([0], [1]), "batch time"),
-    (lambda: table([0, 1], [1]), "batch time"),
+    *[(partial(table, *bad), "batch time") for bad in TABLES],
     (lambda: table([1, 1], [1, 2]), "batch time"),
-    (lambda: table([0, 1], [2, 1]), "batch time"),
-    (lambda: table([0, 1], [0, 1]), "batch time"),
     (lambda: table([4], [1.0], 4), "batch time"),
-    (lambda: table([4, 8], [1.0], 4), "batch time"),
-    (lambda: table([8, 4], [1.0, 2.0], 4), "batch time"),
     (lambda: table([4, 10], [1.0, 2.0], 4), "batch time"),
-    (lambda: table([0, 4], [1.0, 2.0], 4), "batch time"),
     (lambda: table([4, 8], [2.0, 1.0], 4), "batch time"),
     (lambda: table([4, 8], [0.0, 1.0], 4), "batch time"),
-    (lambda: table([4, 8], [1.0, 2.0], 0), "batch time"),
+    *[(partial(arrivals, *bad), field) for bad, field in PROCESSES],
     # The library.
     (lambda: instances.library("j25-m1"), r"is a set: .*matching\('j25-m1'\)"),
     # Traces, before the file is opened.
@@ -129,17 +139,14 @@ VALUES: Rows = [
     *each(lambda limit: trace(memory_limit=limit), "memory_limit", 0),
     *each(lambda length: trace(round_seconds=length), "round_seconds", 0),
     *each(lambda start: trace(start_seconds=start), "start_seconds", -1),
-    *each(lambda length: trace(duration_seconds=length), "duration_seconds", 0),
-    *each(lambda most: trace(max_requests=most), "max_requests", 0),
     *each(lambda way: trace(too_long=way), "too_long", "cut"),
     *each(lambda way: trace(bad_rows=way), "bad_rows = .* neither 'refuse' nor", "no", None, True),
     *each(columned, "which column holds outputs", {"prompt": "in"}),
-    *each(columned, "which column holds prompts", {"output": "out", "arrival": "x"}),
     *each(columned, "two columns of arrivals", {**NAMED, "arrival_ms": "x"}),
-    *each(columned, "columns of latency", {**NAMED, "latency_ms": "x", "latency": "y"}),
     (lambda: trace(format="vidur", columns=NAMED), "format.*columns"),
 ]
 TYPES: Rows = [
+    *each(arrivals, "arrival_rate|output_length", [("1", 1, 1)], [(1, 1, 1.5)]),
     *generators(TYPED_GENERATORS),
     (lambda: drawn(seed=1.0), "seed"),
     (lambda: IterationTime("1"), "iteration time"),
@@ -148,12 +155,10 @@ TYPES: Rows = [
     (lambda: trace_windows("x", memory_limit=9, windows=1.0), "windows"),
     *each(lambda length: trace(round_seconds=length), "round_seconds", True),
     *each(lambda scale: trace(token_scale=scale), "token_scale", 1.5),
-    *each(lambda start: trace(start_seconds=start), "start_seconds", None),
     *each(lambda sort: trace(sort=sort), "sort", "yes"),
     *each(lambda name: trace(format=name), "format", 3),
     *each(columned, "not a mapping", "in"),
     *each(columned, "output = 3", {"prompt": "in", "output": 3}),
-    *each(columned, "worker", {"worker": 3}),
 ]
 KEYWORDS: Rows = [
     (lambda: instances.library().matching("seconds")[0].problem, "workload"),
@@ -162,11 +167,12 @@ KEYWORDS: Rows = [
     (lambda: trace_windows("x", windows=2), "a window in rounds needs memory_limit"),
     (lambda: trace(windows=2, duration_seconds=1), "multiple values.*'windows'"),
 ]
+TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
 UNKNOWN: Rows = [
+    (lambda: preset("h100"), "llama-2-70b-2xa100"),
     *each(lambda name: trace(format=name), r"did you mean 'azure'\? Known: aiperf", "Azure"),
     *each(columned, "mean 'prompt'.* Known: arrival, .*output", {"prompts": "in"}),
     *each(generate, "unknown generator {}.*arrival-model-1", "arrival-model-3", "Arrival-Model-1"),
-    *each(generate, "unknown generator {}", "", "arrival_model_1"),
     *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
     *each(generator_documentation, "unknown generator {}", "arrival-model-3"),
     (lambda: instances.library("j25-m1-n50-99"), "did you mean 'j25-m1-n50-04'"),
@@ -181,6 +187,6 @@ TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: U
 FILES = {FileFormatError: ENDLESS, FileNotFoundError: MISSING}
 
 
-@refused({**TABLE, **FILES, TypeError: KEYWORDS})
+@refused({**TABLE, **FILES, TypeError: KEYWORDS, ValueError: TWICE})
 def test_bad_arguments_are_refused(error: type[Exception], call: Any, words: str) -> None:
     assert_refused(error, call, words)

@@ -34,10 +34,15 @@ from online import (
     simulate,
     sweep,
 )
-from online.fluid.balance import PromptType, equilibrium, is_stable, token_load
+from online.batch_time import Measurements, fit_affine_time
+from online.fluid.balance import PromptType, equilibrium, is_stable
 from online.fluid.nested_design import NestedPlan, Segments, decay_rate, group, nested_thresholds
 from online.fluid.queueing import batch_service_queue
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
+from online.headroom import Question, measure_headroom
+from online.policy_interface.specs import PolicySpec
+from online.simulation import summarize
+from online.testing import check_policy
 from online.theory.fluid_limit import fluid_latency
 from online.theory.geometric_ratios import geometric_slicing_ratio
 from online.theory.interval_ratios import (
@@ -59,7 +64,6 @@ OTHER = Instance.from_arrays([1], [1], memory_limit=4)
 ALIKE = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5)
 ONE = Instance.from_arrays([1], [3], memory_limit=9)
 FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, replicas=2)
-WEIGHTED = Instance.from_arrays([1, 2], [1, 1], memory_limit=9, weights=[1, 2])
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
 EXACT = sweep([SMALL], "fcfs")[0].ratio
@@ -71,10 +75,8 @@ PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
 KEEPING = online.make_policy("vllm-v0", preemption="recompute")
 THREE = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
 GROUPED = group(THREE)
-HEAVY = Segments(10, (3, 7, 11, 15, 19), (2.0, 5.0, 4.0, 9.0, 9.0))
 PLAN = NestedPlan(GROUPED, (12, 7, 3), 1.0, 0.0005)
 EXAMPLE, UNIT, FULL = ([PromptType(rate, 1, 1)] for rate in (4, 1, 1 / 0.15))
-MANY = [*[PromptType(0.001, 62, k) for k in range(1, 200)], PromptType(10, 62, 200)]
 
 
 def bounds(problem: Any) -> Any:
@@ -105,6 +107,10 @@ def timed(**options: Any) -> Any:
     return simulate(TWO, "fcfs", **options)
 
 
+def summed(slos: Any) -> Any:
+    return summarize(run(), slos)
+
+
 def attainable(problem: Instance) -> Result:
     late = {"by hand": Bound(len(problem) - 1, certified=True)}
     return Result(problem, OnTime(SOON), "never", None, len(problem) - 1, late, "stalled")
@@ -123,17 +129,24 @@ VALUES: Rows = [
     *each(lambda names: sweep([SMALL], names), "is given twice", ["mc-sf", "mc-sf"]),
     *each(lambda names: sweep([SMALL], names), "is empty", []),
     (lambda: sweep([FLEET], "mc-sf"), "replicas = 2 needs a router"),
+    (lambda: sweep([SMALL], PolicySpec("mc-sf", {"alpha": 1})), "alpha"),
+    (lambda: sweep([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
+    (lambda: measure_headroom(Question(TWO), 0), "time_limit"),
+    (lambda: measure_headroom(Question(TWO), jobs=0), "jobs"),
+    *each(lambda error: Question(TWO, error=error), "error", -1),
+    *each(lambda seed: Question(TWO, seed=seed), "seed", -1),
+    *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),
+    (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
+    (lambda: check_policy("fcfs", 0), "instances = 0"),
+    (lambda: check_policy(["fcfs", "mc-sf"]), "is not one policy"),
     (lambda: sweep([FLEET], "mc-sf", router=["random"] * 2), "'random' is given twice"),
     (compared(router="round-robin"), "but there is one machine"),
     (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),
     (lambda: sweep([WORK], "vllm"), "batch_time = None is not known"),
     *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
-    *each(lambda name: sweep([ALIKE], name), "service level", "vllm:order=deadline"),
-    *each(lambda name: sweep([ALIKE], name), "service level", "sarathi:order=deadline"),
     *[(compared(goal=OnTime([LEVEL] * 3)), "goal"), (compared(preemption="no"), "preemption")],
     # Pictures.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
-    *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", [1.0, 1.0]),
     (lambda: pictures.ratio_histogram([]), "is empty"),
     *each(pictures.Curve.from_samples, "is empty", {}),
     *each(pictures.Curve.from_samples, "x = 1: samples", {1: []}),
@@ -143,7 +156,6 @@ VALUES: Rows = [
     # The fluid model.
     *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
     (lambda: PromptType(1, 0, 1), "prefill_length = "),
-    (lambda: PromptType(1, 1, 0), "decode_length = "),
     (lambda: equilibrium([], 1, 0), "types = "),
     (lambda: equilibrium(UNIT, 0, 0), "d0 = "),
     (lambda: equilibrium(UNIT, 1, -0.1), "d1 = "),
@@ -158,8 +170,6 @@ VALUES: Rows = [
     (lambda: PLAN.memory_requirement(0, 0.1), "horizon = "),
     (lambda: PLAN.memory_requirement(10, 1), "overflow_probability = "),
     (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
-    (lambda: nested_thresholds(HEAVY, 1.0, 9.9e-5, margin=0.2), "load with margins = "),
-    (lambda: nested_thresholds(group(MANY), 1.0, 1.1 / token_load(MANY)), "load"),
     (lambda: nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
     (lambda: decay_rate(1, 2, 1.5), "share = "),
     (lambda: batch_service_queue(1, 1, 1), "utilization = "),
@@ -194,9 +204,9 @@ VALUES: Rows = [
     (lambda: a_ell_two_point_ratio(1.5, 1.0), "alpha = 1.5 is above 1"),
 ]
 TYPES: Rows = [
+    *each(summed, "slos", {"ttft": "1"}),
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
-    (lambda: ratio("mc-sf", bounds(SMALL)), "^run = 'mc-sf' is not a Run$"),
     (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
     (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
     (lambda: PromptType("1", 1, 1), "arrival_rate"),
@@ -204,25 +214,23 @@ TYPES: Rows = [
     (lambda: batch_service_queue("1", 1, 2), "arrival_rate"),
 ]
 UNKNOWN: Rows = [
+    (lambda: Question(TWO, "no-such"), "no-such"),
     (lambda: sweep([SMALL], "x"), "unknown policy 'x'; known: "),
     (lambda: sweep([FLEET], "mc-sf", router="nope"), "unknown router 'nope'; known: by-price"),
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),
     (lambda: ratio(run(prefill_rounds=1), bounds(SMALL)), "different requests"),
-    (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
+    (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
     (lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)), "different"),
-    (lambda: ratio(run(ONE), attainable(ALIKE)), "different requests"),
-    (lambda: ratio(timed(), attainable(ONE)), "run is in seconds"),
     (lambda: ratio(run(), hindsight.solve(SMALL, goal=Tail(0.5))), "of a quantile"),
 ]
 INCOMPLETE: Rows = [
     (lambda: ratio(run(max_rounds=1), bounds(SMALL)), "1 of 2 requests unserved"),
     (lambda: ratio(timed(max_rounds=1), timed_bounds()), "unserved"),
-    (lambda: ratio(run(ALIKE, max_rounds=1), attainable(ALIKE)), "3 of 3 requests"),
 ]
 NONE: Rows = [
     (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "kept their tokens"),

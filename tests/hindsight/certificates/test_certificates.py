@@ -13,7 +13,6 @@ from left_to_graphs import leave_to_graphs
 import hindsight
 import instances
 from hindsight import (
-    CertificateError,
     MalformedCertificateError,
     check_certificate,
     make_certificate,
@@ -21,17 +20,15 @@ from hindsight import (
 from hindsight.certificates import limits, proofs
 from hindsight.certificates.path_states import numbered
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
-from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
+from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.states import PathPrices, StatePrices
 from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
 from instances import (
     Instance,
     InvalidValueError,
-    MemoryRule,
     PreemptiveSchedule,
     Schedule,
-    SecondsSchedule,
     Workload,
     generate,
 )
@@ -155,17 +152,6 @@ def test_a_proof_is_taken_only_where_it_can_be_checked_once_more(
     assert len(set(bounds)) > 2
 
 
-def test_many_requests_get_memory_prices() -> None:
-    rng = np.random.default_rng(3)
-    instance = Instance.from_arrays(
-        rng.integers(1, 60, 1500), rng.integers(1, 200, 1500), memory_limit=4000
-    )
-    result = hindsight.solve(instance, time_limit=0)
-    verdict = check_certificate(make_certificate(result.schedule, result.proof))
-    assert verdict.kind == "memory-prices"
-    assert 0 < verdict.lower_bound <= result.upper_bound
-
-
 def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance.from_arrays(
         [3, 1, 3, 1, 2, 1], [4, 1, 2, 3, 6, 1], [1, 3, 1, 0, 1, 1], memory_limit=8
@@ -188,17 +174,9 @@ def test_what_the_checker_gives_up_is_not_written(monkeypatch: pytest.MonkeyPatc
     assert document["lower_bound"] == instance.total_output_length
 
 
-def test_weighted_optima_of_other_kinds_are_refused_in_a_line() -> None:
-    instance = Instance.from_arrays([1, 2], [3, 2], memory_limit=6, weights=[1, 7])
-    states = StatePrices(np.zeros((1, 7, 7), dtype=np.int64), 1)
-    with pytest.raises(InvalidValueError, match="takes no weights"):
-        bound_of_prices(instance, states)
-
-
 # In seconds.
 
 AFFINE = AffineTime(0.5, 0.125, 0.0625)
-WORKLOAD = Workload([0.0, 0.125], [1, 2], [2, 1], memory_limit=4, batch_time=AFFINE)
 
 
 def in_seconds(time: Any = AFFINE) -> hindsight.Result:
@@ -223,30 +201,6 @@ def test_the_result_of_a_solve_is_certified(time: Any, tmp_path: Path) -> None:
     assert hurried["proof"] == {"kind": "machine-bounds"}
     bare = hindsight.make_certificate(result.schedule)
     assert hurried["lower_bound"] == bare["lower_bound"] <= verdict.lower_bound
-
-
-def test_a_memory_rule_travels_with_the_requests() -> None:
-    blocks = WORKLOAD.under(MemoryRule(block_size=2))
-    document = hindsight.make_certificate(SecondsSchedule.from_start_rounds(blocks, [0, 2]))
-    verdict = hindsight.check_certificate(document)
-    assert (verdict.digest, verdict.memory_rule) == (blocks.digest, blocks.memory_rule.told)
-    del document["instance"]["memory_rule"]
-    with pytest.raises(CertificateError, match="digest does not belong"):
-        hindsight.check_certificate(document)
-
-
-def test_what_no_file_can_hold_is_refused(tmp_path: Path) -> None:
-    result = in_seconds()
-    path = tmp_path / "certificate.json"
-    other = SecondsSchedule.from_start_rounds(WORKLOAD, [0, 2])
-    with pytest.raises(InvalidValueError, match="is for other requests"):
-        hindsight.make_certificate(other, result.proof)
-    in_rounds = hindsight.best_list_schedule(Instance.from_arrays([1], [2], memory_limit=4))
-    with pytest.raises(InvalidValueError, match="is for another optimum"):
-        hindsight.make_certificate(other, NO_PRICES)
-    with pytest.raises(InvalidValueError, match="is for another optimum"):
-        hindsight.make_certificate(in_rounds, result.proof)
-    assert not path.exists()
 
 
 def test_numbers_differ_where_columns_do() -> None:

@@ -71,11 +71,6 @@ def test_makespan_and_a_variable_of_ones_own() -> None:
     assert (result.goal, result.upper_bound) == ("makespan", min(ends))
 
 
-def test_no_time() -> None:
-    result = hindsight.solve_model(built(), 0)
-    assert result.status in ("unknown", "feasible", "optimal")
-
-
 def without_memory(model: Any) -> None:
     model.memory.deactivate()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import optimal_total_latency
-from drawn_instances import drawn_instance, tiny
+from drawn_instances import drawn_instance
 from effort import sweep
 from tiny_problems import drawn_instance as drawn_on_all_axes
 from tiny_problems import drawn_levels, least_total_latency
@@ -15,7 +15,6 @@ from tiny_problems import drawn_levels, least_total_latency
 import hindsight
 import online
 from hindsight.exact.highs import LinearModel, solve_linear
-from hindsight.exact.horizon import proved_horizon
 from hindsight.exact.own_models import compile_model
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
@@ -25,7 +24,7 @@ from hindsight.outcomes.problem import Problem
 from hindsight.rounds.large_memory import close_at_any_size
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from instances import Instance, Schedule
+from instances import Instance
 from instances.problem.memory_rule import TOKENS
 from instances.service_level import limits_of
 
@@ -79,43 +78,6 @@ def test_schedules_are_points_of_the_program(seed: int) -> None:
     assert (program.point(again) == values).all()
 
 
-def mean_starts_by_definition(
-    program: Program, values: Any, own: Any, arrivals: Any
-) -> list[float]:
-    """Divide the counts of a class among its requests, one earliest part after another."""
-    parts = [
-        [float(t), float(x)]
-        for t, x, k in zip(program.epochs, values, program.owners, strict=False)
-        if (program.classes[k] is own) and x > 0
-    ]
-    means = []
-    for _ in own:
-        left, total = 1.0, 0.0
-        while left > 1e-9 and parts:
-            taken = min(left, parts[0][1])
-            total, left = total + taken * parts[0][0], left - taken
-            parts[0][1] -= taken
-            parts = parts[1:] if parts[0][1] < 1e-9 else parts
-        means.append(total)
-    together = [[m for m, a in zip(means, arrivals, strict=True) if a == b] for b in arrivals]
-    return [sum(some) / len(some) for some in together]
-
-
-def test_mean_starts_give_counts_in_order_of_arrival() -> None:
-    instance = Instance.from_arrays(
-        [2, 2, 2, 2, 1], [3, 3, 3, 3, 4], [0, 0, 2, 5, 1], memory_limit=8
-    )
-    program = Program(all_starts(instance, 16), relax=True, differences=True)
-    values = solve_linear(program.linear, threads=1).values
-    assert values is not None
-    found = program.mean_starts(values)
-    for own in program.classes:
-        arrivals = instance.arrival_times[own]
-        expected = mean_starts_by_definition(program, values, own, arrivals)
-        assert found[own] == pytest.approx(expected)
-        assert (found[own] >= arrivals - 1e-9).all()
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_orders_from_the_relaxation_are_those_of_the_program(seed: int) -> None:
     """Sorted-LP and LP-Swap stand on the program, which has the value that prices have."""
@@ -132,28 +94,6 @@ def test_orders_from_the_relaxation_are_those_of_the_program(seed: int) -> None:
         assert (online.simulate(instance, name).start_rounds == starts).all()
 
 
-def enlarged(seed: int) -> Instance:
-    """A tiny instance whose prompts, and so memory, are counted in a hundredth of its tokens."""
-    small = tiny(seed)
-    rng = np.random.default_rng(seed)
-    return Instance.from_arrays(
-        100 * small.prompt_lengths + rng.integers(1, 60, len(small)),
-        small.output_lengths,
-        small.arrival_times,
-        memory_limit=100 * small.memory_limit + 60,
-    )
-
-
-def test_the_program_has_the_optimum_of_an_enumeration() -> None:
-    for seed in range(12):
-        instance = enlarged(seed)
-        optimum, starts = optimal_total_latency(instance)
-        program = Program(all_starts(instance, proved_horizon(instance)[1]))
-        assert least(program.linear) == pytest.approx(optimum)
-        values = program.point(Schedule(instance, np.array(starts)))
-        assert program.linear.costs @ values + program.linear.offset == optimum
-
-
 def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     # The root is integral and the only schedule known is poor: 8 instead of 5.
     instance = Instance.from_arrays([2, 1], [4, 1], [0, 1], memory_limit=6)
@@ -163,19 +103,6 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     close_at_any_size(state, Search(threads=2), "mip")
     assert state.certified_lower_bound <= 5 == state.upper_bound
     assert optimal_total_latency(instance)[0] == 5
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_highs_closes_the_gap_of_the_linear_program(threads: int) -> None:
-    claimed = 0
-    for seed in range(12):
-        instance = drawn_instance([seed], (6, 6), (260, 300), prompts=(20, 90), outputs=5)
-        optimum, _ = optimal_total_latency(instance)
-        result = hindsight.solve(instance, 60, threads=threads)
-        assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
-        assert result.certified_lower_bound <= optimum
-        claimed += result.certified_lower_bound < optimum
-    assert claimed
 
 
 @pytest.mark.parametrize("weights", [None, [1, 5, 2, 1, 3, 1, 9]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -59,23 +58,6 @@ def test_pyomos_own_interface_gets_the_same_value(formulation: Any, relax: bool)
         expected = optimal_total_latency(INSTANCE)[0]
     assert results.incumbent_objective == pytest.approx(expected)
     assert pyo.value(model.total_latency) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_start_that_would_outlive_the_horizon_does_not_exist(formulation: Any) -> None:
-    model = hindsight.build_model(INSTANCE, formulation, horizon=15)
-    for index, start in model.x:
-        assert INSTANCE[index].arrival_time <= start <= 15 - INSTANCE[index].output_length
-
-
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_compiled_model_survives_a_garbage_collection(formulation: Any) -> None:
-    model = hindsight.build_model(INSTANCE, formulation, horizon=15)
-    starts, (linear, columns) = set(model.x), compile_model(model)
-    del model
-    gc.collect()
-    assert len(columns) == len(linear.costs)
-    assert {key for name, key in columns if name == "x"} == starts
 
 
 def test_columns_of_a_class_are_bounded_by_its_requests_and_by_what_fits() -> None:

@@ -115,12 +115,3 @@ def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:
         hindsight.read_solution(path, INSTANCE)
     assert str(refused.value).startswith(str(path))
     assert "\n" not in str(refused.value)
-
-
-def test_the_solution_of_another_instance(tmp_path: Path) -> None:
-    path = written_by_highs(tmp_path)
-    longer = Instance.from_arrays(
-        [1, 2, 1, 3, 1], [4, 3, 7, 2, 4], [0, 3, 0, 1, 0], memory_limit=80
-    )
-    with pytest.raises(FileFormatError, match="belongs to another model"):
-        hindsight.read_solution(path, longer)

@@ -43,25 +43,6 @@ def test_full_rounds_one_at_a_time_reach_one_machine_and_mean_busy_times() -> No
     assert bounds["own time"].total == 7
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_every_minorant_of_a_table_lies_below_it(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    places = np.cumsum(rng.integers(1, 6, 5))
-    seconds = 0.125 * np.cumsum(rng.integers(0, 5, 5)) + 0.125
-    time = TiledTime(places.tolist(), seconds.tolist(), kv_token=0.03125)
-    limit = int(rng.integers(2, 30))
-    minorants = affine_minorants(time, limit)
-    for minorant in minorants:
-        assert minorant.d0 > 0
-        assert minorant.d1 >= 0
-        assert minorant.d2 == Fraction(1, 32)
-        for tokens in range(1, limit + 1):
-            # The table's values are floats, near the rationals they stand for.
-            assert float(minorant.d0 + minorant.d1 * tokens) <= time.at(tokens) + 1e-12
-    highest = max(float(one.d0 + one.d1) for one in minorants)
-    assert highest == pytest.approx(time.at(1))  # the constant meets the table at one token
-
-
 def steps(seed: int) -> TiledTime:
     """A table in tiles that may fall, all of it in halves of halves."""
     rng = np.random.default_rng(seed)

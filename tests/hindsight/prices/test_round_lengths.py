@@ -112,35 +112,6 @@ def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
         assert max(found) >= 0.87 * possible
 
 
-def test_what_was_cheap_before_the_arrival_lowers_no_value() -> None:
-    minorant = AffineMinorant(Fraction(1, 20), Fraction(28, 10**5), Fraction(0))
-    # The prompt arrives in a cell of 300; the cell before it costs 10.
-    workload = Workload([1.625], [118], [1], memory_limit=10**6)
-    falling = np.concatenate([np.full(20, 300.0), np.linspace(300, 0, 100)])
-    prices = RoundLengthPrices(0.5, np.append([1.0, 1.0, 10.0], falling), np.zeros(123))
-    possible = least_cost(workload, minorant, prices, 2.0**-5)
-    _, (value,) = priced_values(workload, minorant, prices, 2.0**-6)
-    assert 0.97 * possible <= value <= possible
-
-
-def test_one_request_without_prices_takes_its_own_time() -> None:
-    workload = Workload([0.3], [3], [2], memory_limit=5)
-    minorant = AffineMinorant(Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
-    prices = RoundLengthPrices(0.125, np.zeros(80), np.full(80, 0.25))
-    bound, values = priced_values(workload, minorant, prices, 0.125)
-    assert values == pytest.approx([3.125])
-    assert bound <= Fraction(25, 8)
-
-
-def test_a_full_round_pays_the_price_of_its_time() -> None:
-    # It fills the cache in its only round of 3.5 seconds, and waiting for free time takes longer.
-    workload = Workload([0.0], [3], [1], memory_limit=4)
-    minorant = AffineMinorant(Fraction(1), Fraction(1, 2), Fraction(1, 4))
-    prices = RoundLengthPrices(0.25, np.ones(28), np.ones(28))
-    _, values = priced_values(workload, minorant, prices, 2.0**-6)
-    assert 6.4 < values[0] <= 7
-
-
 def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
     # The example of the proof: own times give 12, and the optimum is 22: two requests in two rounds
     # of 3 seconds, then the third in two of 2.

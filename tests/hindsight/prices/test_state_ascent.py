@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from drawn_instances import copies_of, maximum_weight
 
-import hindsight
-from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.state_ascent import StateAscent
 from hindsight.prices.state_kernels import SoftMaxima, capacities, soft_capacities
 from hindsight.prices.state_tables import States, ordered_states, state_copies
@@ -93,29 +89,6 @@ def ascent_of(instance: Instance, epochs: int, threads: int = 1, price: float = 
     return StateAscent(instance, epochs - 1, threads=threads, known=prices)
 
 
-def test_epochs_whose_configurations_no_float_counts_keep_their_prices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Some hundred requests without prompts may run together in more ways than that."""
-    lost = []
-
-    def overflowing(*arguments: Any) -> None:
-        soft_capacities(*arguments)
-        maxima = arguments[4]
-        maxima.marginals[2, 0] = np.nan
-
-    def stepped(_: object, found: Evaluation) -> None:
-        lost.append((found.gradient[2] == 0).all() and (found.gradient[3] != 0).any())
-
-    monkeypatch.setattr("hindsight.prices.state_ascent.soft_capacities", overflowing)
-    ascent = ascent_of(generate("arrival-model-1", 0, n=6), 40, price=0.5)
-    ascent.improve(12)
-    assert np.isfinite(ascent.prices).all()
-    stage = Stage(12, (0.3, 0.1), (0.2, 0.02))
-    ascend(ascent.evaluate, ascent.prices, (stage,), stepped=stepped)
-    assert all(lost)
-
-
 def test_threads_do_not_change_a_single_bit() -> None:
     instance = generate("arrival-model-2", seed=1, n=8)
     epochs = int(instance.arrival_times.max() + instance.output_lengths.sum()) + 1
@@ -161,12 +134,3 @@ def test_an_ascent_stops_when_told(begin: str) -> None:
     else:
         ascent_of(instance, 200).improve(10_000, must_stop=lambda: next(asked))
     assert next(asked, None) is None
-
-
-def test_the_root_bound_is_better_than_that_of_the_plain_relaxation() -> None:
-    instance = generate("arrival-model-1", seed=10, n=10)
-    result = hindsight.solve(instance)
-    plain = hindsight.relax(instance).certified_bound
-    assert plain == 329
-    assert result.root_bound is not None
-    assert plain < result.root_bound <= 380

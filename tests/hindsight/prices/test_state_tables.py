@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 from brute_force import all_feasible_schedules, heaviest, rows_of, sound_horizon
 from drawn_instances import by_state, copies_of, maximum_weight, tiny
 from effort import sweep
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hindsight.prices.state_tables import (
     MOST_CORES,
@@ -91,31 +88,6 @@ def test_no_table_cuts_off_a_feasible_schedule(seed: int) -> None:
             assert max(sums) <= table.capacity
         if count > 2000:
             break
-
-
-@given(st.integers(1, 30), st.integers(1, 30), st.data())
-def test_cores_by_epochs(limit_extra: int, sigma: int, data: st.DataObject) -> None:
-    """The window of epochs that the module states, against the table's condition on states."""
-    limit = 1 + limit_extra
-    prompt = data.draw(st.integers(0, limit - 1))
-    output = data.draw(st.integers(1, limit - prompt))
-    table = table_of(limit, sigma)
-    first = max(0, sigma - prompt)
-    last = output - 1 - max(0, limit - prompt - output - sigma)
-    for age in range(output):
-        in_core = table.coefficients[prompt + age, output - age] == table.capacity
-        assert in_core == (first <= age <= last)
-
-
-def test_cores_see_what_memory_does_not() -> None:
-    # Half of each of two requests at once keeps every round within memory, yet breaks a core.
-    instance = Instance.from_arrays([1, 1], [7, 7], memory_limit=8)
-    table = table_of(8, 1)
-    halves = left_hand_sides(table, instance, (0, 0))
-    assert max(halves) / 2 > table.capacity / 2
-    for one, two in combinations(range(8), 2):
-        sums = left_hand_sides(table, instance, (one, two))
-        assert max(sums) > table.capacity or two - one >= 7
 
 
 def test_first_tables_are_of_lengths_evenly_spaced() -> None:

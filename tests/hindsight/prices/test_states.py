@@ -11,7 +11,6 @@ from effort import sweep
 from hindsight.prices.state_tables import state_copies
 from hindsight.prices.states import HEADROOM, SCALE, exact_bound, integer_capacities
 from instances import Instance
-from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 def bound_by_loops(instance: Instance, prices: np.ndarray) -> int:
@@ -65,17 +64,6 @@ def test_prices_that_could_leave_64_bits_are_refused() -> None:
         integer_capacities(prices, copies)
     prices[1, 1, 2] -= 1
     assert integer_capacities(prices, copies).tolist() == [HEADROOM // 8, HEADROOM // 8 - 1]
-
-
-def test_requests_without_a_prompt() -> None:
-    """Four of them fill M = 4 at once: the capacity must count all four."""
-    instance = Instance.from_arrays(
-        [0] * 4, [1] * 4, memory_limit=4, metadata={ALLOW_ZERO_PROMPT_LENGTH: True}
-    )
-    prices = np.zeros((1, 5, 5), dtype=np.int64)
-    prices[0, 0, 1] = SCALE
-    assert integer_capacities(prices, copies_of(instance)).tolist() == [4 * SCALE]
-    assert exact_bound(prices, instance) == 4
 
 
 def test_an_arrival_after_the_last_price_pays_nothing() -> None:

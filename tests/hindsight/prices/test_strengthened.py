@@ -5,20 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import hindsight
-from hindsight.prices.states import SCALE, exact_bound
 from instances import Instance, generate
-
-
-def test_the_prices_returned_prove_the_bound_returned() -> None:
-    instance = generate("arrival-model-1", seed=1, n=6)
-    relaxed = hindsight.relax(instance, method="states")
-    assert relaxed.prices.scale == SCALE
-    assert exact_bound(relaxed.prices.prices, instance) == relaxed.certified_bound
-    # The checker of certificates shares no arithmetic with that.
-    schedule = hindsight.best_list_schedule(instance)
-    document = hindsight.make_certificate(schedule, relaxed.prices, search=False)
-    assert document["proof"]["kind"] == "state-prices"
-    assert hindsight.check_certificate(document).lower_bound == relaxed.certified_bound
 
 
 def test_it_is_tighter_than_the_linear_relaxation() -> None:

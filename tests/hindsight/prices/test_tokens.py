@@ -102,14 +102,6 @@ def test_a_minimum_many_blocks_later_is_found() -> None:
     assert bound.cheapest.tolist() == [4 * rounds + 4]
 
 
-def test_round_prices_refuses_nothing_and_stays_nonnegative() -> None:
-    instance = tiny(1)
-    dirty = np.array([0.5, -1e-9, math.nan, math.inf, 0.25, 0.0, 0.0])
-    prices = round_prices(dirty, instance)
-    assert int(prices.numerators.min()) >= 0
-    assert prices.as_floats().tolist() == [0.5, 0, 0, 0, 0.25]
-
-
 @pytest.mark.parametrize("size", [1e3, 1e9, 1e15, 1e30])
 def test_huge_prices_do_not_wrap_around(size: float) -> None:
     instance = tiny(2)
@@ -186,10 +178,3 @@ def test_useful_starts_drop_something() -> None:
         loose = sum(map(len, useful_starts(instance, free, incumbent)))
         dropped += tight < loose
     assert dropped > 5
-
-
-def test_an_upper_bound_below_the_bound_is_refused() -> None:
-    instance = tiny(0)
-    bound = price_bound(instance, MemoryPrices(np.zeros(0, dtype=np.int64), 1))
-    with pytest.raises(ValueError, match="upper_bound"):
-        useful_starts(instance, bound, bound.bound - 1)

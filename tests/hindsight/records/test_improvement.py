@@ -73,33 +73,6 @@ def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None
         take_result(ENTRY, broken, RecordStore(tmp_path))
 
 
-class AskedError(Exception):
-    """What a solve is asked for."""
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [
-        (OPEN, {"goal": "latency", "preemption": "never"}),
-        ("preemptive-j25-m1-n10-00", {"goal": "latency", "preemption": "keep"}),
-        ("reduction-partition-no-n10-00", {"goal": "makespan", "preemption": "never"}),
-        ("seconds-azure-code-n20-00", {"goal": "latency"}),
-    ],
-)
-def test_an_attempt_is_at_the_goal_of_its_entry(
-    name: str, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
-        raise AskedError(options)
-
-    monkeypatch.setattr("hindsight.solver.solve_until", solve)
-    with pytest.raises(AskedError) as raised:
-        attempt(library(name), None, 1.0)
-    (options,) = raised.value.args
-    common = {"seed", "threads", "start", "bounds"}
-    assert {key: value for key, value in options.items() if key not in common} == asked
-
-
 def test_an_attempt_begins_with_the_schedule_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,16 +125,6 @@ def priced_result(entry: LibraryEntry) -> hindsight.Result:
     return replace(result, proof=SecondsProof(prices, minorant, np.ones(len(workload))))
 
 
-def test_prices_in_seconds_that_prove_less_than_the_closed_form_are_left_out(
-    tmp_path: Path,
-) -> None:
-    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
-    result = priced_result(entry)
-    after = take_result(entry, replace(result, cost=Fraction(10**6)), store).after
-    assert (after.certified, after.proof) == (False, "mean busy times")
-    assert verify_record(entry, store).kind == "open"
-
-
 def test_a_record_in_seconds_has_a_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,20 +169,3 @@ def test_an_attempt_with_a_service_level(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidValueError, match="is not a result of service-w25-mixed-n50-00"):
         take_result(entry, other, store)
-
-
-def test_what_no_certificate_proves_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a writer of certificates that has nothing but output lengths."""
-    result = hindsight.solve(ENTRY.problem)
-    make = hindsight.make_certificate
-
-    def poor(schedule: Schedule, proof: object, **options: object) -> dict[str, object]:
-        return make(schedule, None, search=False)
-
-    monkeypatch.setattr("hindsight.records.improvement.make_certificate", poor)
-    after = take_result(ENTRY, result, RecordStore(tmp_path)).after
-    assert after.status == "open"
-    assert after.lower_bound < result.upper_bound
-    assert verify_record(ENTRY, RecordStore(tmp_path)).kind == "open"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import lzma
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from tiny_problems import most_on_time
 from hindsight.certificates import limits
 from hindsight.records.verification import (
     RecordVerdict,
-    closed_form_bound,
     fits_two_rounds,
     late_by_volume,
     verify_record,
@@ -79,36 +76,6 @@ def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
     assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
 
 
-@pytest.mark.parametrize(
-    ("make", "kind"), [(listed_record, "memory-prices"), (bare_record, "output lengths")]
-)
-def test_a_proof_of_another_name_is_refused(
-    tmp_path: Path, make: Callable[[RecordStore], object], kind: str
-) -> None:
-    make(RecordStore(tmp_path))
-    change(tmp_path, proof="any text")
-    assert verdict(tmp_path).reason == f"the proof is {kind}, not any text"
-
-
-def test_a_record_that_takes_too_much_memory_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed_record(RecordStore(tmp_path))
-
-    def exhausted(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("hindsight.records.verification.check_schedule", exhausted)
-    found = verdict(tmp_path)
-    assert (found.kind, found.reason) == ("refused", "to check it takes more memory than there is")
-
-
-def test_a_damaged_file_is_refused_and_ends_nothing(tmp_path: Path) -> None:
-    listed_record(RecordStore(tmp_path))
-    records_file(tmp_path).write_text('{"format": ', "utf-8")
-    assert verdict(tmp_path).kind == "refused"
-
-
 def in_place_of(path: Path, kind: str) -> None:
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     if kind == "folder":
@@ -133,25 +100,6 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, place: str, kind: str, r
     listed_record(RecordStore(tmp_path))
     in_place_of(tmp_path / place, kind)
     assert reason in verdict(tmp_path).reason
-
-
-def test_a_folder_of_certificates_that_is_closed_to_us_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To root, who may run this, none is."""
-    listed_record(RecordStore(tmp_path))
-
-    def denied(path: Path) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("hindsight.records.verification.read_certificate", denied)
-    assert verdict(tmp_path).reason == "certificate: Permission denied"
-
-
-def test_a_record_of_another_instance_is_refused(tmp_path: Path) -> None:
-    listed_record(RecordStore(tmp_path))
-    change(tmp_path, digest="0" * 64)
-    assert "the record is of digest 0000000000000000, " in verdict(tmp_path).reason
 
 
 def test_a_tampered_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,21 +171,6 @@ def test_two_rounds_hold_them_or_not(peaks: list[int], limit: int) -> None:
         for chosen in range(1 << len(peaks))
     )
     assert fits_two_rounds(instance) is fits
-
-
-def test_where_two_rounds_say_nothing() -> None:
-    late = Instance.from_arrays([5, 5], [1, 1], [0, 1], memory_limit=6)
-    long = Instance.from_arrays([5, 4], [1, 2], memory_limit=6)
-    assert fits_two_rounds(late)
-    assert fits_two_rounds(long)
-
-
-def test_partitions_are_closed_without_a_certificate() -> None:
-    found = {
-        entry.name: closed_form_bound(entry)[0]
-        for entry in library().matching("reduction-partition-*")
-    }
-    assert {name: 2 if "-yes-" in name else 3 for name in found} == found
 
 
 SERVICE = "service-j25-m1-n20-00"
@@ -319,9 +252,3 @@ def test_verifying_loads_no_solver_and_no_compiler() -> None:
     assert process.returncode == 0, process.stderr
     assert " records checked in " in process.stdout
     assert process.stdout.endswith(" s, 0 refused\n")
-
-
-def test_late_by_volume_beyond_64_bits() -> None:
-    # Room for 2^31 tokens over 2^40 rounds is more than 64 bits hold.
-    instance = Instance.from_arrays([1] * 3, [1] * 3, [0, 0, 2**40], memory_limit=2**31 - 1)
-    assert late_by_volume(instance, limits_of(ServiceLevel(latency=1e15), 3)) == 0

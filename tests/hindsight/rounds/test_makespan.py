@@ -18,19 +18,11 @@ from hindsight.rounds.openings import open_makespan
 from hindsight.rounds.program import close_makespan
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
-from hindsight.schedules.lists import first_schedule, one_after_another
+from hindsight.schedules.lists import one_after_another
 from instances import Instance, InvalidValueError
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
-
-
-def test_both_parts_of_the_lower_bound() -> None:
-    # A late arrival: 7 + 3. Volume: 4 requests of 2 + 3 = 5 tokens after round 1, M = 5.
-    late = Instance.from_arrays([1, 1], [1, 3], [0, 7], memory_limit=9)
-    assert makespan_lower_bound(late) == 10
-    full = Instance.from_arrays([1] * 4, [2] * 4, [1] * 4, memory_limit=5)
-    assert makespan_lower_bound(full) == 5
 
 
 def test_a_search_raises_the_solver_bound_only() -> None:
@@ -39,13 +31,6 @@ def test_a_search_raises_the_solver_bound_only() -> None:
     assert result.certified_lower_bound == makespan_lower_bound(GAP) == 2
     assert result.gap == 0
     assert result.root_bound == 2
-
-
-def test_no_time_leaves_an_interval() -> None:
-    result = hindsight.solve(GAP, time_limit=0, goal="makespan", threads=1)
-    assert result.status == "feasible"
-    assert result.stop_reason == "time-limit"
-    assert (result.upper_bound, result.lower_bound) == (3, 2)
 
 
 def test_all_numbers_count_rounds_from_round_0_after_an_idle_gap() -> None:
@@ -81,13 +66,6 @@ def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(program, "LARGEST_PROBE", 5)
     result = hindsight.solve(GAP, goal="makespan", method="mip", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
-
-
-def test_no_time_leaves_the_schedules_that_take_a_moment() -> None:
-    many = Instance.from_arrays([2] * 400, [1, 2] * 200, [0, 1] * 200, memory_limit=8)
-    stopped = Interval(Problem(many, "makespan"), Search(Clock(0)))
-    open_makespan(stopped, None)
-    assert stopped.upper_bound <= first_schedule(many).makespan
 
 
 def test_starts_too_many_are_counted_not_listed() -> None:

@@ -7,8 +7,6 @@ from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
-from brute_force import optimal_total_latency
-from drawn_instances import tiny
 from left_to_graphs import leave_to_graphs
 
 import hindsight
@@ -20,19 +18,7 @@ from hindsight.rounds.small_memory import SmallMemory
 from hindsight.runtime.beside import BESIDE
 from hindsight.runtime.clock import Clock
 from hindsight.schedules.orders import OrderSearch
-from instances import Instance, generate
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_optima_without_the_search_of_partial_schedules(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leave_to_graphs(monkeypatch)
-    for seed in range(8):
-        instance = tiny(seed)
-        result = hindsight.solve(instance, threads=threads, method="paths")
-        optimum, _ = optimal_total_latency(instance)
-        assert (result.status, result.upper_bound) == ("optimal", optimum)
+from instances import generate
 
 
 @pytest.mark.parametrize(
@@ -138,11 +124,3 @@ def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
     gap = alone.gap - 0.01  # what runs beside graphs improves that much
     result = hindsight.solve(instance, PATIENCE, threads=2, gap=gap, method="paths")
     assert result.stop_reason == "gap"
-
-
-def test_more_requests_than_a_word_has_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hindsight.rounds.small_memory.SEARCHED_STATES", 1)
-    lengths = [(1, 1), (1, 2), (2, 1)] * 22  # 66 of them
-    many = Instance.from_arrays(*zip(*lengths, strict=True), memory_limit=7)
-    result = hindsight.solve(many, 60, threads=1, method="paths")
-    assert result.status == "optimal"

@@ -9,10 +9,8 @@ from preempting import ELEVEN
 from tiny_problems import least_total_latency
 
 import hindsight
-from hindsight.exact.stops import PreemptiveSearch
-from hindsight.prices.stops import PreemptivePrices, preemptive_price_bound
 from hindsight.rounds import stops
-from instances import Instance, InvalidValueError, PreemptiveSchedule
+from instances import Instance, PreemptiveSchedule
 
 SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
@@ -98,39 +96,3 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
     # A search that may keep one state has no room for another.
     narrow = solved(MOST_STATES=1, ASCENT=1, SLICE_TOKENS=1)
     assert narrow.stop_reason == "size"
-
-
-def test_prices_after_the_end_do_not_hide_a_better_end() -> None:
-    """Under these prices an end of 9 in a later round has a bound below the optimum of 6."""
-    instance = Instance.from_arrays([5, 2, 2], [1, 2, 2], [0, 2, 0], memory_limit=7)
-    numerators = np.array(
-        [
-            [0, 0, 0, 0, 0, 0, 0, 0],
-            [0, 0, 0, 0, 1, 4, 0, 5],
-            [0, 0, 2, 7, 0, 0, 7, 4],
-            [0, 0, 0, 5, 0, 3, 6, 0],
-            [0, 2, 7, 0, 0, 0, 0, 0],
-            [0, 7, 3, 0, 0, 0, 2, 0],
-            [0, 0, 2, 0, 0, 0, 0, 0],
-            [0, 4, 0, 0, 0, 5, 0, 0],
-            [0, 0, 0, 4, 7, 8, 0, 3],
-            [0, 9, 0, 0, 0, 1, 0, 4],
-            [0, 0, 9, 3, 0, 0, 0, 0],
-            [0, 0, 0, 2, 0, 0, 0, 0],
-        ]
-    )
-    search = PreemptiveSearch(instance, PreemptivePrices(numerators, 2))
-    found = search.run(10, 1000, lambda: False)
-    assert found.status == "exhausted"
-    assert found.found is not None
-    assert found.found.total_latency == least_total_latency(instance, preemptive=True) == 6
-    assert search.run(5, 1000, lambda: False).found is None
-
-
-def test_tables_whose_heaviest_set_could_leave_64_bits_are_refused() -> None:
-    """A request holds a few tokens; a round, as many as the memory limit."""
-    instance = Instance.from_arrays([1], [1], memory_limit=1000)
-    table = np.full((2, 1001), 2**52)
-    table[0] = table[:, 0] = 0
-    with pytest.raises(InvalidValueError, match="overflows 64 bits"):
-        preemptive_price_bound(instance, PreemptivePrices(table, 1))

@@ -81,18 +81,6 @@ def test_who_is_polled_keeps_ctrl_c_to_himself() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_slices_grow_while_they_are_short_and_shrink_when_they_are_long(hands: Hands) -> None:
-    slices = Slices()
-    taken = []
-    # An item takes 1/640 of a slice, later twice a slice.
-    for item in [SLICE_SECONDS / 640] * 12 + [2 * SLICE_SECONDS] * 12:
-        with slices.next(10_000) as length:
-            taken.append(length)
-            hands.now += item * length
-    assert taken[:12] == [2**k for k in range(11)] + [1024]
-    assert taken[12:] == [1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 1]
-
-
 def test_a_slice_cut_short_says_nothing_of_longer_ones(hands: Hands) -> None:
     slices = Slices()
     for most, expected in ((9, 1), (9, 2), (3, 3), (3, 3), (9, 4), (9, 8)):

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 import pytest
 from empty_cache import printed_without_cache
 
-from hindsight import Progress, best_list_schedule
+from hindsight import best_list_schedule
 from hindsight.exact.horizon import proved_horizon
 from hindsight.prices import starts
 from hindsight.runtime import compilation
 from hindsight.schedules import timetables
 from instances import generate
-
-
-def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Compiler:
-        @staticmethod
-        def njit(*, cache: bool = False, **_: object) -> object:
-            def refuse(_: object) -> object:
-                raise RuntimeError("cannot cache function: no locator available")
-
-            return refuse if cache else lambda function: function
-
-    monkeypatch.setattr(compilation, "numba", Compiler)
-    assert compilation.njit(abs) is abs
-
 
 LOOPS_BEFORE = """
 import hindsight
@@ -85,23 +69,6 @@ def test_a_loop_is_compiled_once_it_has_run_long_enough(monkeypatch: pytest.Monk
     for _ in range(4):
         run()
     assert ran == ["plain", "plain", "compiled", "compiled"]
-
-
-def test_progress_tells_of_loops_that_are_compiled() -> None:
-    told: list[str] = []
-
-    @compilation.tells_of_compiling
-    def work(progress: Callable[[Progress], None]) -> None:
-        numba.njit(lambda x: x + 1)(1)
-        progress(Progress(0.0, "heuristics", 5, 9, 4 / 9, 0, "[5, 9]"))
-        numba.njit(lambda x: x + 2)(1)
-
-    work(progress=lambda news: told.append(str(news)))
-    assert told == [
-        "heuristics: [5, 9]",
-        "compiling loop 2 (once): [5, 9]",
-        "heuristics: [5, 9]",
-    ]
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError, AttributeError])

@@ -80,26 +80,6 @@ def test_what_is_pressed_before_a_computation_listens_ends_it() -> None:
             assert next_one()
 
 
-def test_a_press_that_was_heard_inside_does_not_end_what_comes_after() -> None:
-    with Interruption(math.inf) as outer:
-        with Interruption() as inner:
-            press()
-            assert inner()
-        with Interruption() as next_one:
-            assert outer()
-            assert not next_one()
-
-
-def test_the_caller_may_say_when_to_stop() -> None:
-    instance = generate("arrival-model-1", 1, n=12)
-    found = hindsight.solve(instance, progress=lambda _: True)
-    assert (found.status, found.stop_reason) == ("feasible", "interrupted")
-    makespan = hindsight.solve(
-        generate("uniform", 3, n=30), goal="makespan", progress=lambda _: True
-    )
-    assert makespan.status == "optimal" or makespan.stop_reason == "interrupted"
-
-
 @pytest.mark.parametrize(
     ("size", "step"), [(12, "refusal"), (301, "proved_horizon"), (12, "callback")]
 )

@@ -75,14 +75,6 @@ def test_groups_of_version_1(tmp_path: Path, group: Callable[..., None], path: s
     assert available_bytes() == 1030
 
 
-def test_what_the_system_would_reclaim_is_not_taken(
-    tmp_path: Path, group: Callable[..., None]
-) -> None:
-    member_of(tmp_path, "0::/own")
-    group("own", max=1100, current=1000, stat="anon 300\ninactive_file 600\nactive_file 90")
-    assert available_bytes() == 700
-
-
 @pytest.mark.usefixtures("group")
 def test_processes_share_all_but_their_address_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

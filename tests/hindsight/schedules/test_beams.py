@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from brute_force import is_feasible_by_definition, optimal_total_latency
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
-from hindsight.schedules.beam_kernels import Kept, offer
 from hindsight.schedules.beams import (
     BeamSettings,
     beam_schedule,
-    memory_moments,
     most_running,
 )
 from hindsight.schedules.cycles import RuinAndRecreate
@@ -74,26 +71,6 @@ def test_a_beam_without_room_or_time_gives_up() -> None:
     assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 3, lambda: True) is None
     kept = np.zeros(2, np.int64)
     assert beam_schedule(instance, np.arange(3), BeamSettings(2, 2), 2, never, kept) is None
-
-
-@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 8))
-def test_the_best_children_are_kept(values: list[int], width: int) -> None:
-    kept = Kept(*np.zeros((2, width)), np.zeros((width, 3), np.int64), np.zeros(1, np.int64))
-    for place, value in enumerate(values):
-        offer(float(value), 2.0 * value, place, 0, 0, kept)
-    best = sorted(range(len(values)), key=values.__getitem__)[:width]
-    assert kept.used[0] == len(best)
-    assert kept.rows[: len(best), 0].tolist() == best
-    assert kept.costs[: len(best)].tolist() == [2.0 * values[place] for place in best]
-
-
-@given(instances())
-def test_moments_by_summation(instance: Instance) -> None:
-    volume, moment = memory_moments(instance)
-    for request, v, m in zip(instance, volume, moment, strict=True):
-        held = [request.prompt_length + j for j in range(1, request.output_length + 1)]
-        assert v == sum(held)
-        assert m == pytest.approx(sum(j * h for j, h in enumerate(held, 1)) / sum(held))
 
 
 @given(schedules())

@@ -16,7 +16,7 @@ from hindsight.schedules import cycles
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import first_schedule, list_orders, one_after_another
 from hindsight.schedules.timetables import IN_TURN, SEARCH
-from instances import Instance, MemoryRule, generate
+from instances import Instance, generate
 
 
 def by_definition(instance: Instance, order: list[int], in_turn: bool) -> list[int]:
@@ -68,19 +68,6 @@ def test_the_best_list_schedule_is_the_best_of_all_orders() -> None:
 
 def orders_of(instance: Instance) -> list[np.ndarray]:
     return list(list_orders(instance).values())
-
-
-@pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("block_size", [1, 4])
-def test_fleets_and_blocks_have_list_schedules(replicas: int, block_size: int) -> None:
-    plain = generate("arrival-model-2", 1, n=30)
-    rule = MemoryRule(block_size=block_size)
-    limit = -(-plain.memory_limit // block_size) * block_size
-    instance = plain.replaced(memory_limit=limit, memory_rule=rule).with_replicas(replicas)
-    best = hindsight.best_list_schedule(instance)
-    assert best.is_feasible
-    assert best.total_latency <= first_schedule(instance).total_latency
-    assert first_schedule(instance).is_feasible
 
 
 def test_many_rounds_leave_one_request_after_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from brute_force import (
     is_feasible_by_definition,
-    optimal_total_latency,
     total_latency_by_definition,
 )
-from drawn_instances import drawn_instance
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,26 +207,6 @@ def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) ->
     made, reached = search.moves, search.cost
     assert not search.cycle(CycleSettings(), 10**9, lambda: True)
     assert (search.moves, search.cost) == (made, reached)
-
-
-def tiny(seed: int) -> Instance:
-    last = 6 if seed % 2 else None
-    return drawn_instance([59, seed], (5, 5), (6, 11), prompts=(1, 3), outputs=7, last_arrival=last)
-
-
-def test_small_optima_are_reached() -> None:
-    reached = 0
-    for seed in range(40):
-        instance = tiny(seed)
-        search = begun(instance)
-        for cycle in (CycleSettings(20, 10.0), CycleSettings(hot=0.03)):
-            search.cycle(cycle, 2_000, never)
-        assert Schedule(instance, search.starts).is_feasible
-        optimum = optimal_total_latency(instance)[0]
-        found = Schedule(instance, search.starts).total_latency
-        assert found >= optimum
-        reached += found == optimum
-    assert reached >= 36
 
 
 @given(st.data())

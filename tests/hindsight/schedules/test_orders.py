@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instances, schedules
 
-from hindsight.schedules import orders
 from hindsight.schedules.lists import one_after_another
 from hindsight.schedules.order_moves import BEST, PRESENT
 from hindsight.schedules.orders import OrderAnnealing, OrderSearch, PreemptiveOrders
 from hindsight.schedules.timetables import first_state
-from instances import Instance, MemoryRule, Schedule, generate
+from instances import Instance, MemoryRule, Schedule
 from instances.arrays import IntArray
 
 
@@ -106,24 +105,6 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
     assert again.best[0].tolist() == best.tolist()
 
 
-def test_free_orders_find_the_optimum_of_few_requests() -> None:
-    instance = generate("arrival-model-1", seed=1, n=4)
-    annealing = annealing_of(instance, one_after_another(instance).start_times, 0.0, 500)
-    annealing.run(500)
-    best = Schedule(instance, annealing.best[0])
-    assert best.total_latency == optimal_total_latency(instance)[0]
-
-
-def test_it_stops_when_told_to() -> None:
-    instance = generate("arrival-model-1", seed=1, n=5)
-    first = one_after_another(instance).start_times
-    annealing = annealing_of(instance, first, 0.0, 500)
-    assert annealing.run(500, lambda: True) == 0
-    assert annealing.left == 500
-    began = placed_in(instance, np.argsort(first, kind="stable").tolist())
-    assert annealing.best[0].tolist() == began
-
-
 def test_machines_and_blocks_are_those_of_the_instance() -> None:
     one = crowd(20)
     fleet = one.under(MemoryRule(block_size=4)).with_replicas(2)
@@ -171,21 +152,6 @@ def test_a_longer_schedule_that_is_better_is_followed() -> None:
     assert search.best_cost == 160
     search.run(1)
     assert search.best_cost == 160
-
-
-def test_a_search_goes_on_after_it_found_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = OrderSearch(tiny(0), None)
-
-    def fails(*_: object) -> float:
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(orders, "anneal", fails)
-        with pytest.raises(MemoryError):
-            search.run(10)
-    moves = search.moves
-    search.run(10)
-    assert search.moves == moves + 10
 
 
 @given(instances(5))

@@ -39,13 +39,6 @@ def test_two_machines_serve_two_full_caches_at_once() -> None:
     assert least - Fraction(1, 2**58) < bounds["mean busy times"].total <= least
 
 
-def test_one_machine_with_the_memory_of_all_is_no_relaxation() -> None:
-    fleet = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4, replicas=2, batch_time=FULL)
-    pooled = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=8)
-    best = hindsight.solve(fleet).upper_bound
-    assert machine_bounds(pooled, FULL)["mean busy times"].total > best
-
-
 @pytest.mark.parametrize("rule", [None, MemoryRule(16, "next", "chunks")])
 def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     rng = np.random.default_rng(2)

@@ -15,7 +15,7 @@ from instances import (
     InvalidValueError,
     Workload,
 )
-from online import AffineTime, TiledTime
+from online import AffineTime
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 NO_BOUND = "no cost is negative"
@@ -31,15 +31,6 @@ def tiny(seed: int) -> tuple[Workload, AffineTime]:
     limit = int(max((s + o).max(), rng.integers(3, 9)))
     d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
     return Workload(times, s, o, memory_limit=limit), AffineTime(float(d0), float(d1), float(d2))
-
-
-def test_where_a_bound_is_met_the_optimum_is_proved() -> None:
-    result = hindsight.solve(Workload([0.3], [3], [2], memory_limit=5, batch_time=TIME))
-    assert (result.status, result.stop_reason, result.gap) == ("optimal", "proof", 0.0)
-    assert result.bounds[result.best_bound].value == Fraction(25, 8)
-    lower, upper = result.mean_latency_interval
-    assert lower <= 3.125 <= upper
-    assert upper - lower < 1e-14
 
 
 def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
@@ -119,15 +110,6 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
             hindsight.relax(workload.with_batch_time(Declared(*lines)), time_limit=0.2)
 
 
-def test_a_table_is_bounded_by_its_hull() -> None:
-    workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
-    time = TiledTime([1, 3], [1.0, 2.0], kv_token=0.25)
-    result = hindsight.solve(workload.with_batch_time(time), 60)
-    # Both fill the cache: rounds of 2 + 4 / 4 seconds, one after the other.
-    assert result.status == "optimal"
-    assert float(result.lower_bound) == pytest.approx(9.0)
-
-
 def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
     workload, time = tiny(5)
     for arguments, reason in (
@@ -150,9 +132,3 @@ def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None
     assert result.stop_reason == "stalled"
     lower, upper = result.mean_latency_interval
     assert 0.5 * upper < lower < upper
-
-
-def test_a_memory_limit_far_above_all_prompts_costs_nothing() -> None:
-    workload = Workload([0.0, 1.0], [5, 3], [10, 3], memory_limit=2**31 - 1, batch_time=TIME)
-    result = hindsight.solve(workload, progress=lambda _: True)
-    assert result.schedule.violations() == []

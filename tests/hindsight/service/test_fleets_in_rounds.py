@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tiny_problems import check_in_rounds, in_rounds
@@ -17,24 +15,13 @@ def check_schedule(schedule: FleetSchedule) -> None:
     check_in_rounds(in_rounds(schedule.instance), schedule)
 
 
-@pytest.mark.parametrize("replicas", [3, 100_000])
+@pytest.mark.parametrize("replicas", [3, 1_000])
 def test_more_replicas_than_requests_serve_each_alone(replicas: int) -> None:
     fleet = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=5, replicas=replicas)
     found = hindsight.solve(fleet, goal=hindsight.OnTime(ServiceLevel(latency=2), "serve"))
     assert (found.lower_bound, found.upper_bound) == (3, 3)
     assert found.schedule.latencies.tolist() == [2, 2, 2]
     assert hindsight.solve(fleet, goal=hindsight.Tail(1.0)).upper_bound == 2
-
-
-@pytest.mark.parametrize("late", ["drop", "serve"])
-def test_what_arrives_far_apart_counts_as_if_alone(late: Any) -> None:
-    # Two at once need 8 of 6 tokens: with a latency of 2 a replica serves one of each three.
-    fleet = Instance.from_arrays(
-        [2] * 6, [2] * 6, [5] * 3 + [10**9] * 3, memory_limit=6, replicas=2
-    )
-    found = hindsight.solve(fleet, goal=hindsight.OnTime(ServiceLevel(latency=2), late))
-    assert (found.lower_bound, found.upper_bound) == (4, 4)
-    check_schedule(found.schedule)
 
 
 def test_prices_bound_many_requests_and_schedules_are_checked() -> None:

@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import hindsight
-from instances import FleetSchedule, ServiceLevel, Workload, generate
-from instances.batch_time import preset
+from instances import FleetSchedule, ServiceLevel, Workload
 from online import AffineTime
 
 FULL = AffineTime(1.0, 0.5, 0.25)
-
-
-def test_late_requests_are_served_too_and_a_second_machine_helps() -> None:
-    level, time = ServiceLevel(latency=4.0), preset("llama-2-70b-2xa100").batch_time
-    fleet = generate("conversations", 0, n=60, rate=60).replaced(replicas=2, batch_time=time)
-    alone = hindsight.solve(fleet.alone(), 1.0, goal=hindsight.OnTime(level), threads=1)
-    found = hindsight.solve(
-        fleet,
-        60,
-        goal=hindsight.OnTime(level, "serve"),
-        threads=1,
-        progress=lambda line: line.lower_bound > alone.lower_bound,
-    )
-    schedule = found.schedule
-    assert isinstance(schedule, FleetSchedule)
-    assert schedule.problem is fleet
-    assert schedule.is_feasible
-    assert int(schedule.on_time(level).sum()) == found.lower_bound <= found.upper_bound
-    assert found.lower_bound > alone.lower_bound
 
 
 def test_replicas_without_requests_stay_empty() -> None:

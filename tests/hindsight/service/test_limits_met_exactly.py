@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import hindsight
-import online
 from instances import MemoryRule, ServiceLevel, Workload, generate
 from online import AffineTime, IterationTime, TiledTime, UnitTime
 
@@ -71,44 +69,6 @@ def test_a_batch_time_of_unknown_form_may_meet_its_limit() -> None:
     level = [ServiceLevel(latency=1.625), ServiceLevel(latency=20)]
     found = hindsight.solve(workload, goal=hindsight.OnTime(level), threads=1)
     assert (found.lower_bound, found.upper_bound) == (2, 2)
-
-
-@pytest.mark.parametrize(
-    ("level", "replicas"),
-    [
-        (ServiceLevel(latency=0.4), 4),
-        (ServiceLevel(first_token=0.1), 3),
-        (ServiceLevel(first_token=0.1, time_per_token=0.1), 4),
-        (ServiceLevel(time_per_token=0.1), 1),
-    ],
-)
-def test_replicas_and_runs_count_the_same_requests(level: ServiceLevel, replicas: int) -> None:
-    workload = Workload([0.1] * 3 + [0.3], [40] * 4, [4] * 4, memory_limit=44)
-    time = AffineTime(0.1)
-    needed = hindsight.fewest_replicas(
-        workload.with_batch_time(time), hindsight.OnTime(level), 1.0, 60, threads=1
-    )
-    assert needed.lower_bound is not None
-    assert needed.lower_bound <= replicas == needed.upper_bound
-    one = workload.alone(np.array([3]))
-    run = online.simulate(one.with_batch_time(time), "mc-sf")
-    found = hindsight.solve(one.with_batch_time(time), goal=hindsight.OnTime(level), threads=1)
-    assert online.ratio(run, found).lower == 1
-
-
-@pytest.mark.filterwarnings("error")
-def test_rounds_far_longer_than_limits_are_no_error() -> None:
-    workload = Workload([0.0, 5e-9, 5e-3], [100_000, 50, 1], [20, 1, 1], memory_limit=1_000_200)
-    for token in (1e18, 1e90):
-        time = AffineTime(0.1, token, 1e-6)
-        found = hindsight.solve(
-            workload.with_batch_time(time),
-            0.5,
-            goal=hindsight.OnTime(ServiceLevel(first_token=4 * token)),
-            threads=1,
-        )
-        assert found.lower_bound >= 1
-        assert found.upper_bound <= 2
 
 
 def test_an_open_interval_without_a_time_limit_stalls() -> None:

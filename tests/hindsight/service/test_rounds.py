@@ -97,21 +97,6 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     assert sum(name == "x" for name, _ in columns) == 6
 
 
-def test_volumes_bound_what_no_time_is_left_to_price() -> None:
-    # Three rounds of 12 tokens; each request takes 1 + 2 + 3 + 3 * 3 = 15 of these 36.
-    instance = Instance.from_arrays([3] * 5, [3] * 5, memory_limit=12)
-    found = hindsight.solve(instance, 0.0, goal=hindsight.OnTime(ServiceLevel(latency=3)))
-    assert (found.lower_bound, found.upper_bound) == (2, 2)
-    assert found.best_bound == "smallest volumes"
-    assert found.certified
-
-
-def test_levels_combine_by_the_smaller_limit() -> None:
-    both = ServiceLevel(latency=3, first_token=2) & ServiceLevel(latency=5, time_per_token=1)
-    assert both == ServiceLevel(latency=3, first_token=2, time_per_token=1)
-    assert str(both) == "latency <= 3, first_token <= 2, time_per_token <= 1"
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_late_requests_run_at_the_end_where_rounds_are_too_many(
     seed: int, monkeypatch: pytest.MonkeyPatch
