@@ -205,6 +205,7 @@ def timed(clock: Any) -> Any:
 
 
 VALUES: Rows = [
+    (lambda: make_policy("sarathi", order="sjf"), "order = 'sjf' is not one of fcfs, shortest"),
     *parameters(PARAMETERS),
     *each(waiting, "'wait'.* = 0 is below 1", 0, {(1, 1): 0}, {(0, 1): 1}),
     *each(waiting, "'wait': thresholds = {} is empty", {}),
@@ -263,7 +264,7 @@ TYPES: Rows = [
     *each(routed, "router 'Told', request 0: replica = {}", None),
     *each(make_policy, "policy = None is no policy", None),
 ]
-UNKNOWN: Rows = [(lambda: make_policy("sarathi", order="sjf"), "unknown order 'sjf'; known: fcfs")]
+UNKNOWN: Rows = [(lambda: make_policy("sjf"), "unknown policy 'sjf'")]
 DECISIONS: Rows = [
     (decides(start=[0, 0]), "scripted.*round 1.*'first'"),
     (decides(start=[0], evict=[1]), "scripted.*round 1.*'second'"),

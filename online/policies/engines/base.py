@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 from instances import InvalidValueError
-from instances.validation import as_fraction, as_integer
-from online.policy_interface.policy import Policy, RunningRequest, Setup, State, VisibleRequest
+from instances.validation import as_flag, as_fraction, check_ranges
+from online.policy_interface.policy import (
+    Decision,
+    Policy,
+    RunningRequest,
+    Setup,
+    State,
+    VisibleRequest,
+)
 from online.policy_interface.token_count import TokenCount
 
-from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
-
-Preemption = Literal["restart", "recompute"]
+from .orders import ORDERS, Returned, WaitingQueue
 
 
-def positive(**named: int) -> int:
-    """Check a parameter, given by its name, to be a whole number of at least 1."""
-    ((name, value),) = named.items()
-    return as_integer(value, "policy", name, minimum=1)
+def setting(default: Any, *choices: str, **bounds: float) -> Any:
+    """A parameter of an engine: its default, and the texts that it may be or its bounds.
+
+    Parameters
+    ----------
+    default : Any
+        The engine's default.
+    *choices : str
+        Texts that it may be; none for numbers.
+    **bounds : float
+        Of `as_integer` or `as_number`.
+    """
+    metadata: dict[str, Any] = {"choices": choices} if choices else {"bounds": bounds}
+    return field(default=default, metadata=metadata)
 
 
 def refuse_prefill_rounds(setup: Setup) -> None:
@@ -29,32 +45,41 @@ def refuse_prefill_rounds(setup: Setup) -> None:
         raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EnginePolicy(Policy):
     """A queue in an order, and requests that may keep their tokens when they are preempted.
 
     Parameters
     ----------
-    order : str
+    order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
-    ageing : float
-        See `QueueOrder`.
-    returned : Returned, default "arrival"
-        Where the preempted wait, see `WaitingQueue`.
+    ageing : float, default 0.0
+        See `WaitingQueue`.
     """
 
     preempts = True
+    returned: ClassVar[Returned] = "arrival"
 
-    def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
-        self.order = QueueOrder(order, ageing)
-        self.reads_deadlines = self.order.name == DEADLINE
-        self._returned = returned
+    order: str = setting("fcfs", *ORDERS)
+    ageing: float = setting(0.0, minimum=0)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, choices = getattr(self, one.name), one.metadata.get("choices", ())
+            if choices and value not in choices:
+                reason = f"is not one of {', '.join(choices)}"
+                raise InvalidValueError("policy", one.name, value, reason)
+            if one.type == "bool":
+                setattr(self, one.name, as_flag(value, "policy", one.name))
+        check_ranges(self, "policy")
+        self.reads_deadlines = self.order == "deadline"
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         self._is_timed = setup.batch_time is not None
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
-        self._queue = WaitingQueue(self.order, self._returned)
+        self._queue = WaitingQueue(self.order, self.ageing, self.returned)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Let them wait."""
@@ -81,6 +106,7 @@ class EnginePolicy(Policy):
         return state.round_index + (runs or not self._is_timed)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ReservingPolicy(EnginePolicy):
     """An engine that reserves memory for the longest output that a request may have.
 
@@ -90,24 +116,12 @@ class ReservingPolicy(EnginePolicy):
 
     Parameters
     ----------
-    max_new_tokens : int or None
+    max_new_tokens : int or None, default None
         Output tokens that every request may have; None for the upper end of its prediction. What
         runs longer is not cut short.
-    order : str
-        Of the queue, a name of `ORDERS`.
-    ageing : float
-        See `QueueOrder`.
-    returned : Returned
-        Where the preempted wait, see `WaitingQueue`.
     """
 
-    def __init__(
-        self, max_new_tokens: int | None, order: str, ageing: float, returned: Returned
-    ) -> None:
-        super().__init__(order, ageing, returned)
-        self.max_new_tokens = (
-            None if max_new_tokens is None else positive(max_new_tokens=max_new_tokens)
-        )
+    max_new_tokens: int | None = setting(None, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue.
@@ -147,6 +161,7 @@ class ReservingPolicy(EnginePolicy):
         return self._paged(tokens - self._rule.unstored)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ServingPolicy(EnginePolicy):
     """A queue in an order, first come, first served by default, which needs no output lengths.
 
@@ -160,45 +175,31 @@ class ServingPolicy(EnginePolicy):
 
     Parameters
     ----------
-    max_num_seqs : int
+    max_num_seqs : int, default 128
         Requests in the batch at most.
-    watermark : float
+    watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
-    preemption : Preemption
+    preemption : str, default "restart"
         ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
         them and processes them again as part of its prompt, which is what the engines do.
-    order : str
-        Of the queue, a name of `ORDERS`.
-    ageing : float
-        See `QueueOrder`.
     """
 
-    def __init__(
-        self,
-        max_num_seqs: int,
-        watermark: float,
-        preemption: Preemption,
-        order: str,
-        ageing: float,
-    ) -> None:
-        super().__init__(order, ageing)
-        self.max_num_seqs = positive(max_num_seqs=max_num_seqs)
-        # 0.01 is a hundredth.
-        self._left_free = as_fraction(watermark, "policy", "watermark", minimum=0, below=1)
-        if preemption not in ("restart", "recompute"):
-            raise InvalidValueError(
-                "policy", "preemption", preemption, "is neither restart nor recompute"
-            )
-        self.watermark = float(self._left_free)
-        self.preemption = preemption
-        self.preempts = preemption == "recompute"
+    max_num_seqs: int = setting(128, minimum=1)
+    watermark: float = setting(0.01, minimum=0, below=1)
+    preemption: str = setting("restart", "restart", "recompute")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.preempts = self.preemption == "recompute"
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         super().reset(setup)
         self.count = self._tokens = TokenCount(setup, holds=True)
         self._limit = self._tokens.limit
-        self._ceiling = self._limit - int(self._left_free * self._limit)
+        # 0.01 is a hundredth.
+        left_free = int(as_fraction(self.watermark, "policy", "watermark") * self._limit)
+        self._ceiling = self._limit - left_free
         # Indices count in order of arrival: the smallest is the first come.
         self._batch: list[int] = []
 
@@ -233,3 +234,9 @@ class ServingPolicy(EnginePolicy):
         if self.preemption == "recompute":
             self._keep(state, index)
         return index, held
+
+    def _sent_back(self, evicted: list[int], **others: Any) -> Decision:
+        """Return a decision that evicts or preempts."""
+        if self.preemption == "recompute":
+            return Decision(preempt=evicted, **others)
+        return Decision(evict=evicted, **others)

@@ -16,12 +16,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
-from instances import UnknownNameError
 from instances.validation import as_fraction
 from online.policy_interface.policy import VisibleRequest
-
-DEADLINE = "deadline"
-"""Order that needs a service level."""
 
 Key = int | float | Fraction
 Returned = Literal["front", "tail", "arrival"]
@@ -45,7 +41,7 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
     "shortest-prompt": lambda request: request.prompt_length,
     "shortest-job": lambda request: request.prompt_length + request.prediction.point,
     "priority": output_class,
-    DEADLINE: deadline,
+    "deadline": deadline,
 }
 """Key of a request by name of the order, smallest first; tokens, but for a class or a deadline.
 
@@ -54,8 +50,8 @@ predictor that tells short from long would set.
 """
 
 
-class QueueOrder:
-    """A key that orders requests, the smallest first, equal ones by arrival.
+class WaitingQueue:
+    """The requests that wait, the smallest key first, equal ones by arrival.
 
     The key of a request that has waited w units of time is that of `ORDERS` less ``ageing`` w. All
     keys fall alike as time passes, so their order never changes and is that of the key plus
@@ -65,56 +61,30 @@ class QueueOrder:
 
     Parameters
     ----------
-    name : str, default "fcfs"
+    order : str
         Of `ORDERS`.
-    ageing : float, default 0.0
+    ageing : float
         Units of the key, tokens or classes, that a unit of time waited, a round or a second, is
         worth; >= 0. It changes nothing under ``"fcfs"``.
-
-    Raises
-    ------
-    UnknownNameError
-        No such order; the message lists those that are.
-    InvalidValueError, InvalidTypeError
-        An ``ageing`` that is no number >= 0.
-    """
-
-    def __init__(self, name: str = "fcfs", ageing: float = 0.0) -> None:
-        if name not in ORDERS:
-            raise UnknownNameError("order", name, list(ORDERS))
-        self.name = name
-        # In floats two requests of equal keys could come in either order.
-        self._weight = as_fraction(ageing, "policy", "ageing", minimum=0)
-        self.ageing = float(self._weight)
-        self._base = ORDERS[name]
-
-    def key(self, request: VisibleRequest) -> tuple[Key, int]:
-        """Sorts requests as they are served."""
-        base: Key = self._base(request)
-        if self._weight and self.name != "fcfs":
-            base += self._weight * Fraction(request.arrival_time)
-        return base, request.index
-
-
-class WaitingQueue:
-    """The requests that wait, in an order.
-
-    Parameters
-    ----------
-    order : QueueOrder
-        Who goes first.
     returned : Returned, default "arrival"
         Where a request that was preempted waits among those of its key: at the tail, where its
         arrival puts it, or, under ``"fcfs"`` alone, at the front.
     """
 
-    def __init__(self, order: QueueOrder, returned: Returned = "arrival") -> None:
-        self._order = order
-        self._returned = "arrival" if returned == "front" and order.name != "fcfs" else returned
+    def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
+        self._base = ORDERS[order]
+        # In floats two requests of equal keys could come in either order.
+        self._weight = as_fraction(ageing if order != "fcfs" else 0, "policy", "ageing")
+        self._returned = "arrival" if returned == "front" and order != "fcfs" else returned
         self._heap: list[tuple[Key, int, int]] = []
-        self._seen = 0
-        self._front = 0
-        self._tail = 0
+        self._seen = self._front = self._tail = 0
+
+    def key(self, request: VisibleRequest) -> tuple[Key, int]:
+        """Sorts requests as they are served."""
+        base: Key = self._base(request)
+        if self._weight:
+            base += self._weight * Fraction(request.arrival_time)
+        return base, request.index
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -126,7 +96,7 @@ class WaitingQueue:
 
     def push(self, request: VisibleRequest) -> None:
         """Let a request wait: a new one, or one that was seen before and comes back."""
-        key, place = self._order.key(request)
+        key, place = self.key(request)
         if request.index < self._seen and self._returned == "front":
             self._front -= 1
             place = self._front

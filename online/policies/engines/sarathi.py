@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from dataclasses import dataclass
 
 from online.policy_interface.policy import Decision, Setup, State, register_policy
 
-from .base import Preemption, ServingPolicy, positive
+from .base import ServingPolicy, setting
 
 
 @register_policy("sarathi")
+@dataclass(eq=False, repr=False, kw_only=True)
 class Sarathi(ServingPolicy):
     """Decodes first, then chunks of prompts under a budget of tokens a round.
 
@@ -36,25 +38,15 @@ class Sarathi(ServingPolicy):
         Requests in the batch at most.
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
-    preemption : Preemption, default "restart"
+    preemption : str, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `QueueOrder`.
+        See `WaitingQueue`.
     """
 
-    def __init__(
-        self,
-        chunk_size: int = 512,
-        max_num_seqs: int = 128,
-        watermark: float = 0.01,
-        preemption: Preemption = "restart",
-        order: str = "fcfs",
-        ageing: float = 0.0,
-    ) -> None:
-        super().__init__(max_num_seqs, watermark, preemption, order, ageing)
-        self.chunk_size = positive(chunk_size=chunk_size)
+    chunk_size: int = setting(512, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
@@ -86,9 +78,7 @@ class Sarathi(ServingPolicy):
         changes = evicted or finished or any(i not in self._in_progress for i in started)
         emptied = len(evicted) == len(state.running) and not started
         wake = state.round_index + 1 if changes and not emptied else math.inf
-        if self.preemption == "recompute":
-            return Decision(start=started, preempt=evicted, prefill=prefill, wake=wake)
-        return Decision(start=started, evict=evicted, prefill=prefill, wake=wake)
+        return self._sent_back(evicted, start=started, prefill=prefill, wake=wake)
 
     def _continued(self, state: State, budget: int) -> dict[int, int]:
         """Allotments of prompts in progress."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instances.validation import as_flag, as_number
 from online.policy_interface.policy import (
     Decision,
     Setup,
@@ -15,7 +14,7 @@ from online.policy_interface.policy import (
     register_policy,
 )
 
-from .base import ReservingPolicy, positive
+from .base import ReservingPolicy, setting
 
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
@@ -65,6 +64,7 @@ class _Room:
 
 
 @register_policy("sglang")
+@dataclass(eq=False, repr=False, kw_only=True)
 class SGLang(ReservingPolicy):
     """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
 
@@ -115,7 +115,7 @@ class SGLang(ReservingPolicy):
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `QueueOrder`.
+        See `WaitingQueue`.
     ignore_eos : bool, default False
         Whether every request is known to reach its longest output: the ratio is 1 throughout.
     enable_mixed_chunk : bool, default False
@@ -127,33 +127,18 @@ class SGLang(ReservingPolicy):
         is then admitted if there will be room for it and all others until each has ended.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        chunked_prefill_size: int | None = 8192,
-        max_prefill_tokens: int = 16384,
-        max_running_requests: int = 2048,
-        schedule_conservativeness: float = 1.0,
-        max_new_tokens: int | None = None,
-        order: str = "fcfs",
-        ageing: float = 0.0,
-        ignore_eos: bool = False,
-        enable_mixed_chunk: bool = False,
-        disable_radix_cache: bool = False,
-    ) -> None:
-        super().__init__(max_new_tokens, order, ageing, "tail")
-        self.chunked_prefill_size = (
-            None
-            if chunked_prefill_size is None
-            else positive(chunked_prefill_size=chunked_prefill_size)
-        )
-        self.max_prefill_tokens = positive(max_prefill_tokens=max_prefill_tokens)
-        self.max_running_requests = positive(max_running_requests=max_running_requests)
-        self.schedule_conservativeness = as_number(
-            schedule_conservativeness, "policy", "schedule_conservativeness", above=0
-        )
-        self.ignore_eos = as_flag(ignore_eos, "policy", "ignore_eos")
-        self.enable_mixed_chunk = as_flag(enable_mixed_chunk, "policy", "enable_mixed_chunk")
-        self.disable_radix_cache = as_flag(disable_radix_cache, "policy", "disable_radix_cache")
+    returned = "tail"
+
+    chunked_prefill_size: int | None = setting(8192, minimum=1)
+    max_prefill_tokens: int = setting(16384, minimum=1)
+    max_running_requests: int = setting(2048, minimum=1)
+    schedule_conservativeness: float = setting(1.0, above=0)
+    ignore_eos: bool = False
+    enable_mixed_chunk: bool = False
+    disable_radix_cache: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
         # Floats, as in the engine.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from dataclasses import dataclass
 
-from instances import InvalidValueError
 from online.policy_interface.policy import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import ReservingPolicy, positive
+from .base import ReservingPolicy, setting
 
-CapacityPolicy = Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+CAPACITY_POLICIES = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
 
 
 @register_policy("tensorrt-llm")
+@dataclass(eq=False, repr=False, kw_only=True)
 class TensorRTLLM(ReservingPolicy):
     """Decodes and prompts in one batch, admitted by one of three capacity policies.
 
@@ -55,27 +55,14 @@ class TensorRTLLM(ReservingPolicy):
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `QueueOrder`.
+        See `WaitingQueue`.
     """
 
-    def __init__(
-        self,
-        capacity_scheduler_policy: CapacityPolicy = "GUARANTEED_NO_EVICT",
-        max_batch_size: int = 2048,
-        max_num_tokens: int = 8192,
-        max_new_tokens: int | None = None,
-        order: str = "fcfs",
-        ageing: float = 0.0,
-    ) -> None:
-        super().__init__(max_new_tokens, order, ageing, "front")
-        known = get_args(CapacityPolicy)
-        if capacity_scheduler_policy not in known:
-            reason = f"is none of {', '.join(known)}"
-            field = "capacity_scheduler_policy"
-            raise InvalidValueError("policy", field, capacity_scheduler_policy, reason)
-        self.capacity_scheduler_policy = capacity_scheduler_policy
-        self.max_batch_size = positive(max_batch_size=max_batch_size)
-        self.max_num_tokens = positive(max_num_tokens=max_num_tokens)
+    returned = "front"
+
+    capacity_scheduler_policy: str = setting("GUARANTEED_NO_EVICT", *CAPACITY_POLICIES)
+    max_batch_size: int = setting(2048, minimum=1)
+    max_num_tokens: int = setting(8192, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue.

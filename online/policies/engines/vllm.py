@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from instances import InvalidValueError
-from instances.validation import as_flag, as_integer, as_number
 from online.policy_interface.policy import (
     Decision,
-    Policy,
     Setup,
     State,
     VisibleRequest,
     register_policy,
 )
 
-from .base import positive, refuse_prefill_rounds
+from .base import EnginePolicy, refuse_prefill_rounds, setting
 from .block_pool import BlockPool
-from .orders import DEADLINE, QueueOrder, Returned, WaitingQueue
-
-SchedulingPolicy = Literal["fcfs", "priority"]
+from .orders import WaitingQueue
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +54,8 @@ class Job:
 
 
 @register_policy("vllm")
-class VLLM(Policy):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VLLM(EnginePolicy):
     """vLLM's V1 scheduler, decision for decision.
 
     In every step the running requests are served first, in order of admission, then the waiting
@@ -110,14 +106,14 @@ class VLLM(Policy):
         for those that it processes at once.
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
-    policy : SchedulingPolicy, default "fcfs"
+    policy : str, default "fcfs"
         Who gives way: ``"fcfs"``, the last of the running requests; ``"priority"``, the last by
         ``order``, whose keys are then the engine's priorities.
     order : str, default "fcfs"
-        Of the waiting requests; see `QueueOrder`. Those that gave way wait where it puts them, and
-        in front of all others where this and ``policy`` are ``"fcfs"``.
+        Of the waiting requests, a name of `ORDERS`. Those that gave way wait where it puts them,
+        and in front of all others where this and ``policy`` are ``"fcfs"``.
     ageing : float, default 0.0
-        Of the order; see `QueueOrder`.
+        Of the order; see `WaitingQueue`.
     asynchronous : bool, default True
         Whether a step is planned before the results of the one before it are known: the blocks of
         a request that has finished are free a step later.
@@ -129,57 +125,18 @@ class VLLM(Policy):
         counts blocks itself.
     """
 
-    # The step planned last: tokens by request, in order; who gave way; blocks handed out in it.
-    scheduled: dict[int, int]
-    preempted: list[int]
-    blocks_planned: int
-
-    preempts = True
-
-    def __init__(  # noqa: PLR0913
-        self,
-        max_num_batched_tokens: int = 2048,
-        max_num_seqs: int = 256,
-        long_prefill_token_threshold: int = 0,
-        long_prefill_token_threshold_adaptive: bool = False,
-        enable_chunked_prefill: bool = True,
-        prefill_schedule_interval: int = 1,
-        scheduler_reserve_full_isl: bool = True,
-        watermark: float = 0.0,
-        policy: SchedulingPolicy = "fcfs",
-        order: str = "fcfs",
-        ageing: float = 0.0,
-        asynchronous: bool = True,
-        prefix_caching: bool = True,
-        block_size: int | None = None,
-    ) -> None:
-        self.max_num_batched_tokens = positive(max_num_batched_tokens=max_num_batched_tokens)
-        self.max_num_seqs = positive(max_num_seqs=max_num_seqs)
-        self.long_prefill_token_threshold = as_integer(
-            long_prefill_token_threshold, "policy", "long_prefill_token_threshold", minimum=0
-        )
-        self.long_prefill_token_threshold_adaptive = as_flag(
-            long_prefill_token_threshold_adaptive, "policy", "long_prefill_token_threshold_adaptive"
-        )
-        self.enable_chunked_prefill = as_flag(
-            enable_chunked_prefill, "policy", "enable_chunked_prefill"
-        )
-        self.prefill_schedule_interval = positive(
-            prefill_schedule_interval=prefill_schedule_interval
-        )
-        self.scheduler_reserve_full_isl = as_flag(
-            scheduler_reserve_full_isl, "policy", "scheduler_reserve_full_isl"
-        )
-        self.watermark = as_number(watermark, "policy", "watermark", minimum=0, below=1)
-        if policy not in ("fcfs", "priority"):
-            raise InvalidValueError("policy", "policy", policy, "is neither fcfs nor priority")
-        self.policy = policy
-        self._order = QueueOrder(order, ageing)
-        self.order, self.ageing = self._order.name, self._order.ageing
-        self.reads_deadlines = self.order == DEADLINE
-        self.asynchronous = as_flag(asynchronous, "policy", "asynchronous")
-        self.prefix_caching = as_flag(prefix_caching, "policy", "prefix_caching")
-        self.block_size = None if block_size is None else positive(block_size=block_size)
+    max_num_batched_tokens: int = setting(2048, minimum=1)
+    max_num_seqs: int = setting(256, minimum=1)
+    long_prefill_token_threshold: int = setting(0, minimum=0)
+    long_prefill_token_threshold_adaptive: bool = False
+    enable_chunked_prefill: bool = True
+    prefill_schedule_interval: int = setting(1, minimum=1)
+    scheduler_reserve_full_isl: bool = True
+    watermark: float = setting(0.0, minimum=0, below=1)
+    policy: str = setting("fcfs", "fcfs", "priority")
+    asynchronous: bool = True
+    prefix_caching: bool = True
+    block_size: int | None = setting(None, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty engine.
@@ -193,8 +150,8 @@ class VLLM(Policy):
         if self.block_size not in (None, rule.block_size) and rule.block_size > 1:
             reason = f"is not that of the memory rule, {rule.block_size}"
             raise InvalidValueError("policy", "block_size", self.block_size, reason)
+        super().reset(setup)
         refuse_prefill_rounds(setup)
-        self._is_timed = setup.batch_time is not None
         self._size = self.block_size or rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
         # Tokens that a request stores in the step of its newest token beyond those processed.
@@ -206,14 +163,16 @@ class VLLM(Policy):
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
-        returned: Returned = "front" if self.policy == "fcfs" else "arrival"
-        self._waiting = WaitingQueue(self._order, returned)
+        self._queue = WaitingQueue(
+            self.order, self.ageing, "front" if self.policy == "fcfs" else "arrival"
+        )
         self._planned_until = 0
         # Steps that processed anything, the last of them that processed prompts, and whether the
         # last that could admit left any request waiting.
         self._steps_run, self._last_prefill = 0, -self.prefill_schedule_interval
         self._left_waiting = False
-        self.scheduled, self.preempted = {}, []
+        # The step planned last: tokens by request, in order; who gave way; blocks handed out in it.
+        self.scheduled, self.preempted = dict[int, int](), list[int]()
         self.blocks_planned = 0
 
     @property
@@ -226,7 +185,7 @@ class VLLM(Policy):
         for request in requests:
             if request.index not in self._jobs:
                 self._jobs[request.index] = Job(request, request.index, request.prompt_length)
-                self._waiting.push(request)
+                self._queue.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Free their blocks, at once or after the next step."""
@@ -266,7 +225,7 @@ class VLLM(Policy):
 
     def _limit_prompts(self) -> None:
         """Set how many tokens of a prompt this step processes at most, and whether any at all."""
-        count = len(self._running) + len(self._waiting)
+        count = len(self._running) + len(self._queue)
         longest = self.long_prefill_token_threshold if count > 1 else 0
         if longest and self.long_prefill_token_threshold_adaptive:
             longest = max(longest, self.max_num_batched_tokens // count)
@@ -314,8 +273,8 @@ class VLLM(Policy):
     def _admit(self, budget: int) -> dict[int, int]:
         """Admit waiting requests into the budget; returns the tokens that they find stored."""
         reuse: dict[int, int] = {}
-        while self._waiting and budget and len(self._running) < self.max_num_seqs:
-            job = self._jobs[self._waiting.head]
+        while self._queue and budget and len(self._running) < self.max_num_seqs:
+            job = self._jobs[self._queue.head]
             found = self._pool.found(job.index, (job.length - 1) // self._size)
             job.computed = found * self._size
             in_prefill = job.length - job.computed > 1
@@ -331,7 +290,7 @@ class VLLM(Policy):
                 needed = -(-(job.length + self._newest) // self._size)
             if needed + (self._left_free if self._running else 0) > self._pool.free:
                 break
-            self._waiting.pop()
+            self._queue.pop()
             if found:
                 self._pool.reclaim(job.index, found)
                 reuse[job.index] = job.computed
@@ -342,7 +301,7 @@ class VLLM(Policy):
             self.scheduled[job.index] = tokens
             budget -= tokens
         if not self._defers_prompts:
-            self._left_waiting = bool(self._waiting)
+            self._left_waiting = bool(self._queue)
         return reuse
 
     def _wanted(self, job: Job) -> int:
@@ -369,7 +328,7 @@ class VLLM(Policy):
     def _victim(self) -> Job:
         if self.policy == "fcfs":
             return self._running[-1]
-        return max(self._running, key=lambda job: self._order.key(job.request))
+        return max(self._running, key=lambda job: self._queue.key(job.request))
 
     def _make_wait(self, job: Job, *, planned: bool) -> None:
         # A block is found again once all its tokens are known, which planning ahead is a step
@@ -380,7 +339,7 @@ class VLLM(Policy):
         job.blocks = job.computed = job.tokens_on_end = 0
         self.preempted.append(job.index)
         if job.finished_at is None:
-            self._waiting.push(job.request)
+            self._queue.push(job.request)
 
     def _steps_alike(self) -> int:
         """Steps after this one that schedule the same requests, one token each, and no others."""
@@ -389,7 +348,7 @@ class VLLM(Policy):
             return 0
         if any(job.computed + 1 != job.length for job in running):
             return 0
-        if self._defers_prompts and self._waiting:
+        if self._defers_prompts and self._queue:
             return 0
         # No block is freed meanwhile: whoever does not fit now will not.
         each, rest = divmod(self._pool.free, len(running))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from online.policy_interface.policy import Decision, State, register_policy
 
-from .base import Preemption, ServingPolicy, positive
+from .base import ServingPolicy, setting
 
 
 @register_policy("vllm-v0")
+@dataclass(eq=False, repr=False, kw_only=True)
 class VLLMV0(ServingPolicy):
     """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
 
@@ -34,25 +36,15 @@ class VLLMV0(ServingPolicy):
         Requests in the batch at most.
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
-    preemption : Preemption, default "restart"
+    preemption : str, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `QueueOrder`.
+        See `WaitingQueue`.
     """
 
-    def __init__(
-        self,
-        max_num_batched_tokens: int = 4096,
-        max_num_seqs: int = 128,
-        watermark: float = 0.01,
-        preemption: Preemption = "restart",
-        order: str = "fcfs",
-        ageing: float = 0.0,
-    ) -> None:
-        super().__init__(max_num_seqs, watermark, preemption, order, ageing)
-        self.max_num_batched_tokens = positive(max_num_batched_tokens=max_num_batched_tokens)
+    max_num_batched_tokens: int = setting(4096, minimum=1)
 
     def decide(self, state: State) -> Decision:
         """A round of prompts if any can be admitted, else decodes."""
@@ -70,9 +62,7 @@ class VLLMV0(ServingPolicy):
             # Memory only grows until a request completes or arrives: nobody else fits before.
             return Decision(wake=math.inf)
         wake = math.inf if len(evicted) == len(state.running) else now + 1
-        if self.preemption == "recompute":
-            return Decision(preempt=evicted, wake=wake)
-        return Decision(evict=evicted, wake=wake)
+        return self._sent_back(evicted, wake=wake)
 
     def _prompts(self, state: State) -> list[int]:
         admitted: list[int] = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from instances import ServiceLevel
 from online import BucketPredictions, ExactPredictions, IntervalPredictions, NoisyPredictions
-from online.policies.engines.orders import ORDERS, QueueOrder, WaitingQueue
+from online.policies.engines.orders import ORDERS, WaitingQueue
 from online.policy_interface import VisibleRequest
 from online.policy_interface.predictions import PredictionModel
 
@@ -66,7 +66,7 @@ def test_a_queue_is_served_as_its_keys_at_any_time_say(
     order: str, ageing: float, model: PredictionModel, seed: int, waited: int
 ) -> None:
     requests = draw(model, seed, n=8, gap=12)
-    queue = WaitingQueue(QueueOrder(order, ageing))
+    queue = WaitingQueue(order, ageing)
     for request in reversed(requests):
         queue.push(request)
     now = requests[-1].arrival_time + waited
