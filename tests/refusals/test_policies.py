@@ -75,12 +75,12 @@ PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "alpha-protection": {"alpha": [1, -0.1]},
     "alpha-beta-clearing": {"beta": [0]},
     "sorted-f-dp": {"fit": ["both"]},
-    "sorted-f-scaled-dp": {"epsilon": [0], "scale": ["time"]},
+    "sorted-f-scaled-dp": {"epsilon": [0]},
     "sorted-f-quantile": {"share": [1.5]},
-    "sorted-lp": {"relaxation": ["weak"]},
 }
 NO_ORDER = None, NAN, "1", (1, None), (1, (2,)), [1], 1j, Decimal(1)
 TYPED_PARAMETERS: dict[str, dict[str, list[Any]]] = {
+    "sorted-lp": {"relaxation": ["weak"]},
     "vllm": {"scheduler_reserve_full_isl": [1]},
     "sarathi": {"watermark": ["0.1"], "ageing": ["1"]},
     "gba": {"factor": ["2"]},

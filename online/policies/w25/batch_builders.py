@@ -17,17 +17,11 @@ from instances import InvalidValueError
 from instances.arrays import IntArray
 
 Fit = Literal["peaks", "rounds"]
-Scale = Literal["memory", "output"]
 
 LARGEST_TABLE = 2_000_000_000
 """Cells a dynamic program may fill: about ten seconds' work."""
 
 _INFINITY = np.iinfo(np.int64).max // 4
-
-
-def quality(outputs: IntArray, batch: IntArray) -> float:
-    """F of a batch: the smaller the better ([W25] Section 3)."""
-    return float(outputs[batch].sum()) / len(batch) ** 2
 
 
 def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
@@ -145,60 +139,20 @@ def scaled_batch(
     memory_limit: int,
     epsilon: float = 0.1,
     precision: int = 100,
-    scale: Scale = "memory",
 ) -> IntArray:
-    """A batch of small F by dynamic programming on rounded numbers ([W25] Algorithm 3).
+    """A batch of small F by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    With ``scale="memory"``, the paper's: peaks and M are divided by
-    lambda = max(1, epsilon M / precision) and rounded down. Every batch that fits still does, so F
-    is at most the least; but the peaks of the batch found may exceed M, by less than lambda for
-    each request: the paper's (1 + epsilon) holds for F, not for feasibility.
-
-    With ``scale="output"`` the batch fits, and F is at most (1 + epsilon) times the least. By
-    [W25] Lemma 1 no output of a best batch exceeds twice their mean. So let g be the least power
-    of 2 at or above the largest output of a best batch of size k: outputs rounded down to
-    multiples of epsilon g / 4 lose together at most k epsilon g / 4 <= epsilon times their sum.
-    Each g is tried; the least memory is tabled over size and rounded sum, so that time does not
-    depend on M.
+    Peaks and M are divided by lambda = max(1, epsilon M / precision) and rounded down. Every batch
+    that fits still does, so F is at most the least; but the peaks of the batch found may exceed M,
+    by less than lambda for each request: the paper's (1 + epsilon) holds for F, not for
+    feasibility.
     """
-    peaks = prompts + outputs
-    if scale == "memory":
-        factor = max(1.0, epsilon * memory_limit / precision)
-        weights, limit = np.floor(peaks / factor).astype(np.int64), int(memory_limit / factor)
-        largest = _largest_size(weights, limit)
-        table = _SubsetTable(weights, outputs, limit, largest, in_rounds=False)
-        return table.members(*_least_quality(table))
-    best: IntArray | None = None
-    guess = 1
-    while True:
-        chosen = np.flatnonzero(outputs <= guess)
-        if len(chosen):
-            batch = chosen[_cheapest(outputs[chosen], peaks[chosen], memory_limit, guess, epsilon)]
-            if best is None or quality(outputs, batch) < quality(outputs, best):
-                best = batch
-        if guess >= outputs.max():
-            assert best is not None
-            return best
-        guess *= 2
-
-
-def _cheapest(
-    outputs: IntArray, peaks: IntArray, memory_limit: int, guess: int, epsilon: float
-) -> IntArray:
-    unit = max(1.0, epsilon * guess / 4)
-    rounded = np.floor(outputs / unit).astype(np.int64)
-    largest = _largest_size(peaks, memory_limit)
-    limit = int(np.sort(rounded)[::-1][:largest].sum())
-    table = _SubsetTable(rounded, peaks, limit, largest, in_rounds=False)
-    best, best_quality = None, np.inf
-    for size in range(1, largest + 1):
-        fitting = np.flatnonzero(table.sums[size] <= memory_limit)
-        if len(fitting):
-            batch = table.members(size, int(fitting[0]))
-            if quality(outputs, batch) <= best_quality:
-                best, best_quality = batch, quality(outputs, batch)
-    assert best is not None
-    return best
+    factor = max(1.0, epsilon * memory_limit / precision)
+    weights = np.floor((prompts + outputs) / factor).astype(np.int64)
+    limit = int(memory_limit / factor)
+    largest = _largest_size(weights, limit)
+    table = _SubsetTable(weights, outputs, limit, largest, in_rounds=False)
+    return table.members(*_least_quality(table))
 
 
 def local_swap(

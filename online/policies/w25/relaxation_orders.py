@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from instances import Instance, InvalidValueError
+from instances import Instance, InvalidTypeError
 from instances.arrays import FloatArray, IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 from online.policy_interface.policy import DecisionStoppedError, register_policy
@@ -27,48 +27,33 @@ class ExpectedStarts(Protocol):
 Relaxer = Callable[[Instance], ExpectedStarts]
 
 
-def _plain(instance: Instance, should_stop: Callable[[], bool] | None = None) -> ExpectedStarts:
-    # Imported here: everything else in this package works without a solver.
-    import hindsight
-    from hindsight.relaxation import relax_until
-
-    try:
-        found: ExpectedStarts = relax_until(should_stop, instance)
-        return found
-    except hindsight.SolverError:
-        if should_stop is not None and should_stop():
-            raise DecisionStoppedError from None
-        raise
-
-
-def _strengthened(instance: Instance) -> ExpectedStarts:
-    import hindsight
-
-    return hindsight.relax(instance, method="states", progress=False)
-
-
-RELAXATIONS: dict[str, Relaxer] = {"plain": _plain, "strengthened": _strengthened}
-"""Relaxations by name."""
-
-
 class RelaxationOrder(PlannedPrefixPolicy):
     """Solves the relaxation of the requests that wait, as if all had just arrived.
 
     Parameters
     ----------
-    relaxation : str or Relaxer, default "plain"
-        ``"plain"`` for Relax-LP of [W25] Equations (8)-(11), ``"strengthened"`` for that of what
-        runs together (``hindsight.relax(method="states")``, M up to 255), or a function from an
-        instance to something with ``expected_start_times``.
+    relaxation : Relaxer or None, default None
+        A function from an instance to something with ``expected_start_times``; None solves Relax-LP
+        of [W25] Equations (8)-(11).
     """
 
-    def __init__(self, relaxation: str | Relaxer = "plain") -> None:
-        if not callable(relaxation) and relaxation not in RELAXATIONS:
-            known = " nor ".join(repr(name) for name in RELAXATIONS)
-            raise InvalidValueError(
-                "policy", "relaxation", relaxation, f"is neither {known} nor a function"
-            )
-        self._relaxer: Relaxer = relaxation if callable(relaxation) else RELAXATIONS[relaxation]
+    def __init__(self, relaxation: Relaxer | None = None) -> None:
+        if relaxation is not None and not callable(relaxation):
+            raise InvalidTypeError("policy", "relaxation", relaxation, "is not a function")
+        self._relaxer = relaxation or self._relax_lp
+
+    def _relax_lp(self, instance: Instance) -> ExpectedStarts:
+        # Imported here: everything else in this package works without a solver.
+        import hindsight
+        from hindsight.relaxation import relax_until
+
+        try:
+            found: ExpectedStarts = relax_until(self.should_stop, instance)
+            return found
+        except hindsight.SolverError:
+            if self.should_stop is not None and self.should_stop():
+                raise DecisionStoppedError from None
+            raise
 
     def _start(self, now: int) -> list[int]:
         """Start all waiting requests at once if they fit, without solving a program."""
@@ -98,11 +83,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
             metadata={ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())},
         )
         # Solver noise must not decide ties, nor differ between machines.
-        if self._relaxer is _plain:
-            relaxed = _plain(instance, self.should_stop)
-        else:
-            relaxed = self._relaxer(instance)
-        return np.round(relaxed.expected_start_times, 6)
+        return np.round(self._relaxer(instance).expected_start_times, 6)
 
 
 @register_policy("sorted-lp")

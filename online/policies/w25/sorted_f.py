@@ -17,7 +17,7 @@ from instances.arrays import IntArray
 from instances.validation import as_integer, as_number
 from online.policy_interface.policy import register_policy
 
-from .batch_builders import Fit, Scale, exact_batch, quantile_batch, scaled_batch, swap_batch
+from .batch_builders import Fit, exact_batch, quantile_batch, scaled_batch, swap_batch
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
@@ -62,9 +62,8 @@ class SortedFExact(SortedF):
 class SortedFScaled(SortedF):
     """Sorted-F with batches by dynamic programming on rounded numbers ([W25] Algorithm 3).
 
-    Memory rounded down, as in the paper, gives F at most the least, but a batch may need more
-    than M; phase 2 then starts what fits. Outputs rounded down give a batch that fits, with F at
-    most (1 + epsilon) times the least. See `scaled_batch` for both.
+    Memory rounded down gives F at most the least, but a batch may need more than M; phase 2 then
+    starts what fits.
 
     Parameters
     ----------
@@ -72,21 +71,15 @@ class SortedFScaled(SortedF):
         Precision of the rounding, > 0.
     precision : int, default 100
         The paper's B, which it leaves open: memory is counted in B / epsilon steps.
-    scale : Scale, default "memory"
-        What is rounded, ``"memory"`` or ``"output"``.
     """
 
-    def __init__(self, epsilon: float = 0.1, precision: int = 100, scale: Scale = "memory") -> None:
-        if scale not in ("memory", "output"):
-            raise InvalidValueError("policy", "scale", scale, "is neither memory nor output")
+    def __init__(self, epsilon: float = 0.1, precision: int = 100) -> None:
         self.epsilon = as_number(epsilon, "policy", "epsilon", above=0, maximum=1)
         self.precision = as_integer(precision, "policy", "precision", minimum=1)
-        self.scale = scale
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
         """A batch of nearly least F."""
-        limit = self._memory_limit
-        return scaled_batch(prompts, outputs, limit, self.epsilon, self.precision, self.scale)
+        return scaled_batch(prompts, outputs, self._memory_limit, self.epsilon, self.precision)
 
 
 @register_policy("sorted-f-swap")

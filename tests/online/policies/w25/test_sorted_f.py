@@ -23,7 +23,6 @@ EXAMPLE_1 = Instance.from_arrays([63] + [1] * 21, [1] + [2] * 21, memory_limit=6
         ("sorted-f-dp", {}),
         ("sorted-f-dp", {"fit": "rounds"}),
         ("sorted-f-scaled-dp", {}),
-        ("sorted-f-scaled-dp", {"scale": "output"}),
         ("sorted-f-swap", {}),
         ("sorted-f-quantile", {}),
         ("sorted-lp", {}),
