@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from .adversaries.proof_schedules import class_batches, one_long_and_units
 from .adversaries.reductions import (
     partition_makespan_instance,
-    read_partition,
-    read_three_partition,
     three_partition_instance,
     three_partition_target,
 )
@@ -34,13 +32,9 @@ from .generators.registry import (
 )
 from .logs.request_log import RequestLog, read_log
 from .logs.windows import TraceReport, TraceRule, read_trace, read_workload, trace_windows
-from .problem.arrival_processes import (
-    PiecewiseConstantArrivals,
-    PoissonArrivals,
-)
 from .problem.fleet_schedule import FleetSchedule
 from .problem.instance import Instance
-from .problem.json_io import KnownBounds, known_bounds, load, load_schedule, save, save_schedule
+from .problem.json_io import KnownBounds, known_bounds, load, save
 from .problem.memory_rule import MemoryRule
 from .problem.preemptive_schedule import PreemptiveSchedule
 from .problem.request import Request
@@ -62,8 +56,6 @@ __all__ = [
     "LibrarySet",
     "MemoryRule",
     "MissingParameterError",
-    "PiecewiseConstantArrivals",
-    "PoissonArrivals",
     "PreemptiveSchedule",
     "Record",
     "RecordStore",
@@ -85,17 +77,13 @@ __all__ = [
     "known_bounds",
     "library",
     "load",
-    "load_schedule",
     "one_long_and_units",
     "partition_makespan_instance",
     "read_log",
-    "read_partition",
-    "read_three_partition",
     "read_trace",
     "read_workload",
     "rounding_note",
     "save",
-    "save_schedule",
     "three_partition_instance",
     "three_partition_target",
     "trace_windows",

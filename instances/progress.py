@@ -1,7 +1,6 @@
-"""Progress that shows itself: what ``progress=True`` means, in a notebook and in a terminal.
+"""Show progress: what ``progress=True`` means in a terminal and in a notebook.
 
-One line is written over and over, a few times a second, in whatever of the two there is; elsewhere
-nothing is shown. A notebook keeps the last state only.
+One line is written again and again, a few times per second. Elsewhere nothing is shown.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, TypeVar
 
 from .errors import printable
@@ -27,9 +25,6 @@ class _Display:
 
     def __init__(self, is_kept: bool = True) -> None:
         self._is_kept = is_kept
-        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        self._in_notebook = hasattr(shell, "kernel")
-        self._handle: Any = None
         self._begun = time.monotonic()
         self._shown = -SECONDS_BETWEEN
         self._latest: object = None
@@ -45,23 +40,23 @@ class _Display:
     def close(self) -> None:
         if self._is_new:
             self._show()
-        if self._handle is None and self._latest is not None and sys.stderr.isatty():
+        if self._latest is not None and _is_shown():
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write("\n" if self._is_kept else f"\r{'':<{width}}\r")
 
     def _show(self) -> None:
         self._shown, self._is_new = time.monotonic(), False
         line = f"{printable(str(self._latest))}, {self._shown - self._begun:.0f} s"
-        if self._in_notebook:
-            output: Any = import_module("IPython.display")
-            if self._handle is None:
-                self._handle = output.display(output.Pretty(line), display_id=True)
-            else:
-                self._handle.update(output.Pretty(line))
-        elif sys.stderr.isatty():
+        if _is_shown():
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r{line[:width]:<{width}}")
             sys.stderr.flush()
+
+
+def _is_shown() -> bool:
+    """Return True in a terminal and in a notebook, where a line can be written again."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return sys.stderr.isatty() or hasattr(shell, "kernel")
 
 
 @contextmanager

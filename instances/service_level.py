@@ -20,8 +20,7 @@ BoolArray = npt.NDArray[np.bool_]
 class ServiceLevel:
     """Most time that a request may take, in seconds, or in rounds where those are counted.
 
-    A request is on time if it keeps every limit that is set. Two levels combine by ``&``, which
-    takes the smaller of each limit.
+    A request is on time if it keeps every limit that is set.
 
     Parameters
     ----------
@@ -56,16 +55,6 @@ class ServiceLevel:
     def __str__(self) -> str:
         limits = ((field.name, getattr(self, field.name)) for field in fields(self))
         return ", ".join(f"{name} <= {limit:g}" for name, limit in limits if limit is not None)
-
-    def __and__(self, other: object) -> ServiceLevel:
-        if not isinstance(other, ServiceLevel):
-            return NotImplemented
-        names = [field.name for field in fields(self)]
-        both = [
-            [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
-            for name in names
-        ]
-        return ServiceLevel(*(min(limits, default=None) for limits in both))
 
 
 AnyLevel = ServiceLevel | Sequence[ServiceLevel]

@@ -13,9 +13,6 @@ import numpy as np
 from instances.arrays import FloatArray, IntArray
 from instances.errors import printable
 
-MOST_BANDS, MOST_STEPS = 200, 3000
-"""Most stays in the cache, and most rounds of all of them together, that are drawn as bands."""
-
 COLUMNS = 600
 """Steps of a curve; each shows the largest value of its rounds."""
 
@@ -99,31 +96,6 @@ def problem_html(problem: Any) -> str:
     return html_of(type(problem).__name__, problem.name, facts, *drawings)
 
 
-def stacked(
-    begin: IntArray, held: IntArray, rounds: IntArray
-) -> list[tuple[int, IntArray, IntArray]]:
-    """Stack stays in the cache: row, bottom and top in tokens of each, in order of stacking.
-
-    The earlier its start the lower a band, then the later its end. The order of two bands never
-    changes, and none lies above free memory: a completion frees the top of the stack.
-
-    Parameters
-    ----------
-    begin, held, rounds : int64 array
-        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``; shape (stays,).
-    """
-    end = begin + rounds
-    height = np.zeros(int(end.max(initial=0)) + 1, dtype=np.int64)
-    bands = []
-    for row in np.lexsort((-end, begin)).tolist():
-        where = slice(int(begin[row]) + 1, int(end[row]) + 1)
-        bottom = height[where].copy()
-        top = bottom + int(held[row]) + np.arange(1, len(bottom) + 1)
-        height[where] = top
-        bands.append((row, bottom, top))
-    return bands
-
-
 def draw_memory(
     ax: Any, starts: FloatArray, ends: FloatArray, memory: IntArray, limit: int, unit: str
 ) -> None:
@@ -153,23 +125,5 @@ def draw_memory(
         where = slice(int(first[row]), int(after[row]))
         largest[where] = np.maximum(largest[where], memory[row])
     ax.stairs(largest, np.linspace(0, last, count + 1), fill=True, alpha=0.6)
-    _dress(ax, limit, unit)
-
-
-def draw_bands(ax: Any, begin: IntArray, held: IntArray, rounds: IntArray, limit: int) -> bool:
-    """Draw stays in the cache as `stacked`, and M; return False, undone, if they are too many."""
-    if len(begin) > MOST_BANDS or int(rounds.sum()) > MOST_STEPS:
-        return False
-    from matplotlib import colormaps
-
-    shades = colormaps["viridis"](0.05 + 0.88 * (rounds - rounds.min()) / max(1, np.ptp(rounds)))
-    for row, bottom, top in stacked(begin, held, rounds):
-        edges = np.arange(begin[row], begin[row] + rounds[row] + 1)
-        ax.stairs(top, edges, baseline=bottom, fill=True, color=shades[row], ec="w", lw=0.3)
-    _dress(ax, limit, "rounds")
-    return True
-
-
-def _dress(ax: Any, limit: int, unit: str) -> None:
     ax.axhline(limit, color="#c1121f", linewidth=1)
     ax.set(xlabel=f"time ({unit})", ylabel=f"KV cache (tokens), M = {limit}", ylim=(0, None))

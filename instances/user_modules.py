@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
-import importlib.util
+import importlib
 import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -76,7 +74,6 @@ def import_source(
     if name not in sys.modules and not all(part.isidentifier() for part in name.split(".")):
         raise InvalidValueError(None, field, name, f"is neither a module nor a {SUFFIX} file")
     importlib.invalidate_caches()
-    _refuse_others(Path(folder).absolute(), [name], name, field)
     return described(lambda: importlib.import_module(name), name, field)
 
 
@@ -159,7 +156,6 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     sys.modules[title] = module
     _search(path.parent)
     try:
-        _refuse_others(path.parent, imported_names(content, ""), name, field)
         # Not by a loader: its bytecode takes two edits within a second for one.
         described(lambda: _run(content, module), name, field)
     except BaseException:
@@ -184,37 +180,6 @@ def _loaded(path: Path) -> ModuleType | None:
                 if path.samefile(file):
                     return module
     return None
-
-
-def _refuse_others(folder: Path, imports: Iterable[str], name: str, field: str) -> None:
-    """Refuse what would get other modules than those of its folder: Python keeps one of a name.
-
-    Raises
-    ------
-    InvalidValueError
-        Naming both files.
-    """
-    elsewhere = {*sys.stdlib_module_names, *PACKAGES}
-    waiting = list(imports)
-    seen: set[str] = set()
-    while waiting:
-        imported = waiting.pop()
-        parts = imported.split(".")
-        if imported in seen or parts[0] in elsewhere:
-            continue
-        seen.add(imported)
-        place = folder.joinpath(*parts)
-        choices = (place.with_name(f"{place.name}{SUFFIX}"), place / f"__init__{SUFFIX}")
-        beside = next((one for one in choices if one.is_file()), None)
-        spec = getattr(sys.modules.get(imported), "__spec__", None) or found_spec(imported)
-        origin = getattr(spec, "origin", None)
-        if beside is None or origin is None:
-            continue
-        if not (os.path.exists(origin) and beside.samefile(origin)):
-            two = f"{_short(origin)} and not {_short(str(beside))}"
-            reason = f"imports {imported!r}, which here is {two}: give one of them another name"
-            raise InvalidValueError(None, field, name, printable(reason))
-        waiting.extend(imported_names(beside.read_bytes(), ""))
 
 
 def _search(folder: Path) -> None:
@@ -265,34 +230,3 @@ def is_users_file(file: str) -> bool:
     ours = (*(ROOT / package for package in PACKAGES), *library)
     installed = {"site-packages", "dist-packages"}.intersection(path.parts)
     return bool(file) and not installed and not any(map(path.is_relative_to, ours))
-
-
-def found_spec(name: str) -> Any:
-    """Find where a module that is not loaded would come from, without importing anything."""
-    parent = name.rpartition(".")[0]
-    try:
-        if not parent:
-            return importlib.util.find_spec(name)
-        folders = getattr(sys.modules.get(parent), "__path__", None)
-        if folders is None:
-            folders = getattr(found_spec(parent), "submodule_search_locations", None)
-        return None if folders is None else PathFinder.find_spec(name, folders)
-    except (ImportError, ValueError):
-        return None
-
-
-def imported_names(content: bytes, package: str) -> Iterator[str]:
-    """Names of the modules that a file imports, and of what may be modules."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError):
-        return  # no Python: it cannot be imported either
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            written = "." * node.level + (node.module or "")
-            with contextlib.suppress(ImportError):  # beyond the outermost package
-                base = importlib.util.resolve_name(written, package)
-                yield base
-                yield from (f"{base}.{alias.name}" for alias in node.names)

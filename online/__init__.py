@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
+from instances.batch_time import AffineTime, IterationTime, TiledTime
 from instances.version import package_version as _package_version
 
 from . import policies as _policies  # registers the policies
@@ -72,7 +72,6 @@ __all__ = [
     "Run",
     "TiledTime",
     "Trial",
-    "UnitTime",
     "frame",
     "make_policy",
     "make_router",

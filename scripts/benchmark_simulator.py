@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 import online
-from instances import Instance, InvalidValueError, PoissonArrivals, Workload
+from instances import Instance, InvalidValueError, Workload
 from instances.batch_time import parse_batch_time
 from online.commands.console import fail, run
 from online.policy_interface.predictions import BucketPredictions, PredictionModel
@@ -99,8 +99,7 @@ def time_policy(
     for size in sizes:
         instance: Instance | Workload = conversation_like(size)
         if clock is not None:
-            arrivals = PoissonArrivals(rate)
-            instance = Workload.with_arrivals(conversation_like(size), arrivals, batch_time=clock)
+            instance = Workload.with_arrivals(conversation_like(size), rate, batch_time=clock)
         try:
             elapsed, record = seconds(instance, name)
         except InvalidValueError as error:

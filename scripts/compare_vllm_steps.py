@@ -47,7 +47,7 @@ SIZES = {"roomy": (60, 500), "ample": (60, 40), "tight": (120, 20), "tightest": 
 LEVEL = ServiceLevel(latency=300)
 """Service level that policies with deadlines are told, in steps."""
 
-TIME = online.UnitTime(1.0)
+TIME = online.AffineTime(1.0)
 
 SETTINGS = {
     "max_num_batched_tokens": 8192,

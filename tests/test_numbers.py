@@ -22,12 +22,10 @@ import online
 from instances import (
     Instance,
     InvalidValueError,
-    PiecewiseConstantArrivals,
-    PoissonArrivals,
     Workload,
 )
-from online import AffineTime, IterationTime, TiledTime, UnitTime, pictures, sweep
-from online.fluid import balance, nested_design, queueing, wait_design
+from online import AffineTime, IterationTime, TiledTime, pictures, sweep
+from online.fluid import balance, nested_design, wait_design
 from online.theory import fluid_limit, interval_ratios
 from online.worst_cases.drafts import Space
 from studies.fits import fit_power_law
@@ -55,9 +53,7 @@ REALS: dict[str, Door] = {
         hindsight.best_list_schedule(TINY), time_limit=x
     ),
     "sweep": lambda x: sweep([TINY], "mc-sf", time_limit=x)[0].cost,
-    "poisson": _field(PoissonArrivals, "arrival_rate"),
-    "durations": lambda x: PiecewiseConstantArrivals([x], [1.0]),
-    "rates": lambda x: PiecewiseConstantArrivals([1.0], [x]),
+    "rate": lambda x: Workload.with_arrivals(TINY, x).arrival_times.tolist(),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
     "workload": lambda x: _workload(x).arrival_times.tolist(),
     "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,
@@ -69,7 +65,6 @@ REALS: dict[str, Door] = {
     "watermark": _policy("vllm-v0", "watermark"),
     "spread": _field(online.ProportionalPredictions, "spread"),
     "wrong": _field(online.NoisyPredictions, "wrong", delta=1),
-    "unit-time": _field(UnitTime, "seconds"),
     "affine-time": lambda x: AffineTime(x, x, x),
     "table-time": lambda x: TiledTime([1, 2], [x, 1.0], kv_token=x),
     "iteration-time": lambda x: IterationTime(x, x),
@@ -84,8 +79,6 @@ REALS: dict[str, Door] = {
         nested_design.group([TYPE]), 0.1, 0.001, margin=x
     ),
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (1,), x, x).batch_duration,
-    "queue-rate": lambda x: queueing.batch_service_queue(x, 0.1, 1).mean_wait,
-    "queue-time": lambda x: queueing.batch_service_queue(0.1, x, 1).mean_wait,
     "alpha-ratio": lambda x: float(interval_ratios.a_min_two_point_ratio_bound(x)),
     "q-ratio": lambda x: float(interval_ratios.a_min_linear_geometric_ratio(x)),
     "shares": lambda x: round(float(interval_ratios.a_min_ratio([x, x], 1, 1)), 12),

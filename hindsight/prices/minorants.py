@@ -116,7 +116,7 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 def is_known(batch_time: object) -> bool:
     """Return whether affine lower bounds on a round's length are proved from a batch time's class.
 
-    They are proved for `TiledTime`, `AffineTime`, `IterationTime` and `UnitTime`, but not for
+    They are proved for `TiledTime`, `AffineTime` and `IterationTime`, but not for
     subclasses of these, because a subclass may compute another time.
     """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
@@ -155,7 +155,6 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     batch time for 1 .. M processed tokens.
 
     - `AffineTime`: the batch time itself.
-    - `UnitTime`: d0 is its constant, d1 and d2 are 0.
     - `IterationTime`: the batch time itself. Its own d1 becomes d2, because it is a time per KV
       token of the batch.
     - `TiledTime`: a table of seconds by processed tokens x, rounded up to whole tiles, plus
@@ -194,6 +193,6 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
         return tuple(_tiled(batch_time, memory_limit))
     if isinstance(batch_time, DeclaresMinorants):
         return tuple(_declared(batch_time, memory_limit))
-    names = "AffineTime, IterationTime, TiledTime, UnitTime"
+    names = "AffineTime, IterationTime, TiledTime"
     reason = f"has no known affine minorant; these classes have one: {names}"
     raise InvalidTypeError(None, "batch_time", batch_time, reason)

@@ -1,4 +1,4 @@
-"""Number partitioning as scheduling, and back: why the problem is hard ([W25] Theorems 2 and EC.2).
+"""Number partitioning as scheduling: why the problem is hard ([W25] Theorems 2 and EC.2).
 
 Both reductions give a number x a request that runs one round. [W25] sets s = x and M = T, but a
 request then holds s + 1 = x + 1 tokens in its round ([J25]'s model, which [W25] adopts), so that
@@ -16,10 +16,7 @@ import numpy as np
 from instances.errors import InvalidValueError
 from instances.generators.registry import register_generator
 from instances.problem.instance import Instance
-from instances.problem.schedule import Schedule
 from instances.validation import as_flag, as_integer
-
-Groups = list[list[int]]
 
 LARGEST_DRAWS = 100_000
 """Draws of numbers before `partition_makespan` gives up: two large ones are hardly ever equal."""
@@ -63,19 +60,6 @@ def three_partition_target(groups: int) -> int:
     return 3 * groups * (groups + 1) // 2
 
 
-def read_three_partition(schedule: Schedule) -> Groups:
-    """The partition that a schedule of the target value is: positions of the numbers, by round.
-
-    Raises
-    ------
-    InvalidValueError
-        The instance is not from `three_partition_instance`, or the schedule is infeasible or costs
-        more than the target.
-    """
-    groups = len(schedule.instance) // 3
-    return _read(schedule, "three-partition", "total_latency", three_partition_target(groups))
-
-
 def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
     """An instance with least makespan 2 iff two parts of the numbers have equal sums.
 
@@ -99,18 +83,6 @@ def partition_makespan_instance(numbers: Sequence[int]) -> Instance:
             reason = f"exceeds half the sum, {total // 2}"
             raise InvalidValueError(f"number {k}", "value", value, reason)
     return _unit_requests(values, total // 2, "partition-makespan")
-
-
-def read_partition(schedule: Schedule) -> Groups:
-    """The two parts of equal sum that a schedule of makespan 2 is: positions of the numbers.
-
-    Raises
-    ------
-    InvalidValueError
-        The instance is not from `partition_makespan_instance`, or the schedule is infeasible or has
-        another makespan.
-    """
-    return _read(schedule, "partition-makespan", "makespan", 2)
 
 
 @register_generator("three-partition")
@@ -205,24 +177,3 @@ def _unit_requests(values: list[int], target: int, kind: str) -> Instance:
         memory_limit=scale * target,
         metadata={"reduction": {"problem": kind, "numbers": values, "target": target}},
     )
-
-
-def _read(schedule: Schedule, kind: str, field: str, best: int) -> Groups:
-    """Return positions by round; refuse a schedule that proves nothing, and re-check the sums."""
-    found = schedule.instance.metadata.get("reduction", {})
-    if found.get("problem") != kind:
-        reason = f"is not a {kind} instance"
-        raise InvalidValueError("instance", "name", schedule.instance.name, reason)
-    for violation in schedule.violations():
-        raise InvalidValueError("schedule", "violations", 1, f": {violation}")
-    cost = getattr(schedule, field)
-    if cost != best:
-        raise InvalidValueError("schedule", field, cost, f"is not the target {best}")
-    groups: dict[int, list[int]] = {}
-    for position, start in enumerate(schedule.start_times.tolist()):
-        groups.setdefault(start, []).append(position)
-    for members in groups.values():
-        total, target = sum(found["numbers"][k] for k in members), found["target"]
-        if total != target:
-            raise InvalidValueError("group", "sum", total, f"of {members} is not T = {target}")
-    return [groups[start] for start in sorted(groups)]

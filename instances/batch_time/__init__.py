@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from instances.problem.batches import BatchStretch, BatchTime
 
-from .models import AffineTime, IterationTime, UnitTime
+from .models import AffineTime, IterationTime
 from .presets import (
     Preset,
     parse_batch_time,
@@ -23,7 +23,6 @@ __all__ = [
     "SecondsSchedule",
     "Stretch",
     "TiledTime",
-    "UnitTime",
     "parse_batch_time",
     "preset",
     "preset_names",

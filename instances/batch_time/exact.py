@@ -9,7 +9,7 @@ from fractions import Fraction
 from instances.problem.batches import BatchStretch
 from instances.validation import decimal
 
-from .models import AffineTime, IterationTime, UnitTime
+from .models import AffineTime, IterationTime
 from .tiled_time import TiledTime
 
 
@@ -39,8 +39,6 @@ def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | No
         return decimal(batch_time.d0), decimal(batch_time.d1), decimal(batch_time.d2)
     if type(batch_time) is IterationTime:
         return decimal(batch_time.d0), Fraction(0), decimal(batch_time.d1)
-    if type(batch_time) is UnitTime:
-        return decimal(batch_time.seconds), Fraction(0), Fraction(0)
     return None
 
 

@@ -101,34 +101,6 @@ def stored_tokens(
 
 
 @dataclass(frozen=True)
-class UnitTime:
-    """Every round lasts the same: the papers' round model on a clock.
-
-    Unlike the round model of an `Instance`, idle time is not counted in rounds, so
-    a request that finds the machine idle starts on arrival and not at the next whole round.
-
-    Parameters
-    ----------
-    seconds : float, default 1.0
-        Length of a round, > 0.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        Not a positive finite number.
-    """
-
-    seconds: float = ranged(1.0, above=0)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "batch time")
-
-    def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds of each round, shape (stretch.rounds,)."""
-        return np.full(stretch.rounds, self.seconds)
-
-
-@dataclass(frozen=True)
 class AffineTime:
     """Seconds = d0 + d1 * tokens processed + d2 * KV tokens resident.
 

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.errors import InvalidValueError
-from instances.problem.arrival_processes import PoissonArrivals
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
-from instances.validation import as_integer, ranged
+from instances.validation import as_integer, as_number, ranged
 
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
 from .registry import SYNTHETIC, Family, register_generator
@@ -159,10 +158,10 @@ def conversations(
     memory_limit : int, default MEMORY_LIMIT
         M, tokens.
     """
-    n = as_integer(n, None, "n", minimum=1)
+    n, rate = as_integer(n, None, "n", minimum=1), as_number(rate, None, "rate", above=0)
     prompts, outputs = conversation_lengths(rng, n)
     return Workload(
-        PoissonArrivals(rate).draw(rng, n),
+        np.cumsum(rng.exponential(1.0, n)) / rate,
         prompts,
         outputs,
         memory_limit=memory_limit,

@@ -1,4 +1,4 @@
-"""Instances and schedules as versioned JSON."""
+"""Instances as versioned JSON."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from instances.errors import FileFormatError, InvalidTypeError, InvalidValueErro
 from instances.files import check_shape, parse_json, read_bytes, write_atomically
 from instances.validation import as_integer
 
-from .fleet_schedule import FleetSchedule, as_assignment, by_replica
 from .instance import Instance
 from .memory_rule import TOKENS, MemoryRule
-from .preemptive_schedule import PreemptiveSchedule
 from .request import Request
 from .schedule import Schedule
 
 FORMAT = "llm-hindsight/instance"
-SCHEDULE_FORMAT = "llm-hindsight/schedule"
 VERSION = 1
 REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
 
-OPTIONAL = ("name", "metadata", "memory_rule", "replicas")
+OPTIONAL = ("format", "version", "name", "metadata", "memory_rule", "replicas")
 """Keys that an instance's document may lack."""
 
 KNOWN_BOUNDS = "known_bounds"
@@ -77,30 +74,23 @@ class KnownBounds:
         return instance.with_metadata(**{KNOWN_BOUNDS: entries})
 
     def _check(self, instance: Instance) -> None:
-        lower, certified, upper = self.lower_bound, self.certified_lower_bound, self.upper_bound
-
-        def refuse(field: str, value: object, reason: str) -> None:
-            raise InvalidValueError("known bounds", field, value, reason)
-
-        for field in ("upper_bound", "lower_bound", "certified_lower_bound"):
-            bound = getattr(self, field)
-            if bound is not None:
-                as_integer(bound, "known bounds", field, minimum=0)
-                if upper is not None and bound > upper:
-                    refuse(field, bound, f"exceeds upper_bound = {upper}")
-        if certified is not None and (lower is None or certified > lower):
-            refuse("certified_lower_bound", certified, f"exceeds lower_bound = {lower}")
-        if self.start_times is not None:
-            schedule = Schedule(instance, self.start_times)
-            for violation in schedule.violations():
-                refuse("start_times", "...", f"is infeasible: {violation}")
-            if schedule.total_latency != upper:
-                reason = f"differs from the start times' total latency {schedule.total_latency}"
-                refuse("upper_bound", upper, reason)
+        owner, names = "known bounds", ("certified_lower_bound", "lower_bound", "upper_bound")
+        given = ((name, getattr(self, name)) for name in names)
+        bounds = [as_integer(one, owner, name, minimum=0) for name, one in given if one is not None]
+        if bounds != sorted(bounds):
+            raise InvalidValueError(owner, ", ".join(names), bounds, "do not increase")
+        if self.start_times is None:
+            return
+        schedule = Schedule(instance, self.start_times)
+        for violation in schedule.violations():
+            raise InvalidValueError(owner, "start_times", "...", f"is infeasible: {violation}")
+        if schedule.total_latency != self.upper_bound:
+            reason = f"differs from the start times' total latency {schedule.total_latency}"
+            raise InvalidValueError(owner, "upper_bound", self.upper_bound, reason)
 
 
 def known_bounds(instance: Instance) -> KnownBounds | None:
-    """The bounds an instance carries, or None; they are re-checked against the instance.
+    """Return the bounds an instance carries, or None; they are checked against the instance.
 
     Raises
     ------
@@ -112,12 +102,12 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
         return None
     if not isinstance(entries, dict):
         raise InvalidTypeError("metadata", KNOWN_BOUNDS, entries, "is not a JSON object")
-    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
-    digest, starts = entries.get("digest"), given["start_times"]
+    digest, starts = entries.get("digest"), entries.get("start_times")
     if digest != instance.digest:
         raise InvalidValueError("known bounds", "digest", digest, "belongs to another instance")
-    if starts is not None and not isinstance(starts, list):
+    if not isinstance(starts, list | None):
         raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
+    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
     bounds = KnownBounds(**given | {"start_times": None if starts is None else tuple(starts)})
     bounds._check(instance)
     return bounds
@@ -151,7 +141,14 @@ def from_document(document: Any, path: str = "document") -> Instance:
     InvalidValueError, InvalidTypeError
         What `Request` and `Instance` refuse.
     """
-    _check_document(document, path, FORMAT, ("memory_limit", "requests"), optional=OPTIONAL)
+    if not isinstance(document, dict):
+        raise FileFormatError(path, "the top level is not a JSON object")
+    if document.get("format") != FORMAT:
+        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {FORMAT!r}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
+    _check_object(document, path, "", ("memory_limit", "requests"), OPTIONAL)
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")
     try:
@@ -168,20 +165,6 @@ def from_document(document: Any, path: str = "document") -> Instance:
         memory_rule=MemoryRule(**rule),
         replicas=document.get("replicas", 1),
     )
-
-
-def _check_document(
-    document: Any, path: str, form: str, required: Iterable[str], optional: Iterable[str]
-) -> None:
-    """Refuse what is not an object of that format and this version with these keys."""
-    if not isinstance(document, dict):
-        raise FileFormatError(path, "the top level is not a JSON object")
-    if document.get("format") != form:
-        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {form!r}")
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
-    _check_object(document, path, "", required, ("format", "version", *optional))
 
 
 def _check_object(
@@ -235,98 +218,6 @@ def load(path: str | os.PathLike[str]) -> Instance:
         A field the model cannot hold.
     """
     return from_document(parse_json(read_bytes(path), path), str(path))
-
-
-def save_schedule(
-    schedule: Schedule | PreemptiveSchedule | FleetSchedule, path: str | os.PathLike[str]
-) -> None:
-    """Write a schedule in rounds, feasible or not, with its instance, as JSON.
-
-    Raises
-    ------
-    OSError
-        The path cannot be written; no partial file is left.
-    InvalidTypeError
-        Metadata of the instance that JSON cannot hold.
-    """
-    head = {"format": SCHEDULE_FORMAT, "version": VERSION}
-    document = {"instance": to_document(schedule.instance), **schedule_document(schedule)}
-    _write(head | document, path)
-
-
-def schedule_document(schedule: Schedule | PreemptiveSchedule | FleetSchedule) -> dict[str, Any]:
-    """Return the rounds of a schedule, and the replica of each request of a fleet, for JSON."""
-    if isinstance(schedule, Schedule):
-        return {"start_times": schedule.start_times.tolist()}
-    if isinstance(schedule, PreemptiveSchedule):
-        return {"stretches": schedule.stretches}
-    document: dict[str, Any] = {"assignment": schedule.assignment.tolist()}
-    for own, part in zip(schedule.positions, schedule.parts, strict=True):
-        if part is not None:
-            for key, rounds in schedule_document(part).items():
-                column = document.setdefault(key, [None] * len(schedule.problem))
-                for position, one in zip(own.tolist(), rounds, strict=True):
-                    column[position] = one
-    return document
-
-
-def load_schedule(
-    path: str | os.PathLike[str],
-) -> Schedule | PreemptiveSchedule | FleetSchedule:
-    """Read a schedule written by `save_schedule`.
-
-    It is a `PreemptiveSchedule` if it has stretches, and a `FleetSchedule` if it has an assignment.
-
-    Like any schedule it may be infeasible: ask its ``violations``.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    FileFormatError
-        Not JSON, truncated, a key given twice, or not a schedule of one kind.
-    InvalidValueError, InvalidTypeError
-        A field the model cannot hold.
-    """
-    document, name = parse_json(read_bytes(path), path), str(path)
-    kinds = ("start_times", "stretches")
-    _check_document(document, name, SCHEDULE_FORMAT, ("instance",), (*kinds, "assignment"))
-    given = [key for key in kinds if key in document]
-    if len(given) != 1:
-        raise FileFormatError(path, "holds not one of 'start_times' and 'stretches'")
-    instance, rounds = from_document(document["instance"], name), document[given[0]]
-    if not isinstance(rounds, list):
-        raise FileFormatError(path, f"{given[0]!r} is not a list")
-    if "assignment" in document:
-        return _fleet_schedule(instance, document["assignment"], rounds, given[0], path)
-    return _machine_schedule(instance, rounds, given[0], path)
-
-
-def _fleet_schedule(
-    instance: Instance, assignment: Any, rounds: list[Any], kind: str, path: Any
-) -> FleetSchedule:
-    if not isinstance(assignment, list):
-        raise FileFormatError(path, "'assignment' is not a list")
-    replicas = as_assignment(instance, assignment)
-    if len(rounds) != len(instance):
-        raise FileFormatError(path, f"{kind!r} has not one entry for each request")
-    parts = []
-    for own in by_replica(replicas, instance.replicas):
-        there = [rounds[position] for position in own.tolist()]
-        part = _machine_schedule(instance.alone(own), there, kind, path) if there else None
-        parts.append(part)
-    return FleetSchedule(instance, replicas, parts)
-
-
-def _machine_schedule(
-    instance: Instance, rounds: list[Any], kind: str, path: Any
-) -> Schedule | PreemptiveSchedule:
-    if kind == "start_times":
-        return Schedule(instance, rounds)
-    for position, own in enumerate(rounds):
-        if not isinstance(own, list) or not all(isinstance(stretch, list) for stretch in own):
-            raise FileFormatError(path, f"stretches of request {position} are not lists")
-    return PreemptiveSchedule(instance, rounds)
 
 
 def _write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:

@@ -15,12 +15,11 @@ import numpy.typing as npt
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
-from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
+from instances.show import LONGEST_PICTURE, draw_memory, html_of
 from instances.validation import LARGEST_INTEGER, as_integer, set_fields
 
 from .instance import Instance
 from .memory import memory_at_ends, memory_profile
-from .memory_rule import TOKENS
 from .request import RequestId
 from .workload import Workload
 
@@ -341,14 +340,10 @@ class RoundSchedule(TimedSchedule):
         return self.start_times.min() >= 0 and self.makespan <= LONGEST_PICTURE
 
     def draw(self, ax: Any) -> None:
-        """Draw stacked memory over rounds, or its sum for many requests or blocks."""
-        instance, limit = self.instance, self.instance.memory_limit
-        # Only a request counted in tokens is a band that grows by a token per round.
-        if instance.memory_rule == TOKENS and draw_bands(ax, *self.stretch_columns[1:], limit):
-            return
+        """Draw memory over rounds."""
         memory = self.memory_profile()[1:]
         starts = np.arange(len(memory), dtype=np.float64)
-        draw_memory(ax, starts, starts + 1, memory, limit, "rounds")
+        draw_memory(ax, starts, starts + 1, memory, self.instance.memory_limit, "rounds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

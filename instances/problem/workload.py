@@ -12,7 +12,6 @@ from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import as_integer, as_number
 
-from .arrival_processes import ArrivalProcess
 from .batches import BatchTime, check_batch_time
 from .instance import (
     ALLOW_ZERO_PROMPT_LENGTH,
@@ -126,23 +125,25 @@ class Workload(Problem):
     def with_arrivals(
         cls,
         lengths: Instance,
-        process: ArrivalProcess,
+        rate: float,
         *,
         seed: int = 0,
         batch_time: BatchTime | None = None,
     ) -> Workload:
-        """The requests of an instance, in its order, at the arrival times of a process.
+        """The requests of an instance, in its order, at the times of a Poisson process.
 
-        The instance's own arrival times are not used.
+        ``rate`` is the mean number of arrivals per second. The instance's own arrival times are not
+        used.
 
         Raises
         ------
-        InvalidValueError
-            The instance has weights, which a workload has not.
+        InvalidTypeError, InvalidValueError
+            The rate is not a number above 0, or the instance has weights, which a workload has not.
         """
         seed = as_integer(seed, None, "seed", minimum=0)
-        times = process.draw(np.random.default_rng(seed), len(lengths))
-        metadata = {**lengths.metadata, "arrivals": {"process": repr(process), "seed": seed}}
+        rate = as_number(rate, "workload", "rate", above=0)
+        times = np.cumsum(np.random.default_rng(seed).exponential(1.0, len(lengths))) / rate
+        metadata = {**lengths.metadata, "arrivals": {"rate": rate, "seed": seed}}
         return cls._at(times, lengths, batch_time, metadata)
 
     @classmethod

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from .fitting import Fit, fit_affine_time, fit_tiled_time
 from .measured_tables import read_batch_time
-from .measurements import Measurements, RegimeError
+from .measurements import Measurements
 
 __all__ = [
     "Fit",
     "Measurements",
-    "RegimeError",
     "fit_affine_time",
     "fit_tiled_time",
     "read_batch_time",

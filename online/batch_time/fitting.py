@@ -14,7 +14,7 @@ from instances import InvalidValueError
 from instances.arrays import FloatArray
 from instances.batch_time import AffineTime, BatchTime, TiledTime
 
-from .measurements import Measurements, RegimeError, errors_by_regime
+from .measurements import Measurements
 
 Model = TypeVar("Model", bound=BatchTime)
 
@@ -35,8 +35,6 @@ class Fit(Generic[Model]):
         The largest of these shares.
     r_squared : float
         Share of the variance of the measured seconds that is explained; NaN if they are all equal.
-    regimes : tuple[RegimeError, ...]
-        Errors for each kind of round, as a mean over all hides what a model cannot follow.
     """
 
     model: Model
@@ -44,7 +42,6 @@ class Fit(Generic[Model]):
     mean_absolute_percentage_error: float
     largest_percentage_error: float
     r_squared: float
-    regimes: tuple[RegimeError, ...]
 
 
 def fit_affine_time(
@@ -186,4 +183,4 @@ def _report(model: Model, data: Measurements) -> Fit[Model]:
     variance = float(((data.seconds - data.seconds.mean()) ** 2).sum())
     explained = 1 - float(((fitted - data.seconds) ** 2).sum()) / variance if variance else math.nan
     whole = float(errors.mean()), float(errors.max()), explained
-    return Fit(model, len(fitted), *whole, errors_by_regime(data, fitted))
+    return Fit(model, len(fitted), *whole)

@@ -1,4 +1,4 @@
-"""Measured rounds: work, resident tokens, duration and kind of each."""
+"""Measured rounds: work, resident tokens and duration of each."""
 
 from __future__ import annotations
 
@@ -10,22 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances import FileFormatError
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 from instances.batch_time import BatchStretch, BatchTime
 from instances.files import bounded_lines
 from instances.validation import as_number
 
 COLUMNS = ("tokens", "kv_tokens", "seconds")
 FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
-
-FEW_DECODES, SHORT_PROMPTS = 32, 512
-"""Decoding requests, and prompt tokens of a round, up to which a regime has its name."""
-
-REGIMES = ("few decodes", "many decodes", "short prompts", "long prompts", "mixed")
-"""Regimes: rounds that only decode, that only process prompts, and that do both."""
-
-UNKNOWN = "all"
-"""The only regime if the number of decoding requests is not known."""
 
 
 def round_of(
@@ -141,59 +132,6 @@ class Measurements:
     def predicted(self, model: BatchTime) -> FloatArray:
         """Return the seconds that a batch time predicts for each round."""
         return np.array([model.durations(one)[0] for one in self.stretches()])
-
-    def regimes(self) -> dict[str, IntArray]:
-        """Return the rounds of each of `REGIMES` that has any, in that order."""
-        if self.decodes is None:
-            return {UNKNOWN: np.arange(len(self.tokens))}
-        prompts = self.tokens - self.decodes
-        kind = np.where(prompts == 0, self.decodes > FEW_DECODES, 2 + (prompts > SHORT_PROMPTS))
-        kind[(prompts > 0) & (self.decodes > 0)] = 4
-        return {
-            name: rows
-            for place, name in enumerate(REGIMES)
-            if len(rows := np.flatnonzero(kind == place))
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RegimeError:
-    """Errors of predictions for the measured rounds of a regime.
-
-    Attributes
-    ----------
-    regime : str
-        One of `REGIMES`, or `UNKNOWN`.
-    rows : int
-        Number of rounds.
-    error : float
-        Mean of |predicted - measured| / measured, as a share.
-    bias : float
-        The same with its sign: below 0 if rounds are predicted too short.
-    largest : float
-        The largest of the shares.
-    """
-
-    regime: str
-    rows: int
-    error: float
-    bias: float
-    largest: float
-
-
-def errors_by_regime(data: Measurements, predicted: FloatArray) -> tuple[RegimeError, ...]:
-    """Return a `RegimeError` for each regime that has rounds."""
-    off = predicted / data.seconds - 1
-    return tuple(
-        RegimeError(
-            regime,
-            len(rows),
-            float(np.abs(off[rows]).mean()),
-            float(off[rows].mean()),
-            float(np.abs(off[rows]).max()),
-        )
-        for regime, rows in data.regimes().items()
-    )
 
 
 def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:

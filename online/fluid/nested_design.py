@@ -22,7 +22,7 @@ from instances import InvalidValueError
 from instances.validation import LARGEST_INTEGER, as_integer, as_number, set_fields
 
 from .balance import PromptType, coefficients, token_load
-from .wait_design import ROUNDING
+from .wait_design import ROUNDING, Plan
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class MemoryRequirement:
 
 
 @dataclass(frozen=True)
-class NestedPlan:
+class NestedPlan(Plan):
     """Thresholds of Nested WAIT for a workload, with what [A25] Theorem 2 asks of them.
 
     Attributes
@@ -177,12 +177,7 @@ class NestedPlan:
     d1: float
 
     def __post_init__(self) -> None:
-        d0, d1 = coefficients(self.d0, self.d1)
-        if len(self.thresholds) != self.segments.count:
-            reason = f"are not {self.segments.count}"
-            raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
-        whole = [as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds]
-        set_fields(self, thresholds=tuple(whole), d0=d0, d1=d1)
+        self._check(self.segments.count)
 
     @property
     def batch_memory(self) -> float:
@@ -192,11 +187,6 @@ class NestedPlan:
             n * stages * (s.prefill_length + mean)
             for n, stages, mean in zip(self.thresholds, s.stages, s.mean_stages, strict=True)
         )
-
-    @property
-    def batch_duration(self) -> float:
-        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer."""
-        return self.d0 + self.d1 * self.batch_memory
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:

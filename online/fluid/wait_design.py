@@ -19,8 +19,33 @@ ROUNDING = 1e-9
 """Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
 
 
+class Plan:
+    """Base of the plans of WAIT and Nested WAIT: thresholds and the iteration time."""
+
+    thresholds: tuple[int, ...]
+    d0: float
+    d1: float
+
+    def _check(self, count: int) -> None:
+        d0, d1 = coefficients(self.d0, self.d1)
+        if len(self.thresholds) != count:
+            raise InvalidValueError("plan", "thresholds", self.thresholds, f"are not {count}")
+        whole = tuple(as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds)
+        set_fields(self, thresholds=whole, d0=d0, d1=d1)
+
+    @property
+    def batch_memory(self) -> float:
+        """M_pi, tokens: neither batch nor residents ever hold more."""
+        raise NotImplementedError
+
+    @property
+    def batch_duration(self) -> float:
+        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] Equation (18))."""
+        return self.d0 + self.d1 * self.batch_memory
+
+
 @dataclass(frozen=True)
-class WaitPlan:
+class WaitPlan(Plan):
     """Thresholds of WAIT for a workload, with what [A25] Theorem 1 asks of them.
 
     Attributes
@@ -39,23 +64,13 @@ class WaitPlan:
     d1: float
 
     def __post_init__(self) -> None:
-        d0, d1 = coefficients(self.d0, self.d1)
         token_load(self.types)
-        if len(self.types) != len(self.thresholds):
-            reason = f"are not {len(self.types)}, one per type"
-            raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
-        whole = [as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds]
-        set_fields(self, thresholds=tuple(whole), d0=d0, d1=d1)
+        self._check(len(self.types))
 
     @property
     def batch_memory(self) -> int:
         """M_pi = sum_j n_j S_j, tokens: neither batch nor residents ever hold more."""
         return sum(n * kind.footprint for n, kind in zip(self.thresholds, self.types, strict=True))
-
-    @property
-    def batch_duration(self) -> float:
-        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] Equation (18))."""
-        return self.d0 + self.d1 * self.batch_memory
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
@@ -78,15 +93,6 @@ class WaitPlan:
     @property
     def _smallest_relative_drift(self) -> float:
         return min(drift / n for drift, n in zip(self.drifts, self.thresholds, strict=True))
-
-    @property
-    def queue_bounds(self) -> tuple[float, ...]:
-        """2 n_j + lambda_j DT / (2 (n_j - lambda_j DT)): mean queue at most; inf without drift."""
-        arrivals = (kind.arrival_rate * self.batch_duration for kind in self.types)
-        return tuple(
-            2 * n + mean / (2 * drift) if drift > 0 else math.inf
-            for n, mean, drift in zip(self.thresholds, arrivals, self.drifts, strict=True)
-        )
 
     def as_parameter(self) -> Mapping[tuple[int, int], int]:
         """Return the argument of ``make_policy("wait", thresholds=...)``: (l, l') -> n.

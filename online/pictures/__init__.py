@@ -10,16 +10,14 @@ from __future__ import annotations
 from .curves import Curve, latency_curves
 from .gantt import gantt
 from .histograms import ratio_histogram
-from .memory import batch_size_over_time, memory_over_time, policy_and_optimum, stacked_memory
+from .memory import policy_and_optimum, stacked_memory
 from .page import page
 from .style import new_axes, save
 
 __all__ = [
     "Curve",
-    "batch_size_over_time",
     "gantt",
     "latency_curves",
-    "memory_over_time",
     "new_axes",
     "page",
     "policy_and_optimum",

@@ -13,7 +13,7 @@ from online.simulation import metrics
 from online.simulation.run import Run
 
 from . import style
-from .memory import clock_label, length_colours, length_scale, stays_of, unfinished_label
+from .memory import length_colours, length_scale, stays_of, unfinished_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,9 +76,9 @@ def gantt(
         ax.set_yticks(np.arange(len(lengths)), [str(ids[index]) for index in order])
     else:
         style.whole_numbers(ax, "y")
-    clock = clock_label(shown) if isinstance(shown, Run) else "time (rounds)"
+    seconds = isinstance(shown, Run) and shown.round_end_times is not None
     named = "request" if len(lengths) <= MOST_NAMED_ROWS else "request (by arrival)"
-    style.dress(ax, title, clock, named)
+    style.dress(ax, title, "time (s)" if seconds else "time (rounds)", named)
     ax.tick_params(axis="y", length=0)
     if len(lengths) > 20:
         ax.tick_params(axis="y", labelsize=style.TEXT_POINTS - 2)

@@ -1,4 +1,4 @@
-"""Draw memory over time, as bands of requests or as a line, and the size of the batch."""
+"""Draw memory over rounds, each request as a band."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory import memory_profile
 from instances.problem.schedule import RoundSchedule
-from instances.show import stacked
-from online.simulation import metrics
 from online.simulation.run import Run
 from online.trials.intervals import ratio
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
     from hindsight import Result
 
-LIMIT_LINE = "memory-limit"
-"""Group id of the line at M."""
 FEW_BANDS = 200
 """More bands have no edges, which would hide them."""
 LAYOUT_SHARE = 0.85
@@ -188,6 +184,31 @@ def _write_id(
         ax.text(edges[middle] + 0.5, (low + high) / 2, name, fontsize=size, color=color, **place)
 
 
+def stacked(
+    begin: IntArray, held: IntArray, rounds: IntArray
+) -> list[tuple[int, IntArray, IntArray]]:
+    """Stack stays in the cache: row, bottom and top in tokens of each, in order of stacking.
+
+    The earlier its start the lower a band, then the later its end. The order of two bands never
+    changes, and none lies above free memory: a completion frees the top of the stack.
+
+    Parameters
+    ----------
+    begin, held, rounds : int64 array
+        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``; shape (stays,).
+    """
+    end = begin + rounds
+    height = np.zeros(int(end.max(initial=0)) + 1, dtype=np.int64)
+    bands = []
+    for row in np.lexsort((-end, begin)).tolist():
+        where = slice(int(begin[row]) + 1, int(end[row]) + 1)
+        bottom = height[where].copy()
+        top = bottom + int(held[row]) + np.arange(1, len(bottom) + 1)
+        height[where] = top
+        bands.append((row, bottom, top))
+    return bands
+
+
 class Stays(NamedTuple):
     """Stays of requests in the batch, as columns of shape (k,).
 
@@ -229,7 +250,7 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
         return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
     raise ValueError(
         f"the run of {shown.policy_name!r} held requests midway: they do not grow by a token per "
-        "round, and cannot be stacked from their starts; draw memory_over_time instead"
+        "round, and cannot be stacked from their starts; draw gantt instead"
     )
 
 
@@ -241,7 +262,7 @@ def unfinished_label(shown: RoundSchedule | Run) -> str:
 
 def draw_limit(ax: Axes, memory_limit: int) -> None:
     """Draw the memory limit as a line with its value at the left."""
-    ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid=LIMIT_LINE)
+    ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid="memory-limit")
     ax.annotate(
         f"M = {memory_limit:,}",
         (0, memory_limit),
@@ -262,68 +283,3 @@ def _cost(shown: RoundSchedule | Run) -> str:
         return f"ended as {shown.status}"
     total = shown.total_latency
     return f"total latency {total:,}" if isinstance(total, int) else f"total latency {total:,.1f} s"
-
-
-def memory_over_time(
-    run: Run, *, ax: Axes | None = None, label: str | None = None, index: int = 0
-) -> Axes:
-    """Draw the KV tokens held and the limit M over time, in rounds or seconds.
-
-    Parameters
-    ----------
-    run : Run
-        A run of the policy.
-    ax : Axes or None, default None
-        The axes to draw on, beside what is there already; None makes a new figure.
-    label : str or None, default None
-        Name in the legend; None writes the policy.
-    index : int, default 0
-        Number of the line's colour.
-    """
-    ax = style.axes_or_new(ax)
-    if not any(line.get_gid() == LIMIT_LINE for line in ax.lines):
-        draw_limit(ax, run.memory_limit)
-    _draw_steps(ax, metrics.memory_over_time(run), label or run.policy_name, index)
-    ax.set_ylim(0, max(run.memory_limit * 1.1, ax.get_ylim()[1]))
-    style.dress(ax, "", clock_label(run), "KV cache (tokens)")
-    style.legend(ax)
-    return ax
-
-
-def batch_size_over_time(
-    run: Run, *, ax: Axes | None = None, label: str | None = None, index: int = 0
-) -> Axes:
-    """Draw the number of requests that advance in each round, as `memory_over_time` does."""
-    ax = style.axes_or_new(ax)
-    _draw_steps(ax, metrics.batch_size_over_time(run), label or run.policy_name, index)
-    ax.set_ylim(bottom=0)
-    style.whole_numbers(ax, "y")
-    style.dress(ax, "", clock_label(run), "batch size (requests)")
-    style.legend(ax)
-    return ax
-
-
-def clock_label(run: Run) -> str:
-    """Name and unit of the run's clock."""
-    return "time (rounds)" if run.round_end_times is None else "time (s)"
-
-
-def _draw_steps(ax: Axes, steps: metrics.Steps, label: str, index: int) -> None:
-    """Draw a line of steps that falls to 0 wherever the machine is idle."""
-    idle = np.flatnonzero(steps.starts[1:] > steps.ends[:-1]) + 1
-    edges = np.insert(steps.starts, idle, steps.ends[idle - 1])
-    values = np.insert(steps.values, idle, 0)
-    if len(edges):
-        # From nothing before the first round to nothing after the last.
-        edges = np.concatenate([edges[:1], edges, steps.ends[-1:]])
-        values = np.concatenate([[0], values, [0]])
-    ax.step(
-        edges,
-        values,
-        where="post",
-        label=label,
-        linewidth=1.0,
-        color=style.LINE_COLOURS[index % len(style.LINE_COLOURS)],
-    )
-    begun = [float(np.max(line.get_xdata())) for line in ax.lines if line.get_gid() != LIMIT_LINE]
-    ax.set_xlim(0, 1.02 * max([*begun, 1e-9]))

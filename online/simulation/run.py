@@ -18,11 +18,11 @@ from instances.arrays import FloatArray, IntArray
 from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.batches import BatchTime
 from instances.problem.fleet_schedule import by_replica
-from instances.problem.memory_rule import TOKENS, MemoryRule
+from instances.problem.memory_rule import MemoryRule
 from instances.problem.request import RequestId
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
-from instances.show import LONGEST_PICTURE, draw_bands, draw_memory, html_of
+from instances.show import LONGEST_PICTURE, draw_memory, html_of
 
 from .columns import Attempts, Load, RunStatus, Stretches
 from .schedules import InternalError, preemptive_schedule_of, schedule_of
@@ -558,12 +558,6 @@ class Run:
         return html_of("Run", f"of {self.policy_name}", facts, *drawings)
 
     def _draw(self, ax: Any) -> None:
-        stays, limit = self.attempts, self.memory_limit
-        # Bands grow by a token per round: not if requests are held midway or counted in blocks.
-        if self.unit_rounds and self.memory_rule == TOKENS:
-            held, rounds = self.prompt_lengths[stays.request], stays.end_round - stays.start_round
-            if draw_bands(ax, stays.start_round, held, rounds, limit):
-                return
         if self.round_end_times is not None:
             begin, end = self.round_times()
             memory = self.memory_of_rounds
@@ -571,7 +565,7 @@ class Run:
             memory = self.memory_profile()[1:]
             begin = np.arange(len(memory), dtype=np.float64)
             end = begin + 1
-        draw_memory(ax, begin, end, memory, limit, self._unit)
+        draw_memory(ax, begin, end, memory, self.memory_limit, self._unit)
 
     @property
     def _unit(self) -> str:

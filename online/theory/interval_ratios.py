@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Rational
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,18 +43,20 @@ def a_min_ratio(
         No shares, a negative one, or all 0.
     """
     s, ell = _checked(x, prompt_length, lower)
-    if all(isinstance(share, Rational) for share in x):
-        return _exact_a_min_ratio([Fraction(share) for share in x], s, ell)
-    shares = np.asarray(x, dtype=np.float64)
-    k = np.arange(ell, ell + len(shares), dtype=np.float64)
-    step = np.where(k == ell, s + ell, 1.0)
+    exact = all(isinstance(share, Rational) for share in x)
+    number: Any = Fraction if exact else float
+    shares, k = (
+        np.array([number(one) for one in values], dtype=object if exact else np.float64)
+        for values in (x, range(ell, ell + len(x)))
+    )
+    step = np.where(k == ell, number(s + ell), number(1))
     per_token = shares / (s + k)
     mass, tokens = _tails(shares), _tails(k * shares)
     light, heavy = _tails(per_token), _tails(k * per_token)
     left = heavy - k * light
-    total = float((step * tokens * (step * light + 2 * left)).sum())
-    shortest = float((k * (s + k) * shares * (2 * mass - shares)).sum())
-    return total / shortest
+    total = (step * tokens * (step * light + 2 * left)).sum()
+    shortest = (k * (s + k) * shares * (2 * mass - shares)).sum()
+    return total / shortest if exact else float(total / shortest)
 
 
 def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
@@ -92,20 +94,6 @@ def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
 
 def _tails(values: np.ndarray) -> np.ndarray:
     return values[::-1].cumsum()[::-1]
-
-
-def _exact_a_min_ratio(x: list[Fraction], s: int, ell: int) -> Fraction:
-    total = shortest = mass = tokens = light = heavy = Fraction(0)
-    for position in range(len(x) - 1, -1, -1):
-        k, share = ell + position, x[position]
-        step = s + ell if position == 0 else 1
-        shortest += k * (s + k) * share * (share + 2 * mass)
-        mass += share
-        tokens += k * share
-        light += share / (s + k)
-        heavy += k * share / (s + k)
-        total += step * tokens * (step * light + 2 * (heavy - k * light))
-    return total / shortest
 
 
 def a_max_ratio_upper_bound(alpha: Number) -> Number:

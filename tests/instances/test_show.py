@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import hindsight
 import instances
 import online
-from instances import Instance, Workload, generate, show
+from instances import Instance, Workload, show
 from instances.batch_time import preset
 
 HOSTILE = '<script>alert("1")</script>&'
@@ -72,22 +72,6 @@ def test_reprs_are_one_short_line(shown: dict[str, Any]) -> None:
 
 def axes() -> Any:
     return Figure().subplots()
-
-
-def test_bands_cover_what_the_schedule_holds() -> None:
-    instance = generate("arrival-model-1", seed=5, n=6)
-    ax = axes()
-    online.simulate(instance, "mc-sf").schedule.draw(ax)
-    data = [patch.get_data() for patch in ax.patches]
-    assert len(data) == len(instance)
-    assert sum((one.values - one.baseline).sum() for one in data) == instance.volumes.sum()
-
-
-def test_a_larger_stack_is_a_curve() -> None:
-    for stays, rounds in ((show.MOST_BANDS, 15), (10, show.MOST_STEPS // 10)):
-        for count in (stays, stays + 1):
-            columns = np.arange(count), np.full(count, 3000), np.full(count, rounds)
-            assert show.draw_bands(axes(), *columns, 10**6) == (count == stays)
 
 
 def test_a_curve_shows_the_largest_of_what_it_puts_together() -> None:

@@ -58,26 +58,6 @@ def test_a_file_sees_what_lies_beside_it_and_folders_are_left_clean(folder: Path
     assert sorted(path.name for path in (folder / "a").iterdir()) == ["beside_rules.py", "rules.py"]
 
 
-@pytest.mark.parametrize("imported", ["beside_rules", "in_folder.beside_rules"])
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_file_never_gets_what_lies_beside_another(imported: str, inside: bool) -> None:
-    for place, folder in enumerate("ab"):
-        lines = f"def x():\n    from {imported} import x\n    return x\n"
-        write(f"{folder}/rules.py", lines if inside else f"from {imported} import x\n")
-        write(f"{folder}/{imported.replace('.', '/')}.py", "from deeper_rules import x\n")
-        write(f"{folder}/deeper_rules.py", f"x = {place}\n")
-    first = import_source("a/rules.py")
-    assert (first.x() if inside else first.x) == 0
-    told = "'b/rules.py' imports '(in_folder|beside_rules|deeper_rules).*, which here is a/.*"
-    with pytest.raises(InvalidValueError, match=told):
-        import_source("b/rules.py")
-    assert import_source("a/rules.py") is first
-    # By name too, where the folder is that of an experiment.
-    assert import_source("deeper_rules", "a").x == 0
-    with pytest.raises(InvalidValueError, match="which here is a/deeper_rules.py and not b/deeper"):
-        import_source("deeper_rules", "b")
-
-
 def test_an_edited_file_is_read_again_and_one_that_fails_leaves_the_last() -> None:
     write("rules.py", "x = 1\n")
     first = import_source("rules.py")

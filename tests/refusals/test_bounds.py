@@ -33,7 +33,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from online import AffineTime, UnitTime
+from online import AffineTime, IterationTime
 from online.theory import paper_bounds
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -52,7 +52,7 @@ LEVEL = ServiceLevel(latency=1)
 FAR = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
 WIDE = Instance.from_arrays([1], [1], memory_limit=256)
 LONGEST = Instance.from_arrays([1, 1], [2**31 - 2] * 2, memory_limit=2**31 - 1)
-UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(UnitTime()), [0])
+UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(IterationTime(1.0)), [0])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
 NO_LENGTH = "batch time: durations = .* must all be above 0"
 
@@ -197,7 +197,7 @@ TYPES: Rows = [
     (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
     (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
     (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]
-    *each(timed, "not a batch time", 3, UnitTime),
+    *each(timed, "not a batch time", 3, AffineTime),
     (lambda: build_model(WORK), "is not an Instance"),
     (lambda: solve(ONE, goal=OnTime([30])), r"level\[0\] = 30 is not a ServiceLevel"),
     *each(

@@ -35,7 +35,6 @@ from online import (
     ProportionalPredictions,
     RelativePredictions,
     RouterError,
-    UnitTime,
     make_policy,
     simulate,
 )
@@ -255,7 +254,7 @@ TYPES: Rows = [
     *each(waiting, "'wait': thresholds = '3'", "3"),
     *each(nested, "'nested-wait': thresholds = 1.0", [1.0]),
     *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
-    *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", UnitTime),
+    *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", AffineTime),
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is no "),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "^predictions = .* is no ", "x"),
     (lambda: simulate(TINY, "fcfs", prefill_rounds="one"), "^prefill_rounds = 'one'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,12 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     KnownBounds,
-    PiecewiseConstantArrivals,
-    PoissonArrivals,
     PreemptiveSchedule,
     Request,
     Schedule,
     SecondsSchedule,
     Workload,
     partition_makespan_instance,
-    read_partition,
-    read_three_partition,
     three_partition_instance,
 )
 from online import AffineTime
@@ -162,13 +159,9 @@ VALUES: Rows = [
     *each(timed([1.0, 3.0]).faster, "factor", 0, -1.0),
     *every(
         "request 1: weight = 5 is not 1: a Workload has no weights",
-        lambda: Workload.with_arrivals(WEIGHTED, PoissonArrivals(1.0)),
+        lambda: Workload.with_arrivals(WEIGHTED, 1.0),
     ),
-    # Arrivals.
-    *each(PoissonArrivals, "arrivals", 0, INFINITE),
-    (lambda: PiecewiseConstantArrivals([1.0], [1.0, 2.0]), "arrivals"),
-    (lambda: PiecewiseConstantArrivals([1.0, 1.0], [0.0, 0.0]), "arrivals"),
-    (lambda: PiecewiseConstantArrivals([0.0], [1.0]), "arrivals"),
+    *each(partial(Workload.with_arrivals, TRIO), "workload: rate", 0, INFINITE),
     # Schedules.
     *each(starts, "request 'b': start_time", np.array([0, 2**60]), np.array([0, -(2**60)])),
     *each(starts, "request 'b': start_time", [0, NAN], [0, -(10**30)]),
@@ -212,17 +205,6 @@ VALUES: Rows = [
     (lambda: carried(upper_bound=7), "upper_bound"),
     (lambda: carried(start_times=[0, 0, 0]), "start_times"),
     # Reductions.
-    (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 2])), "11 is not the target 9"),
-    (lambda: read_three_partition(Schedule(GROUPS, [0, 0, 1, 1, 1, 0])), "violations"),
-    (lambda: read_three_partition(Schedule(PLAIN, [0] * 6)), "is not a three-partition instance"),
-    (lambda: read_partition(Schedule(GROUPS, [0] * 6)), "is not a partition-makespan instance"),
-    (lambda: read_partition(Schedule(HALVES, [0, 1, 2, 2])), "makespan = 3"),
-    *every(
-        "sum = 21",
-        lambda: read_three_partition(
-            Schedule(GROUPS.with_metadata(reduction=CLAIM), [0, 0, 0, 1, 1, 1])
-        ),
-    ),
     *each(three_partition_instance, r"len\(numbers\) = 0", []),
     *each(three_partition_instance, r"sum\(numbers\) = 25 is not 2 times T", [4, 4, 4, 4, 4, 5]),
     *each(three_partition_instance, "number 0: value = 3 is not between", [3, 4, 5]),
@@ -242,7 +224,7 @@ TYPES: Rows = [
     *each(replicas, "replicas", 2.5),
     *each(replicated, "replicas", 2.5),
     *each(timed([1.0, 3.0]).faster, "factor", "2"),
-    *each(PoissonArrivals, "arrivals", "1"),
+    *each(partial(Workload.with_arrivals, TRIO), "workload: rate", "1"),
     *each(starts, "request 'b': start_time", [0, 1.0], [0, None]),
     *each(stretches, "first round", [[(1.0, 4)]]),
     *each(stretches, "last round", [[(1, True)]]),

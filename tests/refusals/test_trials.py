@@ -37,7 +37,6 @@ from online import (
 from online.batch_time import Measurements, fit_affine_time
 from online.fluid.balance import PromptType, equilibrium, is_stable
 from online.fluid.nested_design import NestedPlan, Segments, decay_rate, group, nested_thresholds
-from online.fluid.queueing import batch_service_queue
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
 from online.headroom import Question, measure_headroom
 from online.policy_interface.specs import PolicySpec
@@ -172,11 +171,6 @@ VALUES: Rows = [
     (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
     (lambda: nested_thresholds(GROUPED, 1, 0, margin=0), "margin = "),
     (lambda: decay_rate(1, 2, 1.5), "share = "),
-    (lambda: batch_service_queue(1, 1, 1), "utilization = "),
-    (lambda: batch_service_queue(0, 1, 1), "arrival_rate = "),
-    (lambda: batch_service_queue(1, NAN, 2), "service_time = "),
-    (lambda: batch_service_queue(1, 1, 2, 3), "smallest_batch = "),
-    (lambda: batch_service_queue(1, 1, 0), "batch_size = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
@@ -211,7 +205,6 @@ TYPES: Rows = [
     (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
     (lambda: PromptType("1", 1, 1), "arrival_rate"),
     (lambda: equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
-    (lambda: batch_service_queue("1", 1, 2), "arrival_rate"),
 ]
 UNKNOWN: Rows = [
     (lambda: Question(TWO, "no-such"), "no-such"),

@@ -26,7 +26,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import AffineTime, IterationTime, TiledTime, UnitTime
+from instances.batch_time import AffineTime, IterationTime, TiledTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 
@@ -80,8 +80,6 @@ def _table(tokens: Sequence[float], seconds: Sequence[float]) -> Callable[[int],
 
 def seconds_of(time: Any) -> Callable[[Sequence[Work]], Fraction]:
     """Exact seconds of a round, from the definition of each batch time."""
-    if isinstance(time, UnitTime):
-        return lambda works: decimal(time.seconds)
     if all(hasattr(time, name) for name in ("d0", "d1", "d2")):
         d0, d1, d2 = map(decimal, (time.d0, time.d1, time.d2))
         return lambda works: d0 + sum(d1 * one.tokens + d2 * one.stored for one in works)
@@ -363,7 +361,7 @@ def drawn_time(rng: np.random.Generator, scale: float = 1) -> Any:
         AffineTime(d0, d1, d2),
         AffineTime(d0, d1, d2),
         IterationTime(d0, d2),
-        UnitTime(d0),
+        AffineTime(d0),
         TiledTime([1, 3, 7], seconds, kv_token=d2),
         TiledTime([2, 4, 8], seconds, prompt_square=square, prompt_past=past, **tiles),
     )

@@ -13,7 +13,6 @@ from instances.batch_time import (
     BatchTime,
     IterationTime,
     TiledTime,
-    UnitTime,
 )
 from instances.batch_time.exact import exact_seconds
 
@@ -51,7 +50,7 @@ def one_round(rng: np.random.Generator) -> BatchStretch:
         TiledTime(
             [4, 8], [2.0, 3.0], 4, kernel=64.0, kv_token=0.25, prompt_square=0.5, prompt_past=0.125
         ),
-        UnitTime(0.75),
+        AffineTime(0.75),
     ],
     ids=lambda one: type(one).__name__,
 )

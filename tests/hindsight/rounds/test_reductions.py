@@ -7,12 +7,7 @@ from itertools import combinations
 import pytest
 
 import hindsight
-from instances import (
-    generate,
-    read_partition,
-    read_three_partition,
-    three_partition_target,
-)
+from instances import Schedule, generate, three_partition_target
 
 
 def has_three_partition(numbers: list[int], target: int) -> bool:
@@ -26,6 +21,12 @@ def has_three_partition(numbers: list[int], target: int) -> bool:
             if has_three_partition(left, target):
                 return True
     return False
+
+
+def parts_of(schedule: Schedule) -> list[list[int]]:
+    """Return the positions of the numbers that run in each round."""
+    starts = schedule.start_times.tolist()
+    return [[k for k, start in enumerate(starts) if start == t] for t in sorted(set(starts))]
 
 
 def has_equal_halves(numbers: list[int]) -> bool:
@@ -45,7 +46,7 @@ def check_three_partition(groups: int, target: int, seed: int, *, planted: bool)
     assert (result.upper_bound == three_partition_target(groups)) == answer
     assert answer or not planted
     if answer:
-        parts = read_three_partition(result.schedule)
+        parts = parts_of(result.schedule)
         assert sorted(k for part in parts for k in part) == list(range(3 * groups))
         assert [sum(numbers[k] for k in part) for part in parts] == [target] * groups
     return answer
@@ -77,7 +78,7 @@ def test_partition() -> None:
             assert (result.upper_bound == 2) == answer
             answers.append(answer)
             if answer:
-                first, second = read_partition(result.schedule)
+                first, second = parts_of(result.schedule)
                 assert sorted(first + second) == list(range(n))
                 assert sum(numbers[k] for k in first) == sum(numbers[k] for k in second)
     assert set(answers) == {True, False}, "the sample must hold both answers"

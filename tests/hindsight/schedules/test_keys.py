@@ -13,7 +13,6 @@ from instances import Workload
 from instances.batch_time import (
     AffineTime,
     BatchTime,
-    UnitTime,
 )
 from instances.problem.schedule import TimedSchedule
 
@@ -54,13 +53,13 @@ def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone(
 def test_two_that_fill_the_memory_to_the_last_token_run_together(
     memory_limit: int, together: bool
 ) -> None:
-    machine = {"memory_limit": memory_limit, "batch_time": UnitTime()}
+    machine = {"memory_limit": memory_limit, "batch_time": AffineTime(1.0)}
     best = opened(Workload([0.0, 0.0], [3, 3], [2, 2], **machine))
     assert (best.total_latency == 4) is together
 
 
 def test_a_stop_leaves_the_first_schedule() -> None:
-    keys = KeySearch(drawn(0, 10, UnitTime()), 0)
+    keys = KeySearch(drawn(0, 10, AffineTime(1.0)), 0)
     keys.open(lambda: True)
     assert math.isfinite(keys.cost)
     assert list(keys.anneal(lambda: True)) == []

@@ -8,7 +8,7 @@ import pytest
 
 import hindsight
 from instances import MemoryRule, ServiceLevel, Workload, generate
-from online import AffineTime, IterationTime, TiledTime, UnitTime
+from online import AffineTime, IterationTime, TiledTime
 
 BLOCKS = MemoryRule(block_size=16, emitted_token="next")
 
@@ -31,7 +31,7 @@ class Declared:
     [
         (AffineTime(0.25), 1, 3, None, 0.75),
         (AffineTime(0.1), 1, 3, None, 0.3),
-        (UnitTime(0.7), 2, 3, None, 2.1),
+        (AffineTime(0.7), 2, 3, None, 2.1),
         (AffineTime(0.1, 0.01, 0.001), 10, 3, BLOCKS, 0.453),
         (IterationTime(0.07, 0.003), 5, 2, BLOCKS, 0.173),
         (TABLE, 33, 2, BLOCKS, 0.517),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from instances import Workload
 from instances.batch_time import BatchStretch, preset
-from online import AffineTime, IterationTime, TiledTime, UnitTime, simulate
+from online import AffineTime, IterationTime, TiledTime, simulate
 from online.batch_time import Measurements, fit_affine_time
 
 # Three rounds: 2 requests decode, 1 completes a prompt of 5 in the first, 4 chunk tokens a round.
@@ -27,7 +27,7 @@ def test_tokens_of_a_stretch() -> None:
 
 def test_durations_by_hand() -> None:
     """[A25] Section 2."""
-    assert UnitTime(0.5).durations(STRETCH).tolist() == [0.5] * 3
+    assert AffineTime(0.5).durations(STRETCH).tolist() == [0.5] * 3
     assert AffineTime(1, 2, 4).durations(STRETCH).tolist() == [103, 107, 119]
     # Flat at 1 up to 8 tokens, then a slope of 1/2; 11 tokens lie beyond the table.
     table = TiledTime([1, 8, 10], [1, 1, 2], kv_token=1)
@@ -35,7 +35,9 @@ def test_durations_by_hand() -> None:
 
 
 def test_unit_time_is_the_round_model_where_nothing_idles() -> None:
-    source = Workload([0.0, 0.5, 3.0], [2, 3, 1], [4, 2, 3], memory_limit=9, batch_time=UnitTime())
+    source = Workload(
+        [0.0, 0.5, 3.0], [2, 3, 1], [4, 2, 3], memory_limit=9, batch_time=AffineTime(1)
+    )
     run = simulate(source, "fcfs")
     assert run.completion_times.tolist() == [4.0, 6.0, 7.0]
 

@@ -11,7 +11,7 @@ import pytest
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import any_schedules, instances, json_values, names, packed_schedules
+from strategies import instances, json_values, names, packed_schedules
 
 from instances import (
     FileFormatError,
@@ -19,15 +19,11 @@ from instances import (
     InvalidTypeError,
     InvalidValueError,
     KnownBounds,
-    PreemptiveSchedule,
     Request,
-    Schedule,
     generate,
     known_bounds,
     load,
-    load_schedule,
     save,
-    save_schedule,
 )
 
 in_one_folder = settings(
@@ -276,79 +272,3 @@ def test_what_is_not_known_stays_none(tmp_path: Path) -> None:
     assert known_bounds(small()) is None
     save(KnownBounds(lower_bound=3).attached_to(small()), tmp_path / "x.json")
     assert known_bounds(load(tmp_path / "x.json")) == KnownBounds(None, 3, None, None, None)
-
-
-# --- schedules ----------------------------------------------------------------------------------
-
-
-@in_one_folder
-@given(schedule=any_schedules(), gap=st.integers(0, 2))
-def test_schedules_of_either_kind_travel_with_their_instance(tmp_path, schedule, gap) -> None:
-    rounds = [
-        [t + 1 + k * (1 + gap) for k in range(request.output_length)]
-        for request, t in zip(schedule.instance, schedule.start_times.tolist(), strict=True)
-    ]
-    for original in (schedule, PreemptiveSchedule.from_rounds(schedule.instance, rounds)):
-        save_schedule(original, tmp_path / "x.json")
-        twin = load_schedule(tmp_path / "x.json")
-        assert type(twin) is type(original)
-        assert twin == original
-        assert twin.violations() == original.violations()
-        first = (tmp_path / "x.json").read_bytes()
-        save_schedule(twin, tmp_path / "x.json")
-        assert (tmp_path / "x.json").read_bytes() == first
-
-
-def schedule_document(**changes: object) -> dict:
-    """The sound document's schedule: its first request is stopped once, the second is not."""
-    base: dict = {
-        "format": "llm-hindsight/schedule",
-        "version": 1,
-        "instance": document(),
-        "stretches": [[[1, 2], [4, 4]], [[3, 3]]],
-    }
-    merged = {**base, **changes}
-    return {key: value for key, value in merged.items() if value is not ...}
-
-
-def test_the_sound_schedule_is_sound(tmp_path: Path) -> None:
-    loaded = load_schedule(written(tmp_path, schedule_document()))
-    assert isinstance(loaded, PreemptiveSchedule)
-    assert loaded.preemptions == 1
-    assert loaded.total_latency == 4 + 2
-    assert loaded.is_feasible
-    loaded = load_schedule(written(tmp_path, schedule_document(stretches=..., start_times=[0, 1])))
-    assert loaded == Schedule(loaded.instance, [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([], "top level"),
-        (document(), "expected 'llm-hindsight/schedule'"),
-        (schedule_document(version=2), "version is 2"),
-        (schedule_document(version=True), "version is True"),
-        (schedule_document(instance=...), "'instance' is missing"),
-        (schedule_document(instance=3), "top level"),
-        (schedule_document(instance=document(version=2)), "version is 2"),
-        (schedule_document(stretches=...), "not one of"),
-        (schedule_document(start_times=[0, 1]), "not one of"),
-        (schedule_document(priority=1), "unknown key 'priority'"),
-        (schedule_document(stretches={}), "'stretches' is not a list"),
-        (schedule_document(stretches=..., start_times="01"), "'start_times' is not a list"),
-        (schedule_document(stretches=[3, [[3, 3]]]), "request 0 are not lists"),
-        (schedule_document(stretches=[[[1, 3]], ["33"]]), "request 1 are not lists"),
-    ],
-)
-def test_files_that_are_not_schedules(tmp_path: Path, content: object, message: str) -> None:
-    path = written(tmp_path, content)
-    with pytest.raises(FileFormatError, match=message) as caught:
-        load_schedule(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_infeasible_schedules_are_read_and_say_so(tmp_path: Path) -> None:
-    early = schedule_document(stretches=[[[1, 3]], [[1, 1]]])
-    found = load_schedule(written(tmp_path, early)).violations()
-    assert [(v.kind, v.request_id, v.amount) for v in found] == [("early-start", "b", 1)]

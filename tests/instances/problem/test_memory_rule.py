@@ -6,15 +6,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from blocks import drawn, held, usable
 
 from instances import (
     Instance,
     MemoryRule,
-    PoissonArrivals,
-    PreemptiveSchedule,
     Schedule,
     Workload,
     load,
@@ -49,7 +45,7 @@ def test_copies_keep_the_rule(tmp_path: Path) -> None:
     ]
     assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
     assert instance.with_metadata(a=1).memory_rule == BLOCKS
-    workload = Workload.with_arrivals(instance, PoissonArrivals(2.0))
+    workload = Workload.with_arrivals(instance, 2.0)
     for copy in (workload, workload.faster(2), workload.renamed("b", {})):
         assert copy.memory_rule == BLOCKS
     assert deepcopy(workload).digest == workload.digest
@@ -68,43 +64,6 @@ def test_the_rule_tells_instances_apart_and_the_default_changes_nothing() -> Non
     assert plain.under(NEXT) != plain
     assert "block_size 4, emitted_token next" in repr(plain.under(BLOCKS))
     assert "block_size 4, emitted_token next" in repr(arrivals.under(BLOCKS))
-
-
-@pytest.mark.parametrize("block_size", [1, 2, 3, 5])
-@pytest.mark.parametrize("emitted", ["now", "next"])
-def test_schedules_are_checked_by_the_rule_round_by_round(block_size: int, emitted: Any) -> None:
-    rule = MemoryRule(block_size, emitted)
-    rng = np.random.default_rng(10 + block_size)
-    broken = 0
-    for _ in range(60):
-        instance = drawn(rng, rule)
-        starts = rng.integers(0, 12, len(instance)).tolist()
-        apart = [
-            (start + 1 + np.cumsum(rng.choice([1, 1, 1, 3], request.output_length))).tolist()
-            for start, request in zip(starts, instance, strict=True)
-        ]
-        together = [
-            list(range(start + 1, start + 1 + request.output_length))
-            for start, request in zip(starts, instance, strict=True)
-        ]
-        for schedule, rounds in (
-            (Schedule(instance, starts), together),
-            (PreemptiveSchedule.from_rounds(instance, apart), apart),
-        ):
-            profile = [0] * (schedule.makespan + 1)
-            for request, own in zip(instance, rounds, strict=True):
-                for token, r in enumerate(own, 1):
-                    profile[r] += held(rule, request.prompt_length, token)
-            limit = usable(rule, instance.memory_limit)
-            assert schedule.memory_profile().tolist() == profile
-            found = {one.round_index: one.amount for one in schedule.violations()}
-            over = {r: amount - limit for r, amount in enumerate(profile) if amount > limit}
-            broken += bool(over)
-            assert schedule.is_feasible == (not over)
-            assert found.items() <= over.items()
-            # Memory grows up to the ends of stretches, so that the worst round is among them.
-            assert max(found.values(), default=0) == max(over.values(), default=0)
-    assert broken
 
 
 def test_a_schedule_before_round_0_is_examined_in_blocks() -> None:

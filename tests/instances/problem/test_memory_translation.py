@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from blocks import drawn, held, usable
 
-from instances import FleetSchedule, Instance, MemoryRule, PoissonArrivals, Schedule, Workload
+from instances import FleetSchedule, Instance, MemoryRule, Schedule, Workload
 from instances.problem.memory_translation import pooled, relaxed, restricted
 
 TOKENS = MemoryRule()
@@ -51,7 +51,7 @@ def test_lengths_that_meet_no_end_of_a_block_are_rounded_towards_it() -> None:
 def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
     rule = MemoryRule(16, "next")
     instance = Instance.from_arrays([16, 1, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
-    workload = Workload.with_arrivals(instance, PoissonArrivals(1.0))
+    workload = Workload.with_arrivals(instance, 1.0)
     above = restricted(workload)
     assert above.prompt_lengths.tolist() == restricted(instance).prompt_lengths.tolist()
     assert above.memory_limit == restricted(instance).memory_limit

@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from instances import Instance, PoissonArrivals, Workload, read_workload
+from instances import Instance, Workload, generate, read_workload
 
 
 def test_lengths_of_an_instance_at_the_times_of_a_process() -> None:
     lengths = Instance.from_arrays([1, 2], [3, 4], memory_limit=10, name="pair")
-    workload = Workload.with_arrivals(lengths, PoissonArrivals(2.0), seed=3)
+    workload = Workload.with_arrivals(lengths, 2.0, seed=3)
     assert workload.prompt_lengths.tolist() == [1, 2]
-    expected = PoissonArrivals(2.0).draw(np.random.default_rng(3), 2)
-    assert workload.arrival_times.tolist() == expected.tolist()
-    assert workload.metadata["arrivals"] == {
-        "process": "PoissonArrivals(arrival_rate=2.0)",
-        "seed": 3,
-    }
+    many = Workload.with_arrivals(generate("two-point", n=20_000), 2.0, seed=3)
+    assert workload.arrival_times.tolist() == many.arrival_times[:2].tolist()
+    assert workload.metadata["arrivals"] == {"rate": 2.0, "seed": 3}
+    gaps = np.diff(many.arrival_times, prepend=0) * 2.0
+    assert stats.kstest(gaps, "expon").pvalue > 1e-3
+    assert abs(np.corrcoef(gaps[1:], gaps[:-1])[0, 1]) < 0.03
 
 
 def test_faster() -> None:

@@ -36,13 +36,6 @@ def test_the_steps_of_an_affine_engine_give_its_coefficients() -> None:
     steps = steps_of(Engine())
     found = fit_affine_time(steps).model
     assert (found.d0, found.d1, found.d2) == pytest.approx((0.010, 2e-5, 3e-8))
-    assert set(steps.regimes()) == {
-        "few decodes",
-        "many decodes",
-        "short prompts",
-        "long prompts",
-        "mixed",
-    }
     # Of a mixed step with prompts of 512 tokens: four whole ones of 2,048.
     rows = (steps.tokens == 2048 + 8) & (steps.kv_tokens == 2048 + 8 * 512)
     assert steps.prompt_squares[rows].tolist() == [2048 * 512]

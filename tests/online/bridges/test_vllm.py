@@ -29,7 +29,7 @@ from instances import (
 )
 
 SIZE = 16
-LEVEL, TIME = ServiceLevel(latency=90), online.UnitTime(1.0)
+LEVEL, TIME = ServiceLevel(latency=90), online.AffineTime(1.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import instances
 from instances import FileFormatError, Instance, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
-from online import UnitTime
+from online import AffineTime
 from online.commands.sources import (
     KINDS,
     Source,
@@ -118,6 +118,6 @@ def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:
     assert read.notes[0] == str(report)
     assert read.notes[1:] == [instances.rounding_note(expected.metadata)]
     (workload,) = read_sources(
-        [parse_source(text.replace("round_seconds=1", "faster=2"))], batch_time=UnitTime()
+        [parse_source(text.replace("round_seconds=1", "faster=2"))], batch_time=AffineTime(1.0)
     ).problems
     assert workload.arrival_times.tolist() == [0, 0.5]

@@ -148,9 +148,3 @@ def test_the_printed_rule_needs_more_memory_to_keep_up() -> None:
     printed = WaitPlan(tuple(LOW_DEMAND), printed_batch_cap_thresholds(LOW_DEMAND, 128), d0, d1)
     assert fair.drifts[0] == fair.drifts[1] > 0
     assert printed.drifts[1] < fair.drifts[1]
-
-
-def test_queue_bound_is_infinite_without_drift() -> None:
-    assert wait_thresholds(EXAMPLE, 0.4, 0.05, 12).queue_bounds == (math.inf,)
-    # 2 n + lambda DT / (2 (n - lambda DT)) with n = 5, lambda DT = 4.6.
-    assert wait_thresholds(EXAMPLE, 0.4, 0.05, 15).queue_bounds == pytest.approx((15.75,))

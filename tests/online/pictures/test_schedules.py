@@ -176,44 +176,6 @@ def test_gantt_of_a_timed_run_is_in_seconds(timed: online.Run) -> None:
     assert ax.get_xlabel() == "time (s)"
 
 
-# --- over the clock ----------------------------------------------------------------------------
-
-
-def area_under(line: Any) -> float:
-    x, y = line.get_data()
-    return float((np.diff(x) * y[:-1]).sum())
-
-
-def test_memory_and_batch_over_time_have_the_area_of_the_record(timed: online.Run) -> None:
-    """An idle stretch between the second and the third request counts as 0."""
-    durations = timed.schedule.durations
-    stays = timed.attempts
-    rounds = np.arange(1, timed.rounds_run + 1)[:, None]
-    sizes = ((stays.start_round < rounds) & (rounds <= stays.end_round)).sum(axis=1)
-    for draw, values, unit in (
-        (pictures.memory_over_time, timed.memory_profile()[1:], "KV cache (tokens)"),
-        (pictures.batch_size_over_time, sizes, "batch size (requests)"),
-    ):
-        ax = drawn(draw(timed))
-        (line,) = [each for each in ax.lines if not each.get_gid()]
-        assert area_under(line) == pytest.approx(float((values * durations).sum()))
-        assert line.get_ydata()[-1] == 0
-        assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (s)", unit)
-
-
-def test_two_runs_share_one_limit_and_the_longer_axis(timed: online.Run) -> None:
-    short = online.simulate(
-        Workload([0.0], [4], [6], memory_limit=50, batch_time=online.UnitTime(0.01)), "mc-sf"
-    )
-    ax = pictures.memory_over_time(timed, label="long")
-    pictures.memory_over_time(short, ax=ax, label="short", index=1)
-    drawn(ax)
-    assert sum(line.get_gid() is not None for line in ax.lines) == 1
-    assert ax.get_xlim()[1] >= timed.completion_times.max()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["long", "short"]
-    assert len({line.get_color() for line in ax.lines}) == 3
-
-
 # --- files -------------------------------------------------------------------------------------
 
 

@@ -250,7 +250,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "headroom": lambda policy: Question(SOON, policy),
 }
 
-SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=online.UnitTime())
+SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=online.AffineTime(1.0))
 
 
 @pytest.mark.parametrize("given", ["rules.py:LeastVolume(0.2)", "fcfs", "class", "object", "spec"])

@@ -9,7 +9,7 @@ import pytest
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, Decision, UnitTime
+from online import AffineTime, Decision
 from online.fluid import nested_design
 
 
@@ -32,7 +32,7 @@ def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
 
 
 def test_a_prompt_in_many_chunks_is_no_livelock() -> None:
-    workload = Workload([0.0], [100_000], [10], memory_limit=200_000, batch_time=UnitTime())
+    workload = Workload([0.0], [100_000], [10], memory_limit=200_000, batch_time=AffineTime(1.0))
     policy = online.make_policy("sarathi", chunk_size=8)
     run = online.simulate(workload, policy)
     assert run.status == "completed"
@@ -50,6 +50,6 @@ def test_the_decay_rate_of_a_tiny_drift(n: int, previous: int) -> None:
 def test_rounds_of_one_second_are_the_round_model_where_nothing_idles(name: str) -> None:
     rng = np.random.default_rng(2)
     source = Instance.from_arrays(rng.integers(1, 9, 30), rng.integers(1, 17, 30), memory_limit=50)
-    timed = online.simulate(Workload.from_instance(source, UnitTime()), name)
+    timed = online.simulate(Workload.from_instance(source, AffineTime(1.0)), name)
     rounds = online.simulate(source, name)
     assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()

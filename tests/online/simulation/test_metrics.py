@@ -11,13 +11,13 @@ from per_round_serving import serve
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, UnitTime
+from online import AffineTime
 from online.simulation import metrics
 
 
 def two_requests() -> online.Run:
     """Request 0: tokens at 1, 2, 3. Request 1 waits until 3: tokens at 4, 5."""
-    source = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=5, batch_time=UnitTime())
+    source = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=5, batch_time=AffineTime(1.0))
     return online.simulate(source, "fcfs")
 
 
@@ -41,7 +41,7 @@ def test_a_record_by_hand() -> None:
 
 
 def test_idle_time_counts_as_empty() -> None:
-    source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9, batch_time=UnitTime())
+    source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9, batch_time=AffineTime(1.0))
     run = online.simulate(source, "fcfs")
     memory = metrics.memory_over_time(run)
     assert memory.starts.tolist() == [1.0, 2.0, 9.0]
@@ -52,7 +52,7 @@ def test_idle_time_counts_as_empty() -> None:
 
 
 def test_one_token_has_no_time_per_token_and_misses_no_objective() -> None:
-    source = Workload([0.0], [1], [1], memory_limit=9, batch_time=UnitTime(2.0))
+    source = Workload([0.0], [1], [1], memory_limit=9, batch_time=AffineTime(2.0))
     record = metrics.summarize(online.simulate(source, "fcfs"), {"tpot": 0.1, "e2el": 2.0})
     assert math.isnan(record["mean_tpot"])
     assert math.isnan(record["mean_itl"])
@@ -105,7 +105,7 @@ def test_an_incomplete_run_counts_what_completed() -> None:
 
 
 def test_a_cut_off_run_with_pauses_has_metrics() -> None:
-    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40, batch_time=UnitTime())
+    workload = Workload([0.0, 0.5], [2, 3], [9, 9], memory_limit=40, batch_time=AffineTime(1.0))
     run = online.simulate(workload, "vllm-v0", max_rounds=3)
     assert metrics.summarize(run)["completed"] == 0
 

@@ -9,7 +9,7 @@ from scripted import Scripted, start_all
 
 import online
 from instances import Instance, Workload
-from online import Decision, UnitTime
+from online import AffineTime, Decision
 from online.simulation import loop
 
 # What these conditions keep from happening is mostly a run without end.
@@ -36,7 +36,7 @@ def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
 
     count = waiting + 1
     instance = Instance.from_arrays([1] * count, [2] * count, memory_limit=9)
-    run = online.simulate(Workload.from_instance(instance, UnitTime()), Scripted(rule))
+    run = online.simulate(Workload.from_instance(instance, AffineTime(1.0)), Scripted(rule))
     # One decision at the first epoch; at the second the queue is ``waiting`` long.
     assert (run.status, run.decisions) == ("livelock", 1 + 5 + waiting)
 

@@ -13,7 +13,7 @@ from scripted import Scripted, start_all
 
 import online
 from instances import Instance, Workload
-from online import Decision, Policy, UnitTime
+from online import AffineTime, Decision, Policy
 from online.simulation import loop
 
 # What these conditions keep from happening is mostly a run without end.
@@ -148,7 +148,7 @@ def test_a_round_limit_keeps_what_comes_after_it_out() -> None:
 
 def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:
     """Three rounds of a second each, though the first begins after ten seconds of idling."""
-    source = Workload([10.5], [1], [3], memory_limit=9, batch_time=UnitTime())
+    source = Workload([10.5], [1], [3], memory_limit=9, batch_time=AffineTime(1.0))
     run = online.simulate(source, Scripted(start_all), max_rounds=3)
     assert run.status == "completed"
     assert run.completion_times.tolist() == [13.5]

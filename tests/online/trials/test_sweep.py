@@ -27,7 +27,7 @@ from instances import (
     generate,
     library,
 )
-from instances.batch_time import AffineTime, UnitTime
+from instances.batch_time import AffineTime
 
 SMALL = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6, name="small")
 PREEMPTED = Instance.from_arrays([1, 1, 1], [6, 6, 6], memory_limit=12, name="preempted")
@@ -97,7 +97,7 @@ def test_goals() -> None:
 
 
 def test_seconds_are_exact_fractions() -> None:
-    workload = Workload([0, 0.5, 1], [2, 1, 1], [2, 3, 1], memory_limit=6, batch_time=UnitTime())
+    workload = Workload([0, 0.5, 1], [2, 1, 1], [2, 3, 1], memory_limit=6, batch_time=AffineTime(1))
     (trial,) = online.sweep([workload], "fcfs", time_limit=1)
     assert isinstance(trial.cost, Fraction)
     assert trial.unit == "seconds"

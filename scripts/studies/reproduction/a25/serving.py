@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from instances import PoissonArrivals, Workload, generate
+from instances import Workload, generate
 from instances.arrays import FloatArray, IntArray
 from online.fluid.balance import PromptType
 from online.policy_interface.specs import make_policy
@@ -166,7 +166,7 @@ def workload(traffic: Traffic) -> Workload:
         return draw(types, traffic.prompts / rate, limit, traffic.seed)
     prompts, outputs = conversations(traffic.prompts, traffic.seed, traffic.given)
     rng = np.random.default_rng([25, traffic.seed])
-    times = PoissonArrivals(rate).draw(rng, len(prompts))
+    times = np.cumsum(rng.exponential(1.0, len(prompts))) / rate
     return Workload(times, prompts, outputs, memory_limit=limit)
 
 

@@ -1,4 +1,4 @@
-"""Errors of batch times by regime, and fits of tables in tiles, by hand."""
+"""Fits of tables in tiles, and measurements in files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, InvalidValueError
-from instances.batch_time import BatchTime, TiledTime, preset
-from online.batch_time import Measurements, fit_affine_time, fit_tiled_time
-from online.batch_time.measurements import errors_by_regime, round_of
+from instances.batch_time import BatchTime, TiledTime
+from online.batch_time import Measurements, fit_tiled_time
+from online.batch_time.measurements import round_of
 
 TILED = TiledTime(
     [8, 32, 64, 128, 136, 512, 1024, 4096],
@@ -50,34 +50,8 @@ def of(*rows: tuple[float, ...]) -> Measurements:
     return Measurements(*np.array(rows, dtype=np.float64).T)
 
 
-def test_rounds_are_told_apart() -> None:
-    prefills = (512, 512, 1, 0), (513, 513, 1, 0)
-    mixed = (5, 9, 1, 4), (600, 900, 1, 1)
-    data = of((32, 9, 1, 32), (33, 9, 1, 33), *prefills, *mixed, (1, 1, 1, 1))
-    assert {name: rows.tolist() for name, rows in data.regimes().items()} == {
-        "few decodes": [0, 6],
-        "many decodes": [1],
-        "short prompts": [2],
-        "long prompts": [3],
-        "mixed": [4, 5],
-    }
-    unknown = Measurements(data.tokens, data.kv_tokens, data.seconds)
-    assert list(unknown.regimes()) == ["all"]
-
-
-def test_errors_by_hand() -> None:
-    data = of((1, 1, 1, 1), (2, 1, 2, 2), (10, 10, 4, 0))
-    few, short = errors_by_regime(data, np.array([1.5, 1.5, 5.0]))
-    assert (few.regime, few.rows) == ("few decodes", 2)
-    assert (few.error, few.bias, few.largest) == (0.375, 0.125, 0.5)
-    assert (short.regime, short.error, short.bias) == ("short prompts", 0.25, 0.25)
-    fit = fit_affine_time(of((1, 1, 1, 1), (2, 1, 2, 2), (10, 10, 4, 0), (3, 30, 5, 3)))
-    assert [one.rows for one in fit.regimes] == [3, 1]
-
-
 def test_a_fit_in_tiles_finds_what_the_rounds_came_from() -> None:
     data = rounds_of(TILED)
-    assert all(len(rows) > 5 for rows in data.regimes().values())
     # Between entries the table is a line: of those chosen here some are none of its own.
     found = fit_tiled_time(data, [8, 32, 48, 64, 96, 128, 136, 512, 1024, 4096], 8, relative=True)
     assert found.largest_percentage_error < 1e-9
@@ -86,18 +60,6 @@ def test_a_fit_in_tiles_finds_what_the_rounds_came_from() -> None:
     assert model.at(5000) == pytest.approx(TILED.at(5000))
     for name in ("kernel", "kv_token", "prompt_square", "prompt_past"):
         assert getattr(model, name) == pytest.approx(getattr(TILED, name))
-
-
-def test_the_affine_preset_is_no_measurement() -> None:
-    """One decode is said to be 12 % too fast, 128 of them 9.5 % too slow, long prompts to 20 %."""
-    data = rounds_of(preset("llama-2-70b-a100-tp2").batch_time)
-    predicted = data.predicted(preset("llama-2-70b-2xa100").batch_time)
-    off = {one.regime: one for one in errors_by_regime(data, predicted)}
-    assert -0.12 < off["few decodes"].bias < -0.05
-    assert 0.05 < off["many decodes"].bias < 0.1
-    assert -0.2 < off["long prompts"].bias < -0.1
-    whole = fit_affine_time(data, relative=True)
-    assert max(one.error for one in whole.regimes) > 1.5 * whole.mean_absolute_percentage_error
 
 
 def test_entries_without_rounds_near_them_are_left_out() -> None:
