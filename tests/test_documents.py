@@ -12,10 +12,8 @@ import math
 import re
 import tracemalloc
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from certificates_by_definition import (
     Document,
@@ -47,10 +45,8 @@ from documents import (
     proved,
     seconds_optimum,
     tight,
-    workload_of,
 )
 from effort import examples
-from priced_request import least_cost
 
 from hindsight import (
     CertificateError,
@@ -78,7 +74,7 @@ def truth(document: Document) -> Any:
 
 @pytest.mark.parametrize("name", PRICED)
 def test_prices_prove_what_the_definition_says(name: str) -> None:
-    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(80)))):
+    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(48)))):
         bound = bound_by_definition(document)
         assert proved(document) == bound <= optimum_of(document)
         if bound >= 0:
@@ -90,7 +86,7 @@ def test_prices_prove_what_the_definition_says(name: str) -> None:
 def test_searches_prove_all_that_is_below_the_optimum_and_no_more(name: str) -> None:
     """Paths end below the optimum whatever the stages are, if all requests are told apart."""
     key = "budget" if name.startswith("state") else "limit"
-    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(32)))):
+    for document in (tight(name), *(drawn(name, seed) for seed in range(examples(20)))):
         below = searched_optimum(document) - 1
         starts = [t + 2 for t in document["start_times"]]  # no claim tried exceeds the upper bound
         document = consistent({**document, "start_times": starts, "lower_bound": below})
@@ -109,36 +105,12 @@ def test_searches_prove_all_that_is_below_the_optimum_and_no_more(name: str) -> 
 
 @pytest.mark.parametrize("name", IN_SECONDS)
 def test_in_seconds_nothing_above_the_optimum_is_proved(name: str) -> None:
-    for document in (tight(name), *(drawn_seconds(name, seed) for seed in range(examples(24)))):
+    for document in (tight(name), *(drawn_seconds(name, seed) for seed in range(examples(12)))):
         best, bound = truth(document), proved(document)
         assert best is None or bound <= best
         assert bound > 0 or name.startswith("round")
         if bound >= 0:
             assert check_certificate({**document, "lower_bound": bound}).lower_bound == bound
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_in_seconds_requests_pay_what_trying_their_rounds_allows(seed: int) -> None:
-    """Each alone on a fine grid: nobody pays more than that, nor much less."""
-    document = drawn_seconds("round-length-prices, affine", seed)
-    rows, proof = document["instance"]["requests"], document["proof"]
-    rng = generator(seed)
-    for row in rows:
-        row[:] = number(rng, 0, 8) / 8, number(rng, 1, 3), number(rng, 1, 5)
-    rows.sort()
-    document["instance"]["memory_limit"] = 9
-    document = consistent(document)
-    prices = sorted(proof["prices"], reverse=True)[:8]
-    gammas = proof["gammas"][: len(prices)]
-    proof |= {"step": 2.0**-6, "cell": 1.0, "prices": prices, "gammas": gammas}
-    document["proof"] = {**proof, "allowances": [30] * len(rows)}
-    del document["proof"]["participation"]
-    price, gamma = np.array(prices) / proof["scale"], np.array(gammas) / 1000
-    cells: Any = SimpleNamespace(cell=1.0, price=price, gamma=gamma)
-    alone = [workload_of({"instance": {**document["instance"], "requests": [row]}}) for row in rows]
-    line: Any = document["batch_time"]
-    possible = sum(least_cost(one, line, cells, 2.0**-5) for one in alone)
-    assert 0.8 * possible <= proved(document) + price.sum() <= possible
 
 
 # 2. and 3. What does not follow the format is malformed.
@@ -301,7 +273,7 @@ def test_a_mutant_is_true_or_refused(name: str) -> None:
     """As it is, and with the digest and the bounds that it should have."""
     document, passed = tight(name), 0
     some = [*mutants(document)]
-    for path, mutant in some[:: -(-len(some) // examples(320))]:
+    for path, mutant in some[:: -(-len(some) // examples(200))]:
         passed += is_true(mutant)
         if path[0] in ("instance", "start_times", "stretches", "assignment"):
             try:
@@ -337,7 +309,7 @@ def test_a_schedule_passes_where_it_is_feasible(name: str) -> None:
     document = {**tight(name), "lower_bound": 0}
     rows, rng, seen = document["instance"]["requests"], generator(name), set()
     given = [(t - row[0], row) for t, row in zip(one_by_one(rows), rows, strict=True)]
-    for _ in range(examples(120)):
+    for _ in range(examples(80)):
         if "assignment" in document:
             replicas = document["instance"]["replicas"] - 1
             document["assignment"] = [number(rng, 0, replicas) for _ in rows]

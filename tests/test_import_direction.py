@@ -28,27 +28,14 @@ def source_files(layer: str) -> list[Path]:
     return sorted((ROOT / layer).rglob("*.py"))
 
 
-def imported_modules(
-    path: Path, source: str | None = None, walk: Callable[[ast.AST], Iterable[ast.AST]] = ast.walk
-) -> list[tuple[int, str]]:
-    """Line and absolute name of everything a file imports, at any depth of its code.
-
-    Parameters
-    ----------
-    walk : which nodes of the syntax tree are looked at.
-    """
-    return _imported(path, source, walk)
-
-
 @cache
-def _imported(
-    path: Path, source: str | None, walk: Callable[[ast.AST], Iterable[ast.AST]]
+def imported_modules(
+    path: Path, walk: Callable[[ast.AST], Iterable[ast.AST]] = ast.walk
 ) -> list[tuple[int, str]]:
-    """Each file is read once."""
+    """Line and absolute name of everything a file imports in the nodes that are walked."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    tree = ast.parse(path.read_text(encoding="utf-8") if source is None else source, str(path))
     found = []
-    for node in walk(tree):
+    for node in walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found.append((node.lineno, alias.name))
@@ -67,10 +54,10 @@ def _imported(
     return found
 
 
-def offences(path: Path, banned: set[str], source: str | None = None) -> list[str]:
+def offences(path: Path, banned: set[str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{line} imports {module}"
-        for line, module in imported_modules(path, source)
+        for line, module in imported_modules(path)
         if module.split(".")[0] in banned
     ]
 
@@ -90,14 +77,6 @@ def test_only_the_command_and_the_scripts_import_subcommands() -> None:
         for line, module in imported_modules(path)
         if module.startswith("online.commands")
     ] == []
-
-
-def test_the_command_loads_nothing_before_its_first_words() -> None:
-    run_fresh(
-        "import sys, llm_hindsight\n"
-        f"loaded = set(sys.modules) & { ({*EXTRAS, 'instances', 'numpy', 'online'})!r}\n"
-        "assert not loaded, loaded"
-    )
 
 
 def test_only_the_bridges_import_engines() -> None:
@@ -197,40 +176,6 @@ def test_no_module_is_called_as_a_public_name(layer: str) -> None:
     assert inside & set(__import__(layer).__all__) == set()
 
 
-def run_fresh(code: str) -> None:
-    """Run code in a new interpreter; its error output is the failure message."""
-    process = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert process.returncode == 0, process.stderr
-
-
-@pytest.mark.parametrize("layer", ["instances", "online"])
-def test_importing_loads_no_solver(layer: str) -> None:
-    run_fresh(
-        f"import sys, {layer}\n"
-        f"loaded = {sorted(SOLVERS | {'hindsight', 'numba'})!r}\n"
-        "loaded = [name for name in loaded if name in sys.modules]\n"
-        f"assert not loaded, 'import {layer} loads ' + ', '.join(loaded)"
-    )
-
-
-def test_online_works_where_the_solvers_are_missing() -> None:
-    run_fresh(
-        "import sys\n"
-        f"sys.modules.update(dict.fromkeys({sorted(SOLVERS)!r}))\n"
-        "import instances, online\n"
-        "instance = instances.Instance.from_arrays([1, 2], [3, 1], memory_limit=8)\n"
-        "assert online.policy_names()\n"
-        "assert online.simulate(instance, 'mc-sf').total_latency == 4"
-    )
-
-
-@pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
-def test_importing_needs_no_extra(layer: str) -> None:
-    run_fresh(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\nimport {layer}")
-
-
 def test_no_test_folder_is_a_package() -> None:
     """With ``tests/online/__init__.py`` pytest would take ``tests/online`` for ``online``."""
     assert list((ROOT / "tests").rglob("__init__.py")) == []
@@ -258,3 +203,36 @@ def test_no_call_takes_a_starred_literal(layer: str) -> None:
     assert starred_literals("f(*(a, b), *[c], *d)") == [1, 1]
     found = {str(path): starred_literals(path.read_text("utf-8")) for path in source_files(layer)}
     assert not {path: lines for path, lines in found.items() if lines}
+
+
+ONE = "instances.Instance.from_arrays([1, 2], [3, 1], memory_limit=8)"
+FRESH = {
+    # Imported first, and what must not be loaded then.
+    "llm_hindsight": {*EXTRAS, "instances", "numpy", "online"},
+    "instances": {*SOLVERS, "hindsight", "numba"},
+    "online": {*SOLVERS, "hindsight", "numba"},
+}
+MISSING = {
+    # Works where these are not installed.
+    "import instances": EXTRAS,
+    "import hindsight": EXTRAS,
+    f"import instances, online; online.simulate({ONE}, 'mc-sf')": (*EXTRAS, *sorted(SOLVERS)),
+}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(
+            f"import sys, {name}; found = {{*{sorted(banned)}}} & {{*sys.modules}}; assert not found"
+            for name, banned in FRESH.items()
+        ),
+        *(
+            f"import sys; sys.modules.update(dict.fromkeys({names!r})); {code}"
+            for code, names in MISSING.items()
+        ),
+    ],
+)
+def test_in_a_new_interpreter(code: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

@@ -7,7 +7,7 @@ t+1 .. t+o and holds s + (r - t) tokens in round r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from operator import add
@@ -143,31 +143,9 @@ def sound_horizon(instance: Any) -> int:
 
 
 def optimal_total_latency(instance: Any) -> tuple[int, tuple[int, ...]]:
-    """The least total latency of a feasible schedule, and one schedule that has it."""
-    arrivals = sum(a for a, _, _ in rows_of(instance))
-    cost, starts = _search(instance, _sum_of_completions)
-    return cost - arrivals, starts
+    """The least total latency of a feasible schedule, and one schedule that has it.
 
-
-def optimal_makespan(instance: Any) -> tuple[int, tuple[int, ...]]:
-    """The least makespan of a feasible schedule, and one schedule that has it."""
-    return _search(instance, _last_completion)
-
-
-# A cost takes the cost of the completions decided so far and lower bounds on those that are left.
-Cost = Callable[[int, list[int]], int]
-
-
-def _sum_of_completions(decided: int, ahead: list[int]) -> int:
-    return decided + sum(ahead)
-
-
-def _last_completion(decided: int, ahead: list[int]) -> int:
-    return max([decided, *ahead])
-
-
-def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
-    """Depth first over rounds: at each round t, start any set of arrived requests, or none.
+    Depth first over rounds: at each round t, start any set of arrived requests, or none.
 
     Delays are explored, since starting sooner is not free here. What is cut off, and why:
 
@@ -194,7 +172,7 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
     for i in sorted(range(count), key=lambda i: (rows[i][0], i)):
         starts[i] = max(clock, rows[i][0])
         clock = starts[i] + rows[i][2]
-    best = cost(0, [starts[i] + rows[i][2] for i in range(count)])
+    best = sum(starts[i] + rows[i][2] for i in range(count))
     best_starts = tuple(starts)
     seen: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
@@ -230,7 +208,7 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
             if decided < best:
                 best, best_starts = decided, tuple(starts)
             return
-        if cost(decided, completions_ahead(now, left, held)) >= best:
+        if decided + sum(completions_ahead(now, left, held)) >= best:
             return
         for place in range(position, count):
             i = order[place]
@@ -240,7 +218,7 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
             if max(more) > limit:
                 continue
             starts[i] = now
-            explore(now, place + 1, left & ~(1 << i), more, cost(decided, [now + rows[i][2]]))
+            explore(now, place + 1, left & ~(1 << i), more, decided + now + rows[i][2])
         if members(left)[2] <= now and held[0] == 0:
             return
         later = (*held[1:], 0)
@@ -251,4 +229,4 @@ def _search(instance: Any, cost: Cost) -> tuple[int, tuple[int, ...]]:
         explore(now + 1, 0, left, later, decided)
 
     explore(0, 0, (1 << count) - 1, (0,) * longest, 0)
-    return best, best_starts
+    return best - sum(a for a, _, _ in rows), best_starts

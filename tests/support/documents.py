@@ -32,7 +32,7 @@ from certificates_by_definition import (
     total_latency_of,
     weights_of,
 )
-from seconds_cases import exhaustive_optimum
+from tiny_problems import InSeconds
 
 from hindsight import CertificateError, CertificateTooLargeError, check_certificate
 from hindsight.certificates import limits
@@ -245,7 +245,7 @@ def _seconds_optimum(given: str) -> Fraction | None:
         least = np.minimum.accumulate(np.array(stored["seconds"])[::-1])[::-1]
         time = TiledTime(tuple(stored["tokens"]), tuple(least.tolist()))
 
-    return exhaustive_optimum(workload_of({"instance": part}), time, states=1_000, keeps=True)
+    return InSeconds.of(workload_of({"instance": part}), time).least_total_latency(1_000)
 
 
 # The table.

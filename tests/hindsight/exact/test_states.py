@@ -108,6 +108,7 @@ def test_it_stops_when_told() -> None:
     assert time.process_time() - worked < 2.5
 
 
+@pytest.mark.slow
 def test_late_starts_are_not_miscounted() -> None:
     late = Instance.from_arrays([1, 1], [2, 2], [0, 40_000], memory_limit=4)
     assert search_of(late).run().status == "epochs"

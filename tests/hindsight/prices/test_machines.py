@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from enumeration import Work
-from seconds_cases import drawn_workload, exhaustive_optimum
-from tiny_problems import seconds_of
+from tiny_problems import InSeconds, seconds_of
 
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import affine_minorants
@@ -16,15 +15,11 @@ from instances import InvalidTypeError, Workload
 from instances.batch_time import AffineTime, TiledTime
 
 
-def tiny_workload(seed: int) -> Workload:
-    return drawn_workload(np.random.default_rng(seed), (1, 4), 4, seed % 2 == 1)
-
-
 def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:
     workload = Workload([0.25], [3], [2], memory_limit=5)
     time = AffineTime(0.5, 0.25, 0.125)
     # Rounds of 0.5 + 0.75 + 0.5 and 0.5 + 0.25 + 0.625 seconds.
-    assert exhaustive_optimum(workload, time) == Fraction(25, 8)
+    assert InSeconds.of(workload, time).least_total_latency() == Fraction(25, 8)
     bounds = machine_bounds(workload, time)
     assert bounds["own time"].total == Fraction(25, 8)
     # The machine runs its 3.025 seconds of charges where the rounds take 3.125.
@@ -36,7 +31,7 @@ def test_full_rounds_one_at_a_time_reach_one_machine_and_mean_busy_times() -> No
     # Each fills the cache in its only round: the second waits for the first.
     workload = Workload([0.0, 0.0], [3, 3], [1, 1], memory_limit=4)
     time = AffineTime(1.0, 0.5, 0.25)
-    assert exhaustive_optimum(workload, time) == Fraction(21, 2)
+    assert InSeconds.of(workload, time).least_total_latency() == Fraction(21, 2)
     bounds = machine_bounds(workload, time)
     assert bounds["one machine"].total == Fraction(21, 2)
     assert Fraction(21, 2) - bounds["mean busy times"].total < Fraction(1, 2**59)
@@ -85,4 +80,4 @@ def test_a_batch_time_without_a_known_minorant_is_refused() -> None:
         pass
 
     with pytest.raises(InvalidTypeError, match="no known affine minorant"):
-        machine_bounds(tiny_workload(0), Faster(1.0, 0.0, 0.0))
+        machine_bounds(Workload([0.0], [1], [1], memory_limit=4), Faster(1.0, 0.0, 0.0))

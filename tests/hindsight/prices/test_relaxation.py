@@ -11,18 +11,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from brute_force import optimal_total_latency
 from effort import behind
 
 import hindsight
 from hindsight import relaxation
-from hindsight.prices.starts import request_classes
-from hindsight.prices.tokens import price_bound, round_prices
-from hindsight.prices.volume import fill_by_volume, filling_prices
+from hindsight.prices.tokens import price_bound
 from hindsight.relaxation import relax_until
 from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
-from hindsight.runtime.clock import Clock, StoppedEarlyError
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
 from instances import Instance
 
@@ -74,15 +71,6 @@ def test_value_of_the_model_of_all_starts(
     assert_same_value(family(seed, 4 + seed))
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_bounds_of_arriving_requests_enclose_brute_force(seed: int) -> None:
-    instance = arriving(seed, 4)
-    optimum, _ = optimal_total_latency(instance)
-    relaxed = hindsight.relax(instance, method="lagrangian")
-    assert relaxed.certified_bound <= optimum
-    assert relaxed.objective <= optimum
-
-
 def test_control_c_returns_what_is_proved() -> None:
     instance = drawn(2, 60)
     seen: list[hindsight.Progress] = []
@@ -120,18 +108,6 @@ class Looks:
     def __call__(self) -> bool:
         self.count += 1
         return self.until is not None and self.count >= self.until
-
-
-def test_the_exact_bound_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock_module, "SLICE_SECONDS", 0.0)
-    instance = drawn(2, 12)
-    prices = round_prices(filling_prices(fill_by_volume(instance)), instance)
-    looks = Looks()
-    bound = price_bound(instance, prices, should_stop=looks)
-    assert bound.scaled_value == price_bound(instance, prices).scaled_value
-    assert looks.count == len(request_classes(instance).counts) - 1
-    with pytest.raises(StoppedEarlyError):
-        price_bound(instance, prices, should_stop=Looks(3))
 
 
 def test_every_look_can_be_the_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,29 +51,41 @@ def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
     assert verdict(tmp_path / "empty").kind == "none"
 
 
-def test_a_tampered_schedule_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"starts": lambda starts: [0] * len(starts)}, "the schedule is infeasible: "),
+        (
+            {"starts": lambda starts: [*starts[:-1], 10**6]},
+            "is {upper}, the schedule has",
+        ),
+        ({"starts": lambda starts: starts[:-1]}, "the schedule is not valid"),
+        ({"schedule": {"stretches": [1]}}, "is no schedule for total_latency"),
+        ({"lower_bound": 1}, "its certificate proves {lower}"),
+        ({"upper_bound": -1}, "upper bound is"),
+        ({"lower_bound": 10**3}, "is above {upper}"),
+        (
+            {"lower_bound": 1, "certificate": False},
+            "no certificate, and by output lengths",
+        ),
+        ({"proof": "any text"}, "the proof is memory-prices, not any text"),
+        ({"digest": "0" * 64}, "the record is of digest 0000000000000000, "),
+    ],
+)
+def test_a_tampered_record_is_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    """Numbers are added to those of the record."""
     _, record = listed_record(RecordStore(tmp_path))
-    starts = record.rounds["start_times"]
-    change(tmp_path, schedule={"start_times": [0] * len(starts)})
-    assert "the schedule is infeasible: " in verdict(tmp_path).reason
-    change(tmp_path, schedule={"start_times": [*starts[:-1], starts[-1] + 10**6]})
-    assert f"upper bound is {record.upper_bound}, the schedule has" in verdict(tmp_path).reason
-    change(tmp_path, schedule={"start_times": starts[:-1]})
-    assert "the schedule is not valid" in verdict(tmp_path).reason
-    change(tmp_path, schedule={"stretches": starts})
-    assert "is no schedule for total_latency" in verdict(tmp_path).reason
-
-
-def test_a_tampered_bound_is_refused(tmp_path: Path) -> None:
-    _, record = listed_record(RecordStore(tmp_path))
-    change(tmp_path, lower_bound=record.lower_bound + 1)
-    assert f"its certificate proves {record.lower_bound}" in verdict(tmp_path).reason
-    change(tmp_path, lower_bound=record.lower_bound, upper_bound=record.upper_bound - 1)
-    assert "upper bound is" in verdict(tmp_path).reason
-    change(tmp_path, upper_bound=record.upper_bound, lower_bound=record.upper_bound + 1)
-    assert f"is above {record.upper_bound}" in verdict(tmp_path).reason
-    change(tmp_path, lower_bound=record.upper_bound, certificate=False)
-    assert "has no certificate, and by output lengths it is" in verdict(tmp_path).reason
+    changes = dict(changes)
+    if "starts" in changes:
+        starts = changes.pop("starts")(record.rounds["start_times"])
+        changes["schedule"] = {"start_times": starts}
+    for name in {"lower_bound", "upper_bound"} & set(changes):
+        changes[name] += getattr(record, name)
+    change(tmp_path, **changes)
+    expected = reason.format(lower=record.lower_bound, upper=record.upper_bound)
+    assert expected in verdict(tmp_path).reason
+    records_file(tmp_path).write_text('{"format": ', "utf-8")
+    assert verdict(tmp_path).kind == "refused"
 
 
 def in_place_of(path: Path, kind: str) -> None:

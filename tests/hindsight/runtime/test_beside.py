@@ -37,31 +37,6 @@ def test_the_latest_result_is_taken_in_the_thread_of_the_block() -> None:
     assert not any(thread.name.startswith(BESIDE) for thread in enumerate_threads())
 
 
-def test_what_ends_the_block_ends_the_search_and_loses_no_result() -> None:
-    taken: list[int] = []
-
-    def search(found: Callable[[int], object], must_stop: Callable[[], bool]) -> None:
-        while not must_stop():
-            Event().wait(0.001)
-        found(1)
-
-    with pytest.raises(KeyboardInterrupt), Beside(search, taken.append).running():
-        raise KeyboardInterrupt
-    assert taken == [1]
-
-
-def test_a_search_that_finds_no_memory_ends_and_keeps_its_result() -> None:
-    found: list[int] = []
-
-    def search(hand: Callable[[int], object], must_stop: Callable[[], bool]) -> None:
-        hand(3)
-        raise MemoryError
-
-    with Beside(search, found.append).running():
-        pass
-    assert found == [3]
-
-
 def test_an_error_of_the_search_is_raised_where_results_are_taken() -> None:
     taken: list[int] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seconds_cases import replayed
+from tiny_problems import replayed
 
 import online
 from instances import Instance, ServiceLevel, Workload
