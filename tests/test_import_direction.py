@@ -224,7 +224,7 @@ MISSING = {
     "code",
     [
         *(
-            f"import sys, {name}; found = {{*{sorted(banned)}}} & {{*sys.modules}}; assert not found"
+            f"import sys, {name}; assert not {{*{sorted(banned)}}} & {{*sys.modules}}"
             for name, banned in FRESH.items()
         ),
         *(

@@ -17,6 +17,7 @@ from instances import (
     InvalidValueError,
     PreemptiveSchedule,
     Schedule,
+    ServiceLevel,
     class_batches,
     one_long_and_units,
 )
@@ -83,3 +84,12 @@ def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> 
     with pytest.raises(InvalidValueError, match="replicas = 2 is not 1") as refusal:
         REFUSED[name]()
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("replicas", [3, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_more_replicas_than_requests_serve_each_alone(replicas: int) -> None:
+    fleet = Instance.from_arrays([2] * 3, [2] * 3, memory_limit=5, replicas=replicas)
+    found = hindsight.solve(fleet, goal=hindsight.OnTime(ServiceLevel(latency=2), "serve"))
+    assert (found.lower_bound, found.upper_bound) == (3, 3)
+    assert found.schedule.latencies.tolist() == [2, 2, 2]
+    assert hindsight.solve(fleet, goal=hindsight.Tail(1.0)).upper_bound == 2

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from effort import sweep
 
 import hindsight
 from hindsight.exact import pyomo_model
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.prices.tokens import PricedCosts, price_bound
+from hindsight.prices.tokens import price_bound
 from hindsight.prices.volume import (
     fill_by_volume,
     mean_busy_time_bound,
@@ -55,32 +54,6 @@ def test_prices_are_looked_up_no_further_than_they_reach() -> None:
     # 5 (1 + 2) or 5 (1 + 1), and from 3 on nothing; the second arrives after the last price.
     waits = min(26, 2 + 15, 4 + 10, 6)
     assert bound.cheapest.tolist() == [2 * FAR + waits, 6]
-
-
-@pytest.mark.parametrize("seed", sweep(range(20)))
-def test_clipped_look_ups_lose_nothing(seed: int) -> None:
-    """Outputs and arrivals on both sides of the last price."""
-    rng = np.random.default_rng([47, seed])
-    n, rounds = 8, int(rng.integers(0, 12))
-    prompts, outputs, arrivals = (rng.integers(1, 20, n) for _ in range(3))
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=40)
-    prices = MemoryPrices(rng.integers(0, 9, rounds).astype(np.int64), 5)
-    final = int(rng.integers(40, 60)) - outputs
-    expected = []
-    for a, s, o, last in zip(arrivals, prompts, outputs, final, strict=True):
-        costs = [
-            5 * (t + o - a)
-            + sum(
-                int(prices.numerators[r - 1]) * (s + r - t)
-                for r in range(t + 1, t + o + 1)
-                if r <= rounds
-            )
-            for t in range(a, last + 1)
-        ]
-        expected.append(int(min(costs)))
-        first, priced = PricedCosts(instance, prices).of(len(expected) - 1)
-        assert (first, int(priced.min())) == (a, min(costs))
-    assert price_bound(instance, prices).cheapest.tolist() == expected
 
 
 @pytest.mark.parametrize("memory_limit", [2**14, 2**20, 2**24, 2**27, 2**31 - 1])

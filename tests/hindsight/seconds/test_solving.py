@@ -21,18 +21,6 @@ TIME = AffineTime(0.5, 0.25, 0.125)
 NO_BOUND = "no cost is negative"
 
 
-def tiny(seed: int) -> tuple[Workload, AffineTime]:
-    """Up to four requests; arrivals between rounds, all numbers exact in floats."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 5))
-    most = 3 if n < 4 else 2
-    s, o = rng.integers(1, most + 1, n), rng.integers(1, most + 1, n)
-    times = np.sort(rng.integers(0, 24, n)) / 16 if seed % 3 else np.zeros(n)
-    limit = int(max((s + o).max(), rng.integers(3, 9)))
-    d0, d1, d2 = rng.integers(1, 9) / 8, rng.integers(0, 9) / 16, rng.integers(0, 5) / 32
-    return Workload(times, s, o, memory_limit=limit), AffineTime(float(d0), float(d1), float(d2))
-
-
 def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     rng = np.random.default_rng(2)
     s, o = rng.integers(20, 120, 30), rng.integers(5, 30, 30)
@@ -111,7 +99,7 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
 
 
 def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
-    workload, time = tiny(5)
+    workload, time = Workload([0.0, 0.5], [2, 3], [3, 2], memory_limit=6), TIME
     for arguments, reason in (
         ({"progress": lambda _: True}, "interrupted"),
         ({"time_limit": 0}, "time-limit"),

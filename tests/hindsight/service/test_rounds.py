@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tiny_problems import most_on_time
+from tiny_problems import drawn_instance, drawn_levels, most_on_time
 
 import hindsight
 from hindsight import build_model
@@ -14,31 +14,6 @@ from hindsight.exact.starts import latest_starts
 from hindsight.schedules import timetables
 from instances import Instance, MemoryRule, ServiceLevel
 from instances.service_level import limits_of
-
-
-def pick(rng: np.random.Generator, *values: object) -> object:
-    return values[int(rng.integers(len(values)))]
-
-
-def tiny(rng: np.random.Generator, requests: int = 5) -> Instance:
-    n, memory = int(rng.integers(1, requests + 1)), int(rng.integers(5, 10 + 1))
-    columns = [
-        [int(rng.integers(low, high + 1)) for _ in range(n)]
-        for low, high in ((1, 3), (1, 4), (0, 4))
-    ]
-    columns[1] = [min(o, memory - s) for s, o in zip(*columns[:2], strict=True)]
-    return Instance.from_arrays(*columns, memory_limit=memory)
-
-
-def level(rng: np.random.Generator) -> ServiceLevel:
-    limits = {
-        "latency": pick(rng, None, 2, 3, 4.5, 6),
-        "first_token": pick(rng, None, 1, 2, 3.2),
-        "time_per_token": pick(rng, None, None, 0.5, 1),
-    }
-    if limits["latency"] is None and limits["first_token"] is None:
-        limits["latency"] = 5
-    return ServiceLevel(**limits)
 
 
 def test_prices_bound_many_requests_and_schedules_are_checked() -> None:
@@ -102,8 +77,8 @@ def test_late_requests_run_at_the_end_where_rounds_are_too_many(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(seed)
-    instance = tiny(rng)
-    levels = [level(rng) for _ in instance]
+    instance = drawn_instance(seed)
+    levels = drawn_levels(rng, len(instance))
     monkeypatch.setattr(timetables, "LONGEST_PROFILE", 0)
     found = hindsight.solve(instance, goal=hindsight.OnTime(levels, "serve"))
     assert found.schedule.is_feasible

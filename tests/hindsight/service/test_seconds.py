@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from priced_request import drawn_minorant, least_cost
 
 import hindsight
 from hindsight import OnTime
 from hindsight.outcomes.goals import TailOf
-from hindsight.prices.deadlines import Deadlines
-from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
 from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
 from instances.batch_time import AffineTime
-from instances.service_level import Limits
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    minorant = drawn_minorant(rng)
-    s, o = int(rng.integers(1, 30)), int(rng.integers(2, 20))
-    workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=s + o + 50)
-    own = 0.25 * o + float(minorant.d1) * (s + o) + float(minorant.d2) * o * (s + o)
-    end, first = own * rng.uniform(1.1, 2), own * rng.uniform(0.5, 1.5)
-    limits = Limits(np.array([end]), np.array([first]), np.array([np.inf]))
-    cell, cells = 0.5, 64
-    price = float(rng.choice([0.1, 0.4, 1])) * (1 + 0.2 * rng.random(cells)) / own
-    prices = RoundLengthPrices(cell, price, rng.random(cells))
-    deadlines = Deadlines.of(workload, minorant, limits, cell * cells)
-    arrival = float(workload.arrival_times[0])
-    last, first_end = arrival + end, arrival + first
-    possible = least_cost(workload, minorant, prices, 2.0**-5, (last, first_end))
-    found = []
-    for step, size in ((2.0**-3, 16), (2.0**-5, 4), (2.0**-6, 1)):
-        priced = PricedValues(workload, minorant, prices, step, size, 1.1, deadlines)
-        (value,) = priced.of(np.array([0]), np.array([end + 1]))
-        assert value <= min(1.0, possible)
-        found.append(value)
-    assert max(found) >= 0.6 * min(1.0, possible)
 
 
 @pytest.mark.parametrize("token", [0.4, 0.6])
