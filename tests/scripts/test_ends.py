@@ -197,18 +197,7 @@ SLOW = pytest.mark.slow
         ("generate 'trace:trace.csv(memory_limit=9999)' --out out.json", "out.json"),
         pytest.param("competitive_ratios small.json --policy fcfs --out r.md", "r.md", marks=SLOW),
         pytest.param(
-            "adversary_tables reductions --groups 1 --seeds 1 --out a.md", "a.md", marks=SLOW
-        ),
-        pytest.param(
-            "fluid_experiments gaps --seeds 2 --horizon 20 --out f.csv", "f.csv", marks=SLOW
-        ),
-        pytest.param(
             "reproduce c25-figure-2 --quick --out made --page page.md", "page.md", marks=SLOW
-        ),
-        pytest.param(
-            "closed_form_convergence --memory 40 --batches 2 --seeds 1 --only two --out c.csv",
-            "c.csv",
-            marks=SLOW,
         ),
     ],
 )

@@ -156,17 +156,11 @@ verify ../object.json | not a certificate
 generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf
 generate worst:mc-sf(max=3) | unknown setting of worst:mc-sf 'max'
 generate worst:mc-sf(n=0) | max_requests = 0
-adversary_tables bounds | KIND = 'bounds' is not one of ratios, cascade, reductions
-adversary_tables --construction two-point | --construction = 'two-point' is not one of a-max-trap
-adversary_tables cascade --plot p.png | --plot draws ratios, not cascade
-adversary_tables --out t.html | --out = 't.html' does not end in .csv or .md
-fluid_experiments speed | unknown experiment 'speed'; known: gaps, loads, memory
-closed_form_convergence --only uniform | 'uniform'
-closed_form_convergence --plot ratios.txt | --plot
-benchmark_simulator --policy sorted-lp | unknown policy 'sorted-lp'; known: a-ell,
-benchmark_scale -n 3 --family sideways | sideways
-benchmark_scale -n 3 --method magic | magic
-benchmark_scale -n 3 --out rows.xlsx | rows.xlsx
+adversaries --construction two-point | --construction = 'two-point' is not one of a-max-trap
+adversaries --out t.html | --out = 't.html' does not end in .csv
+benchmark solve -n 3 --family sideways | sideways
+benchmark magic -n 3 | unknown policy 'magic'
+benchmark solve -n 3 --out rows.xlsx | rows.xlsx
 conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
 conversation_lengths ../text.json --out out.csv | row 1: not valid JSON

@@ -15,8 +15,8 @@ from typing import Any
 import fake_vllm
 import numpy as np
 import pytest
-from compare_vllm_steps import watched
 from fake_vllm import Reason, Request, configuration
+from machine_steps import watched
 
 import online
 from instances import (

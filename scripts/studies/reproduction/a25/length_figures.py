@@ -13,8 +13,7 @@ from online.pictures import new_axes, style
 from studies.reproduction.declaration import Cause, Outcome, Setting, register_reproduction
 from studies.reproduction.verdicts import Statement
 
-from .fluid_experiments import CONVERSATION_SHARES
-from .serving import LONGEST_OUTPUT, any_conversations, conversations
+from .serving import CONVERSATION_SHARES, LONGEST_OUTPUT, any_conversations, conversations
 
 CONVERSATIONS = 50_000
 """[A25] Section 6.2."""

@@ -12,11 +12,11 @@ from studies.reproduction.declaration import Outcome, Setting, register_reproduc
 from studies.reproduction.verdicts import Statement
 
 from .drawing import load_figure, sweep_figure
-from .fluid_experiments import CONVERSATION_SHARES
 from .machine import CONSTANTS, D0, D1, LARGE_CAP, MACHINE_CAUSE, MEMORY_LIMIT
 from .serving import (
     AS_SHIPPED,
     COLUMNS,
+    CONVERSATION_SHARES,
     Scheduler,
     Served,
     Traffic,

@@ -16,8 +16,8 @@ from studies.reproduction.declaration import Outcome, Setting, register_reproduc
 from studies.reproduction.verdicts import Statement
 
 from .drawing import shared_legend
-from .fluid_experiments import CONVERSATION_SHARES
 from .machine import EQUATION_1
+from .serving import CONVERSATION_SHARES
 
 COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
 QUICK_COUNTS = (1, 2, 5, 10, 20, 50)

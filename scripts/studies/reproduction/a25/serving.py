@@ -11,14 +11,17 @@ import numpy as np
 
 from instances import Workload, generate
 from instances.arrays import FloatArray, IntArray
+from instances.generators.typed_arrivals import poisson_arrivals
 from online.fluid.balance import PromptType
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.conditions import OWN, Conditions
 from studies.reproduction.lengths import drawn_lengths
 
-from .fluid_experiments import draw
 from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP
+
+CONVERSATION_SHARES = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
+"""Relative arrival rates of ten bins of 50 output tokens ([A25] Section 6.2)."""
 
 LONGEST_PROMPT, LONGEST_OUTPUT = 4095, 500
 """Tokens; a context holds 4,096, and [A25] Section 6.2 bins outputs of 1 to 500."""
@@ -160,10 +163,11 @@ def workload(traffic: Traffic) -> Workload:
     if traffic.types:
         total = sum(kind.arrival_rate for kind in traffic.types)
         types = [
-            PromptType(rate * kind.arrival_rate / total, kind.prefill_length, kind.decode_length)
+            (rate * kind.arrival_rate / total, kind.prefill_length, kind.decode_length)
             for kind in traffic.types
         ]
-        return draw(types, traffic.prompts / rate, limit, traffic.seed)
+        rng = np.random.default_rng([25, traffic.seed])
+        return poisson_arrivals(types, traffic.prompts / rate, memory_limit=limit, rng=rng)
     prompts, outputs = conversations(traffic.prompts, traffic.seed, traffic.given)
     rng = np.random.default_rng([25, traffic.seed])
     times = np.cumsum(rng.exponential(1.0, len(prompts))) / rate

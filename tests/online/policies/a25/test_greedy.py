@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
+from iterations import EXAMPLE_2_TIME, serve
 
 import online
 from instances import Instance, Workload
@@ -12,7 +13,6 @@ from online import Decision, Policy
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface import State
 from online.simulation.run import Run
-from studies.reproduction.a25.fluid_experiments import EXAMPLE_2_TIME, serve
 
 
 def test_the_latest_admitted_goes_and_returns_last() -> None:

@@ -8,11 +8,11 @@ from answering_source import Arrival
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from iterations import serve
 
 import online
 from instances import Workload
 from online import IntervalPredictions, IterationTime
-from studies.reproduction.a25.fluid_experiments import serve
 
 NEVER = float("inf")
 

@@ -1,1 +1,0 @@
-"""Policies measured on the papers' hard instances."""
