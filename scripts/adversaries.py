@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +54,7 @@ class Construction:
     is_upper : bool
         Whether the theorem says "at most", not "at least".
     size : Callable[[int], dict[str, Any]]
-        Parameters of the generator for M.
+        Parameters of the generator for ``memory_limit``.
     """
 
     theorem: str
@@ -62,7 +63,7 @@ class Construction:
     reference: str
     claim: Callable[[int], float] = lambda memory_limit: math.nan
     is_upper: bool = False
-    size: Callable[[int], dict[str, Any]] = lambda memory_limit: {"memory_limit": memory_limit}
+    size: Callable[..., dict[str, Any]] = dict
     name: str = ""
 
     @property
@@ -85,18 +86,14 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
     ):
         for sizes in ("printed", "balanced", "steep"):
             # The claim is made of the printed sizes only.
-            scale = factor if sizes == "printed" else math.nan
-            found.append(
-                Construction(
-                    *(theorem, trap, policy, "proof", lambda m, scale=scale: scale * math.sqrt(m)),
-                    size=lambda m, sizes=sizes: {"memory_limit": m, "sizes": sizes},
-                    name=f"{trap}(sizes={sizes})",
-                )
-            )
+            claim = partial(root, factor if sizes == "printed" else math.nan)
+            size: Callable[..., dict[str, Any]] = partial(dict, sizes=sizes)
+            name = f"{trap}(sizes={sizes})"
+            found.append(Construction(theorem, trap, policy, "proof", claim, size=size, name=name))
     found.append(
         Construction(
             *("[J25] Theorem 4.3", "identical-requests", "mc-sf", "proof", lambda m: 4.0, True),
-            size=lambda m: {"memory_limit": m, "n": 2 * m},
+            size=lambda memory_limit: {"memory_limit": memory_limit, "n": 2 * memory_limit},
         )
     )
     for fit in ("rounds", "peaks"):
@@ -107,10 +104,20 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
         Construction(
             *("[C25] Theorem 8.6", "two-point-worst-case", "a-random", "h-sf"),
             *(lambda m: float(a_random_ratio_bound(ALPHA)), True),
-            size=lambda m: {"memory_limit": m, "scale": m, "lower": 2, "upper": 8},
+            size=lambda memory_limit: {
+                "memory_limit": memory_limit,
+                "scale": memory_limit,
+                "lower": 2,
+                "upper": 8,
+            },
         )
     )
     return found
+
+
+def root(factor: float, memory_limit: int) -> float:
+    """Return a multiple of the square root of M."""
+    return factor * math.sqrt(memory_limit)
 
 
 def trap_lengths(memory_limit: int) -> dict[str, Any]:
@@ -123,14 +130,15 @@ def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, A
     """Return a row of `COLUMNS`: means over the seeds, one seed if nothing is random."""
     spec = read_policy(one.policy)
     randomized = spec.make().randomized
-    ratios, uppers = [], []
+    ratios, uppers, requests = [], [], 0
     for seed in range(seeds if randomized else 1):
-        source: Any = generate(one.generator, **one.size(memory_limit))
+        source: Any = generate(one.generator, **one.size(memory_limit=memory_limit))
         predictions = None
         if one.generator == "a-max-trap":
             predictions = IntervalPredictions(*source.metadata["output_interval"])
         played = simulate(source, spec.make(), seed=seed, predictions=predictions)
         assert played.instance is not None
+        requests = len(played.instance)
         # Of the schedule without preemption, as the references are.
         total = played.schedule.total_latency
         upper, lower = reference(one.reference, played.instance)
@@ -139,7 +147,7 @@ def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, A
     error = float(np.std(ratios, ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else 0.0
     # The theorem on adaptive arrivals is about deterministic policies.
     claim = math.nan if played.adaptive and randomized else one.claim(memory_limit)
-    size = (played.memory_limit, len(played.instance))
+    size = (played.memory_limit, requests)
     found = (*size, float(np.mean(ratios)), float(np.mean(uppers)), error, claim)
     return dict(zip(COLUMNS, (one.theorem, one.label, one.policy, *found), strict=True))
 
@@ -197,7 +205,7 @@ def adversaries(
         raise InvalidValueError(None, "--construction", name, reason)
     chosen = [one for one in chosen if not construction or one.generator in construction]
     rows: list[dict[str, Any]] = []
-    with progress_bar(len(chosen), is_long=True) as update:
+    with progress_bar(len(chosen)) as update:
         for place, one in enumerate(chosen):
             update(place, one.label)
             usual = LARGE_SIZES if one.reference == "optimum" else SIZES
