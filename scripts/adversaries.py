@@ -92,7 +92,12 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
             found.append(Construction(theorem, trap, policy, "proof", claim, size=size, name=name))
     found.append(
         Construction(
-            *("[J25] Theorem 4.3", "identical-requests", "mc-sf", "proof", lambda m: 4.0, True),
+            "[J25] Theorem 4.3",
+            "identical-requests",
+            "mc-sf",
+            "proof",
+            lambda memory_limit: 4.0,
+            is_upper=True,
             size=lambda memory_limit: {"memory_limit": memory_limit, "n": 2 * memory_limit},
         )
     )
@@ -102,8 +107,12 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
         found.append(Construction("[C25] Theorem 3.4", "a-max-trap", policy, "h-sf", *trap_claim))
     found.append(
         Construction(
-            *("[C25] Theorem 8.6", "two-point-worst-case", "a-random", "h-sf"),
-            *(lambda m: float(a_random_ratio_bound(ALPHA)), True),
+            "[C25] Theorem 8.6",
+            "two-point-worst-case",
+            "a-random",
+            "h-sf",
+            lambda memory_limit: float(a_random_ratio_bound(ALPHA)),
+            is_upper=True,
             size=lambda memory_limit: {
                 "memory_limit": memory_limit,
                 "scale": memory_limit,
