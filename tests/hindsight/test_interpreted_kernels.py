@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 # Tests whose loops are short, so that they take little time in Python either.
 TABLES = """
 prices/test_states.py
-paths/test_anonymous_states.py
 paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
 prices/test_stops.py
 """

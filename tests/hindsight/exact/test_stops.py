@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from drawn_instances import crowded
@@ -12,25 +10,14 @@ from tiny_problems import in_rounds, least_total_latency, total_in_rounds
 import hindsight
 from hindsight.exact.states import SearchOutcome
 from hindsight.exact.stops import PreemptiveSearch
-from hindsight.prices.ascent import Stage, ascend
-from hindsight.prices.stops import SETTINGS, PreemptivePrices, round_preemptive_prices, smooth_bound
+from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime.clock import never
 from instances import Instance, PreemptiveSchedule
 
-FREE, ANY, ASCENDED = range(3)
 
-
-def prices_of(instance: Instance, kind: int, seed: int = 0) -> PreemptivePrices:
-    """Prices of tokens by round: none, drawn, or those that an ascent makes of the drawn ones."""
-    rng = np.random.default_rng([3, seed])
-    rounds = int(instance.arrival_times.max()) + int(rng.integers(1, 15))
-    shape = (rounds + 1, instance.memory_limit + 1)
-    table = rng.exponential(0.3, shape) * rng.integers(0, 2, shape) * (kind != FREE)
-    if kind == ASCENDED:
-        stage = Stage(30, (1.0, 0.05), (0.02, 0.001))
-        dual = partial(smooth_bound, instance.columns)
-        table = ascend(dual, table, (stage,), settings=SETTINGS)
-    return round_preemptive_prices(table)
+def free(instance: Instance) -> PreemptivePrices:
+    """No prices of any token."""
+    return PreemptivePrices(np.zeros((2, instance.memory_limit + 1), np.int64), 1)
 
 
 def assert_optimal(
@@ -56,15 +43,14 @@ def test_sets_that_gain_least_lead_to_the_optimum(
     arrivals, prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=limit)
     assert least_total_latency(instance, preemptive=True) == optimum
-    for kind in (FREE, ANY, ASCENDED):
-        search = PreemptiveSearch(instance, prices_of(instance, kind))
-        assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
+    search = PreemptiveSearch(instance, free(instance))
+    assert_optimal(instance, search.run(optimum, 100_000, never), optimum)
     result = hindsight.solve(instance, preemption="keep")
     assert (result.lower_bound, result.upper_bound) == (optimum, optimum)
 
 
 def test_it_stops_when_told() -> None:
     instance = crowded(83, 0, (5, 7))
-    search = PreemptiveSearch(instance, prices_of(instance, FREE))
+    search = PreemptiveSearch(instance, free(instance))
     outcome = search.run(100, 100_000, lambda: True)
     assert (outcome.status, outcome.found) == ("stopped", None)

@@ -24,20 +24,9 @@ def one_round(rng: np.random.Generator) -> BatchStretch:
     squares, past, chunk_squares, chunk_past = rng.integers(1, 50, 4).tolist()
     fresh = int(rng.integers(new, 9)) if new else 0
     memory = held + int(rng.integers(requests, 30))
-    return BatchStretch(
-        1,
-        requests,
-        fresh,
-        new,
-        memory,
-        requests,
-        chunks,
-        held,
-        squares if new else 0,
-        past if new else 0,
-        chunk_squares if chunks else 0,
-        chunk_past if chunks else 0,
-    )
+    prompts = (squares, past) if new else (0, 0)
+    parts = (chunk_squares, chunk_past) if chunks else (0, 0)
+    return BatchStretch(1, requests, fresh, new, memory, requests, chunks, held, *prompts, *parts)
 
 
 @pytest.mark.parametrize(

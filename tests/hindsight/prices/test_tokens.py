@@ -22,7 +22,6 @@ from hindsight import best_list_schedule, relax
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.starts import BLOCK
 from hindsight.prices.tokens import price_bound, round_prices, useful_starts
-from hindsight.prices.volume import fill_by_volume, filling_prices
 from instances import Instance
 
 
@@ -61,30 +60,6 @@ def test_any_prices_give_a_bound_and_the_evaluation_is_exact(seed: int) -> None:
         assert Fraction(bound.scaled_value, denominator) == exact
         assert bound.bound == math.ceil(exact)
         assert bound.bound <= optimum
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_no_block_of_starts_is_passed_over_wrongly(seed: int) -> None:
-    """Prices over several blocks of rounds, with arrivals beyond them."""
-    rng = np.random.default_rng([19, seed])
-    n = 12
-    prompts, outputs = rng.integers(1, 50, n), rng.integers(1, 400, n)
-    arrivals = rng.integers(0, 2000, n)
-    instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=600)
-    floats = rng.exponential(0.02, int(rng.integers(1, 1800))) * (rng.random() < 0.8)
-    falling = filling_prices(fill_by_volume(instance))
-    for given in (floats, np.sort(floats)[::-1], falling):
-        prices = round_prices(given, instance)
-        padded = np.zeros(4500, dtype=np.int64)
-        padded[: prices.horizon] = prices.numerators
-        expected = []
-        for a, s, o in rows_of(instance):
-            # Entry t: the memory of rounds t + 1 .. t + o, each at its price.
-            memory = np.correlate(padded, np.arange(s + 1, s + o + 1), "valid")
-            starts = np.arange(a, max(a, prices.horizon) + 1)
-            costs = prices.denominator * (starts + o - a) + memory[starts]
-            expected.append(int(costs.min()))
-        assert price_bound(instance, prices).cheapest.tolist() == expected
 
 
 def test_a_minimum_many_blocks_later_is_found() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
-from typing import Any
 
 import pytest
 from left_to_graphs import leave_to_graphs
@@ -12,11 +11,9 @@ from left_to_graphs import leave_to_graphs
 import hindsight
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import TooLargeError
-from hindsight.paths.refinement import PathOutcome
 from hindsight.rounds.graphs import GraphSearch
 from hindsight.rounds.small_memory import SmallMemory
 from hindsight.runtime.beside import BESIDE
-from hindsight.runtime.clock import Clock
 from hindsight.schedules.orders import OrderSearch
 from instances import generate
 
@@ -106,21 +103,3 @@ def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.Monk
         result = hindsight.solve(instance, PATIENCE, threads=2, method="paths")
         assert result.status == "optimal"
     assert wanted
-
-
-def test_a_graph_ends_when_the_interval_is_as_small_as_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def wait(priced: Any, room: Any, climb: Any, should_stop: Any) -> PathOutcome:
-        clock = Clock(PATIENCE)
-        while not (should_stop() or clock.must_stop()):
-            Event().wait(0.01)
-        return PathOutcome(0, None, 0, 0, 0, False, ())
-
-    monkeypatch.setattr("hindsight.rounds.graphs.refine", wait)
-    leave_to_graphs(monkeypatch, SETTLED=1.0)
-    instance = generate("arrival-model-1", 0, n=14)
-    alone = hindsight.solve(instance, 1.0, threads=1, method="paths")
-    gap = alone.gap - 0.01  # what runs beside graphs improves that much
-    result = hindsight.solve(instance, PATIENCE, threads=2, gap=gap, method="paths")
-    assert result.stop_reason == "gap"
