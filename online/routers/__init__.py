@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import blind, counting, predicting  # noqa: F401
+from . import rules  # noqa: F401
