@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 import scripted
 
 import online
-from instances import Instance, InvalidValueError, MemoryRule, Request, ServiceLevel, Workload
+from instances import Instance, MemoryRule, Request, ServiceLevel, Workload
 from online import AffineTime, NoisyPredictions, ReplicaView, Run
+from online.simulation.columns import Stretches
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)
 LEVEL = ServiceLevel(latency=9.0)
@@ -38,33 +38,20 @@ def drawn(seed: int, replicas: int, *, in_seconds: bool, count: int = 14) -> Any
 
 def differences(one: Run, other: Run) -> list[str]:
     """Names of what two runs do not have in common, to the last bit."""
+
+    def parts(value: Any) -> list[Any]:
+        fields = dataclasses.fields(value) if isinstance(value, Stretches) else []
+        return [getattr(value, field.name) for field in fields] or [value]
+
     found = []
-    for field in dataclasses.fields(Run):
-        values = [getattr(run, field.name) for run in (one, other)]
-        if dataclasses.is_dataclass(values[0]) and field.name in (
-            "attempts",
-            "stretches",
-            "pauses",
-        ):
-            pairs = [
-                tuple(getattr(value, column.name) for value in values)
-                for column in dataclasses.fields(values[0])
-            ]
-        else:
-            pairs = [(values[0], values[1])]
-        for left, right in pairs:
-            same = np.array_equal(left, right, equal_nan=True) if _floats(left) else None
-            if same is None:
-                same = (
-                    np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right
-                )
-            if not same:
-                found.append(field.name)
+    for name in (field.name for field in dataclasses.fields(Run)):
+        for left, right in zip(parts(getattr(one, name)), parts(getattr(other, name)), strict=True):
+            if isinstance(left, np.ndarray):
+                same = np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+            else:
+                same = left == right
+            found += [] if same else [name]
     return found
-
-
-def _floats(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def assert_single_runs(fleet: Any, run: Run, policy: Any, **options: Any) -> None:
@@ -230,28 +217,6 @@ def test_predictions_do_not_depend_on_the_router() -> None:
         online.simulate(fleet, "mc-sf", router=router, predictions=NoisyPredictions(2))
         told.append(router.seen)
     assert told[0] == told[1]
-
-
-OWN = """
-from online import Router
-class Mine(Router):
-    def __init__(self, alpha=1.0, delay=0.1):
-        super().__init__(delay)
-        self.alpha = alpha
-    def route(self, request, replicas):
-        loads = [one.tokens + self.alpha * one.waiting for one in replicas]
-        return loads.index(min(loads))
-"""
-
-
-def test_a_router_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_router.py").write_text(OWN)
-    fleet = drawn(0, 2, in_seconds=False)
-    run = online.simulate(fleet, "mc-sf", router="my_router.py:Mine(alpha=0.5)")
-    assert (run.router_name, run.status) == ("Mine", "completed")
-    with pytest.raises(InvalidValueError, match="write :Mine"):
-        online.make_router("my_router.py:Yours")
 
 
 @pytest.mark.parametrize("in_seconds", [False, True])

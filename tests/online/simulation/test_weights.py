@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from answering_source import Grudge
 
@@ -53,15 +51,3 @@ def test_a_realised_instance_has_the_weights_of_its_arrivals() -> None:
 
     assert online.simulate(Source(1), "mc-sf").instance.weights.tolist() == [3, 3]
     assert not online.simulate(Grudge(1), "mc-sf").instance.is_weighted
-
-
-def test_ratios_are_of_weighted_totals() -> None:
-    policies = ["smallest-volume-first", WeightedVolumeFirst, "vllm"]
-    plain, heavy, kept = online.sweep([INSTANCE], policies)
-    assert (plain.cost, heavy.cost) == (33, 21)
-    assert heavy.ratio == online.Interval(Fraction(1), Fraction(1))
-    assert plain.ratio.lower == Fraction(33, 21)
-    assert (plain.weight, plain.waiting) == (6, 15)
-    # Preemptive optima count every request alike.
-    assert kept.ratio is None
-    assert "with preemption every request counts alike" in kept.reason

@@ -152,25 +152,10 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
         order, numbered = ordered(seed)
         # Of equal keys the first in the queue, where a retracted request is the last.
         key = numbered and (lambda one, numbered=numbered: numbered(one)[:-1])
-        served = serve_sglang(
-            rows,
-            counted(limit, rule),
-            announced=longest,
-            chunk=chunk,
-            most=most,
-            slots=slots,
-            d0=d0,
-            d1=d1,
-            key=key,
-        )
-        policy = online.make_policy(
-            "sglang",
-            chunked_prefill_size=chunk,
-            max_prefill_tokens=most,
-            max_running_requests=slots,
-            order=order,
-            **limited,
-        )
+        sizes = {"chunk": chunk, "most": most, "slots": slots, "d0": d0, "d1": d1}
+        served = serve_sglang(rows, counted(limit, rule), announced=longest, key=key, **sizes)
+        own = {"max_prefill_tokens": most, "max_running_requests": slots, **limited}
+        policy = online.make_policy("sglang", chunked_prefill_size=chunk, order=order, **own)
         machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
         run = compare(rows, machine, policy, served, predictions=predictions)
         retracted += run.evictions
@@ -191,52 +176,16 @@ def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRul
         d0, d1 = clock_of(seed)
         longest, limited, predictions = announced(seed, rows, limit)
         order, key = ordered(seed)
-        served = serve_tensorrt_llm(
-            rows,
-            counted(limit, rule),
-            announced=longest,
-            capacity=capacity,
-            seqs=seqs,
-            budget=budget,
-            d0=d0,
-            d1=d1,
-            key=key,
-        )
-        policy = online.make_policy(
-            "tensorrt-llm",
-            capacity_scheduler_policy=capacity,
-            max_batch_size=seqs,
-            max_num_tokens=budget,
-            order=order,
-            **limited,
-        )
+        sizes = {"seqs": seqs, "budget": budget, "d0": d0, "d1": d1, "capacity": capacity}
+        served = serve_tensorrt_llm(rows, counted(limit, rule), announced=longest, key=key, **sizes)
+        own = {"max_batch_size": seqs, "max_num_tokens": budget, "order": order, **limited}
+        policy = online.make_policy("tensorrt-llm", capacity_scheduler_policy=capacity, **own)
         machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
         run = compare(rows, machine, policy, served, predictions=predictions)
         if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
             assert not run.evictions
         paused += run.evictions
     assert paused > 10 * seeds / 120
-
-
-@pytest.mark.parametrize("name", ["vllm-v0", "sarathi", "sglang", "tensorrt-llm"])
-@pytest.mark.parametrize(
-    ("order", "starts"),
-    [
-        ("fcfs", [0, 1, 2, 3]),
-        ("shortest-output", [0, 2, 3, 1]),
-        ("shortest-prompt", [0, 1, 3, 2]),
-        ("shortest-job", [0, 3, 2, 1]),
-        ("longest-output", [0, 1, 3, 2]),
-        ("priority", [0, 2, 3, 1]),
-    ],
-)
-def test_engines_admit_in_order(name: str, order: str, starts: list[int]) -> None:
-    columns = ([0.0, 1.0, 1.0, 1.0], [3, 1, 5, 2], [9, 8, 2, 4])
-    source = Workload(*columns, memory_limit=100, batch_time=AffineTime(1.0))
-    caps = {"sglang": "max_running_requests", "tensorrt-llm": "max_batch_size"}
-    policy = online.make_policy(name, **{caps.get(name, "max_num_seqs"): 1}, order=order)
-    run = online.simulate(source, policy)
-    assert np.argsort(run.start_times, kind="stable").tolist() == starts
 
 
 @pytest.mark.parametrize(("conservativeness", "prompt"), [(1.0, 13_000), (10.0, 11_000)])
