@@ -56,8 +56,8 @@ class PriorityPolicy(Policy):
         self._requests: dict[int, VisibleRequest] = {}
         # Running requests that have not reached their expected end ...
         self._forecast = MemoryForecast(self._memory_limit)
-        self._starts: dict[int, int] = {}
-        self._expected_ends: dict[int, int] = {}
+        # First round, expected end, and tokens less the rounds run.
+        self._spans: dict[int, tuple[int, int, int]] = {}
         self._due: list[tuple[int, int]] = []
         # ... and those that have: in round r they hold _overdue_base + len(_overdue) * r.
         self._overdue: set[int] = set()
@@ -168,13 +168,11 @@ class PriorityPolicy(Policy):
 
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         self._forecast.add(start, base, rounds)
-        self._starts[index] = start
-        self._expected_ends[index] = start + rounds
+        self._spans[index] = start, start + rounds, base
         heapq.heappush(self._due, (start + rounds, index))
 
     def _forget(self, index: int, now: int) -> None:
-        start, end = self._starts.pop(index), self._expected_ends.pop(index)
-        base = self._tokens.base(self._requests[index].prompt_length)
+        start, end, base = self._spans.pop(index)
         if index in self._overdue:
             self._overdue.remove(index)
             self._overdue_base -= base - start
@@ -185,30 +183,27 @@ class PriorityPolicy(Policy):
         """Move what should have finished by now, and has not, from the forecast to the overdue."""
         while self._due and self._due[0][0] <= now:
             end, index = heapq.heappop(self._due)
-            if self._expected_ends.get(index) == end and index not in self._overdue:
+            start, known, base = self._spans.get(index, (0, -1, 0))
+            if known == end and index not in self._overdue:
                 self._overdue.add(index)
-                base = self._tokens.base(self._requests[index].prompt_length)
-                self._overdue_base += base - self._starts[index]
+                self._overdue_base += base - start
                 self.on_overdue(index)
 
     def _evict(self, state: State) -> list[int]:
         now = state.round_index
-        evicted: list[int] = []
+        # In order; each is taken out before the next is asked for.
+        evicted: dict[int, None] = {}
         excess = self._tokens.excess(state)
-        # Each is taken out before the next is asked for.
         for index in self.sent_back(state):
             excess -= self._take_out(index, state, now)
-            evicted.append(index)
-        if excess > 0:
-            gone = set(evicted)
-            for index in self.eviction_order(state):
-                if index in gone:
-                    continue
+            evicted[index] = None
+        for index in self.eviction_order(state) if excess > 0 else ():
+            if index not in evicted:
                 excess -= self._take_out(index, state, now)
-                evicted.append(index)
-                if excess <= 0:
-                    break
-        return evicted
+                evicted[index] = None
+            if excess <= 0:
+                break
+        return list(evicted)
 
     def _take_out(self, index: int, state: State, now: int) -> int:
         """Forget a running request; returns what it would have held in the next round."""

@@ -11,7 +11,6 @@ from instances import (
     FleetSchedule,
     Instance,
     PreemptiveSchedule,
-    Request,
     Schedule,
     SecondsSchedule,
     Workload,
@@ -134,20 +133,14 @@ def with_tokens_every_round(instance: Instance, prefill_rounds: int) -> Instance
     """
     if not prefill_rounds:
         return instance
-    requests: list[Request] = [
+    requests = [
         replace(
-            request,
-            prompt_length=request.prompt_length - prefill_rounds,
-            output_length=request.output_length + prefill_rounds,
+            one,
+            prompt_length=one.prompt_length - prefill_rounds,
+            output_length=one.output_length + prefill_rounds,
         )
-        for request in instance
+        for one in instance
     ]
     metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}
-    return Instance(
-        requests,
-        instance.memory_limit,
-        instance.name,
-        metadata,
-        memory_rule=instance.memory_rule,
-        replicas=instance.replicas,
-    )
+    machine = {"memory_rule": instance.memory_rule, "replicas": instance.replicas}
+    return Instance(requests, instance.memory_limit, instance.name, metadata, **machine)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ class AEll(PriorityPolicy):
         """Return the requests that outlived their lower bound."""
         found = [index for index in self._overdue if index not in self._promoted]
         back = []
-        for index in sorted(found, key=lambda index: (self._starts[index], index)):
+        for index in sorted(found, key=lambda index: (self._spans[index][0], index)):
             prediction = self._requests[index].prediction
             self._promoted.add(index)
             if not prediction.is_exact:

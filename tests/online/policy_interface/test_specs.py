@@ -292,7 +292,7 @@ class {name}(MemoryConstrainedShortestFirst):
 
 
 def test_what_is_registered_again_replaces_the_old_and_says_so(
-    folder: Path, define: Callable[[str], Any]
+    define: Callable[[str], Any],
 ) -> None:
     cell = REGISTERED + "Mine = {name}\n"
     define(cell.format(name="First"))
@@ -301,17 +301,3 @@ def test_what_is_registered_again_replaces_the_old_and_says_so(
             assert define(cell.format(name=name)) is policy_specs("mine")[0].make().__class__
     with pytest.raises(ValueError, match="policy 'fcfs' is registered twice, by online"):
         define(cell.format(name="Third").replace('"mine"', '"fcfs"'))
-    # A file has the name already taken by the notebook.
-    (folder / "mine.py").write_text(REGISTERED.format(name="InAFile"))
-    with pytest.raises(InvalidValueError, match=r"by __main__.Renamed and .*mine.py:InAFile"):
-        read_policy("mine.py:InAFile")
-    del policy_module._POLICIES["mine"]
-    read_policy("mine.py:InAFile")
-    (folder / "mine.py").write_text(REGISTERED.format(name="Edited"))
-    with pytest.warns(UserWarning, match="is replaced: .*mine.py:Edited is defined anew"):
-        edited = read_policy("mine.py:Edited")
-    assert policy_specs("mine")[0].make().__class__ is edited.given
-    both = REGISTERED.format(name="One") + REGISTERED.format(name="Two")
-    (folder / "both.py").write_text(both.replace('"mine"', '"both"'))
-    with pytest.raises(InvalidValueError, match=r"registered twice, by .*:One and .*:Two .*both"):
-        read_policy("both.py:One")
