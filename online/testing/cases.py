@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances import Instance, InvalidValueError, MemoryRule, Request
+from instances import Instance, MemoryRule, Request
 from instances.problem.memory_rule import TOKENS
 from online.policy_interface.predictions import (
     BucketPredictions,
@@ -43,13 +43,10 @@ class Case:
         """Return a key, equal for equal runs."""
         return self.instance.digest, repr(self.predictions), self.seed
 
-    def with_requests(self, requests: Sequence[Request]) -> Case | None:
-        """Return the case with other requests; None if they make no valid instance."""
+    def with_requests(self, requests: Sequence[Request]) -> Case:
+        """Return the case with other requests."""
         given = self.instance
-        try:
-            changed = Instance(requests, given.memory_limit, memory_rule=given.memory_rule)
-        except InvalidValueError:
-            return None
+        changed = Instance(requests, given.memory_limit, memory_rule=given.memory_rule)
         return replace(self, instance=changed)
 
 
@@ -98,20 +95,6 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
         yield Case(instance, kind.predictions, place)
 
 
-def given_cases(instances: Sequence[Instance]) -> Iterator[Case]:
-    """Yield each instance twice: with exact lengths, and with only an upper end of all lengths."""
-    for place, instance in enumerate(instances):
-        order = np.argsort(instance.arrival_times, kind="stable").tolist()
-        case = Case(instance, seed=place).with_requests([instance[k] for k in order])
-        if case is None:
-            # Such as one with empty prompts, which is accepted only on demand.
-            yield Case(instance, seed=place)
-            continue
-        yield case
-        longest = int(instance.output_lengths.max())
-        yield replace(case, predictions=IntervalPredictions(1, longest))
-
-
 def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     """Yield cases with equal predictions and other output lengths, and the changed requests."""
     if isinstance(case.predictions, IntervalPredictions):
@@ -133,9 +116,8 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     alone = [[*requests[:k], turned[k], *requests[k + 1 :]] for k in {0, len(requests) - 1}]
     for variant in (turned, drawn, *alone):
         changed = {k for k, one in enumerate(variant) if one != requests[k]}
-        altered = case.with_requests(variant)
-        if changed and altered is not None:
-            yield altered, changed
+        if changed:
+            yield case.with_requests(variant), changed
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
@@ -157,17 +139,8 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
             for one in future
         ]
         for variant in ([*past, *turned], [*past, *later], requests[:-1], past):
-            altered = case.with_requests(variant) if variant else None
-            if altered is not None and altered.instance != case.instance:
-                yield altered, now
-
-
-def other_order(case: Case) -> Case:
-    """Return the case with simultaneous arrivals listed in reverse order."""
-    backwards = case.instance.requests[::-1]
-    altered = case.with_requests(sorted(backwards, key=lambda one: one.arrival_time))
-    assert altered is not None
-    return altered
+            if variant and variant != list(requests):
+                yield case.with_requests(variant), now
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
@@ -177,12 +150,12 @@ def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
         first = 0
         while first < len(case.instance) and len(case.instance) > 1:
             requests = case.instance.requests
-            fewer = case.with_requests([*requests[:first], *requests[first + size :]])
+            fewer = [*requests[:first], *requests[first + size :]]
             tries += 1
             if tries > MOST_TRIES:
                 return case
-            if fewer is not None and len(fewer.instance) and fails(fewer):
-                case = fewer
+            if fewer and fails(case.with_requests(fewer)):
+                case = case.with_requests(fewer)
             else:
                 first += size
         size //= 2

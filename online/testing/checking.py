@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from hindsight.testing import CheckReport, Verdict, instance_lines
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import InvalidTypeError, InvalidValueError
 from instances.user_modules import MAIN, file_of, users_line
 from instances.validation import as_integer
-from online.policy_interface.policy import Policy, own_policy
+from online.policy_interface.policy import KnowledgeError, Policy, PolicyError, own_policy
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.trials.task import UNSERVED
 from online.trials.trial import COMPLETED, one_line
 
-from .cases import (
-    EXACT,
-    Case,
-    drawn_cases,
-    given_cases,
-    other_futures,
-    other_lengths,
-    other_order,
-    smallest,
-)
+from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
 from .runs import LEVEL, ROUNDS_TO_END, Laboratory, Outcome, play
 
 Reason: TypeAlias = "str | None"
-"""The reason of a failure; None if the check passed."""
+"""The reason of a failure; empty if the check passed, None if it does not apply to the case."""
 
 Check: TypeAlias = Callable[[Laboratory, Case], Reason]
 
 
-class NotTriedError(Exception):
-    """The check does not apply to the case, or another check reports the fault."""
-
-
-def check_policy(
-    policy: AnyPolicy,
-    instances: int | Iterable[Instance] = 100,
-    *,
-    seed: int = 0,
-) -> CheckReport:
-    """Run a policy on instances, and report which properties of every policy it lacks.
+def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> CheckReport:
+    """Run a policy on drawn instances, and report which properties of every policy it lacks.
 
     * runs: it raises no error.
     * rules: memory is kept, only waiting requests are started, and random numbers are drawn only if
@@ -63,10 +42,9 @@ def check_policy(
     ----------
     policy : AnyPolicy
         As `online.simulate` takes it.
-    instances : int or Iterable[Instance], default 100
+    instances : int, default 100
         Number of instances to draw: all at once and with arrivals, tight memory, ties, memory in
-        blocks, several predictions, 2 to 30 requests. Or instances to use; each is run with exact
-        lengths, and with only the longest length given.
+        blocks, several predictions, 2 to 30 requests.
     seed : int, default 0
         Seed of the instances.
 
@@ -84,50 +62,36 @@ def check_policy(
     if len(specs) != 1:
         raise InvalidValueError(None, "policy", policy, "is not one policy")
     seed = as_integer(seed, None, "seed", minimum=0)
-    if isinstance(instances, Iterable):
-        given = list(instances)
-        for one in given:
-            if not isinstance(one, Instance):
-                raise InvalidTypeError(None, "instances", one, "is not an Instance")
-        cases = list(given_cases(given))
-    else:
-        count = as_integer(instances, None, "instances", minimum=1)
-        cases = list(drawn_cases(count, seed))
-    cases.sort(key=lambda case: len(case.instance))
+    count = as_integer(instances, None, "instances", minimum=1)
+    cases = sorted(drawn_cases(count, seed), key=lambda case: len(case.instance))
     laboratory = Laboratory(specs[0])
     verdicts = tuple(_verdict(laboratory, name, cases) for name in CHECKS)
-    return CheckReport(f"policy {specs[0].label}", verdicts, tuple(_notes(laboratory, cases)))
+    needs_lengths = any(isinstance(laboratory.run(one).error, KnowledgeError) for one in cases)
+    note = "it needs exact output lengths, and runs only if they are given"
+    return CheckReport(f"policy {specs[0].label}", verdicts, (note,) * needs_lengths)
 
 
 def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdict:
     """Run a check on every case, and shrink the first one on which it fails."""
     asks, check = CHECKS[name]
-    reasons: list[str] = []
-
-    def fails(case: Case) -> bool | None:
-        """Return None if there is nothing to check."""
-        try:
-            found = check(laboratory, case)
-        except NotTriedError:
-            return None
-        if found is not None:
-            reasons.append(found)
-        return found is not None
-
-    tried = [fails(case) for case in cases]
-    checked, failed = len(tried) - tried.count(None), tried.count(True)
-    verdict = Verdict(name, asks, checked, failed)
-    if name == "runs" and not checked:
-        error = laboratory.run(cases[0]).error
-        reason = f"it refuses every instance: {one_line(error)}" if error else None
-        return replace(verdict, checked=len(cases), failed=len(cases), reason=reason)
+    tried = [check(laboratory, case) for case in cases]
+    checked, failed = len(tried) - tried.count(None), sum(map(bool, tried))
+    if name == "runs" and not checked and (error := laboratory.run(cases[0]).error):
+        reason = f"it refuses every instance: {one_line(error)}"
+        return Verdict(name, asks, len(cases), len(cases), reason)
     if not failed:
-        return verdict
-    # Of the failures below, the last is that of the smallest case; without any, it is the first.
-    del reasons[1:]
-    found = smallest(cases[tried.index(True)], lambda case: bool(fails(case)))
-    lines = _reproduction(laboratory.spec, found)
-    return replace(verdict, reason=reasons[-1], reproduction=lines)
+        return Verdict(name, asks, checked)
+    first = next(place for place, reason in enumerate(tried) if reason)
+    # The last reason is that of the smallest case.
+    reasons = [tried[first]]
+
+    def fails(case: Case) -> bool:
+        if found := check(laboratory, case):
+            reasons.append(found)
+        return bool(found)
+
+    case = smallest(cases[first], fails)
+    return Verdict(name, asks, checked, failed, reasons[-1], _reproduction(laboratory.spec, case))
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
@@ -152,59 +116,50 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 
 
 def _made(spec: PolicySpec) -> tuple[list[str], str]:
-    """Return imports and the expression that make a policy, from its class or file.
+    """Return imports and an expression for the policy: its text, or a call of its class.
 
     A class of a notebook or inside a function goes by its own name.
     """
-    settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
     given = own_policy(spec.name) if spec.given is None else spec.given
     if given is None:
-        named = ", ".join(filter(None, (repr(spec.name), settings)))
-        return ["from online import make_policy"], f"make_policy({named})"
+        return [], repr(spec.label)
+    settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
     maker: Any = type(given) if isinstance(given, Policy) else given
     path = getattr(maker, "__qualname__", "<unnamed>")
     name = path.rpartition(".")[2]
     if "<" in path or maker.__module__ == MAIN:
         return [], f"{name if name.isidentifier() else 'your_policy'}({settings})"
     if file := file_of(maker):
-        text = f"{file}:{path}({settings})" if settings else f"{file}:{path}"
-        return ["from online import make_policy"], f"make_policy({text!r})"
+        return [], repr(f"{file}:{path}({settings})" if settings else f"{file}:{path}")
     return [f"from {maker.__module__} import {path.partition('.')[0]}"], f"{path}({settings})"
 
 
 def _runs(laboratory: Laboratory, case: Case) -> Reason:
-    outcome = laboratory.run(case)
-    error = outcome.error
-    if outcome.needs_lengths or isinstance(error, (InvalidValueError, InvalidTypeError)):
-        raise NotTriedError
-    if error is None or outcome.broke_a_rule:
+    error = laboratory.run(case).error
+    if isinstance(error, (KnowledgeError, InvalidValueError, InvalidTypeError)):
         return None
+    if error is None or isinstance(error, PolicyError):
+        return ""
     return one_line(error) + users_line(error)
 
 
 def _rules(laboratory: Laboratory, case: Case) -> Reason:
-    outcome = laboratory.run(case)
-    if outcome.error is None:
-        return None
-    if not outcome.broke_a_rule:
-        raise NotTriedError
-    return " ".join(str(outcome.error).split()) + users_line(outcome.error)
+    error = laboratory.run(case).error
+    if isinstance(error, PolicyError):
+        return " ".join(str(error).split()) + users_line(error)
+    return "" if error is None else None
 
 
 def _ends(laboratory: Laboratory, case: Case) -> Reason:
     outcome = laboratory.run(case)
-    if outcome.error is not None:
-        raise NotTriedError
-    if outcome.status == COMPLETED:
-        return None
-    ids = [str(one.id) for one in case.instance.requests]
-    left = [name for k, name in enumerate(ids) if k not in outcome.completed]
+    if outcome.error is not None or outcome.status == COMPLETED:
+        return None if outcome.error else ""
     why = UNSERVED[outcome.status]
     if outcome.status == "round-limit":
         why = f"not all end in {ROUNDS_TO_END} times the rounds that one after the other takes"
-    back = Counter(k for _, (_, *sent) in outcome.moves for which in sent[:2] for k in which)
-    often = "".join(f"; {ids[k]} is sent back {times} times" for k, times in back.most_common(1))
-    return f"{outcome.status}: {why}; not served: {', '.join(left)}{often}"
+    requests = enumerate(case.instance.requests)
+    left = [str(one.id) for k, one in requests if k not in outcome.completed]
+    return f"{outcome.status}: {why}; not served: {', '.join(left)}"
 
 
 _EARLIER = next(drawn_cases(1, 1))
@@ -214,7 +169,7 @@ _EARLIER = next(drawn_cases(1, 1))
 def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
     first = laboratory.run(case)
     if first.status != COMPLETED:
-        raise NotTriedError
+        return None
     second = play(case, laboratory.spec.make())
     if (second.moves, second.completed) != (first.moves, first.completed):
         laboratory.erratic = True
@@ -228,7 +183,7 @@ def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
     if (third.moves, third.completed) != (first.moves, first.completed):
         found = _difference(first.moves, third.moves)
         return f"an object that ran before differs from a new one: {found}; reset() must forget"
-    return None
+    return ""
 
 
 def _lengths(laboratory: Laboratory, case: Case) -> Reason:
@@ -253,28 +208,26 @@ def _future(laboratory: Laboratory, case: Case) -> Reason:
 
 def _first_difference(pairs: Sequence[tuple[tuple[Outcome, Outcome], float, str]]) -> Reason:
     """Compare runs up to the round in which they may begin to differ."""
-    if not pairs:
-        raise NotTriedError
-    for (one, other), until, what in pairs:
-        if one.until(until) != other.until(until):
-            return f"{what}, {_difference(one.until(until), other.until(until))}"
-    return None
+    for runs, until, what in pairs:
+        one, other = ([moves for moves in run.moves if moves[0] < until] for run in runs)
+        if one != other:
+            return f"{what}, {_difference(one, other)}"
+    return "" if pairs else None
 
 
-def _difference(one: Sequence[object], other: Sequence[object]) -> str:
+def _difference(one: Sequence[Any], other: Sequence[Any]) -> str:
     """Return the first decision that is not the same, as text."""
     place = next(
         (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
     )
-    texts = [_decision(moves[place] if place < len(moves) else None) for moves in (one, other)]
+    texts = [
+        _decision(*moves[place]) if place < len(moves) else "nothing" for moves in (one, other)
+    ]
     return f"it decides {texts[0]} in one run and {texts[1]} in the other"
 
 
-def _decision(moves: object) -> str:
-    if not isinstance(moves, tuple):
-        return "nothing more"
-    round_index, decided = moves
+def _decision(round_index: int, decided: tuple[Any, ...]) -> str:
     names = ("start", "evict", "preempt", "hold", "prefill")
     parts = [f"{name} {list(what)}" for name, what in zip(names, decided, strict=True) if what]
     return f"{', '.join(parts)} for round {round_index + 1}"
@@ -289,24 +242,3 @@ CHECKS: dict[str, tuple[str, Check]] = {
     "future": ("knows nothing of arrivals to come", _future),
 }
 """By name: the property in a few words, and the function that checks it on a case."""
-
-
-def _notes(laboratory: Laboratory, cases: Sequence[Case]) -> list[str]:
-    notes = []
-    runs = [laboratory.run(case) for case in cases]
-    if any(run.needs_lengths for run in runs):
-        notes.append("it needs exact output lengths, and runs only if they are given")
-    ended = [(case, run) for case, run in zip(cases, runs, strict=True) if run.total_latency]
-    changed = sum(
-        laboratory.run(other_order(case)).total_latency != run.total_latency for case, run in ended
-    )
-    if changed:
-        notes.append(
-            f"on {changed} of {len(ended)} instances the total latency depends on the order in "
-            "which requests of one round are listed"
-        )
-    seconds = [one for run in runs for one in run.seconds]
-    if seconds:
-        typical, longest = (1000 * one for one in (statistics.median(seconds), max(seconds)))
-        notes.append(f"a decision takes {typical:.2g} ms, at most {longest:.2g} ms")
-    return notes

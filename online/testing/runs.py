@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from instances import ServiceLevel
-from online.policy_interface.policy import (
-    Decision,
-    KnowledgeError,
-    Policy,
-    PolicyError,
-    State,
-    VisibleRequest,
-)
+from online.policy_interface.policy import Decision, Policy, State, VisibleRequest
 from online.policy_interface.specs import PolicySpec
 from online.simulation.simulator import simulate
+from online.trials.trial import COMPLETED
 
 from .cases import Case
 
@@ -42,12 +35,8 @@ class Outcome:
         Every decision.
     completed : dict[int, int]
         Round in which each request ended, by index.
-    seconds : list[float]
-        Processing time of every decision.
     status : str
         As `Run.status`; ``"failed"`` if an error ended the run.
-    total_latency : int or None
-        Total latency of a run that served every request.
     error : Exception or None
         The error that ended the run.
     drained : float
@@ -56,25 +45,9 @@ class Outcome:
 
     moves: list[Moves] = field(default_factory=list)
     completed: dict[int, int] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
     status: str = "failed"
-    total_latency: int | None = None
     error: Exception | None = None
     drained: float = math.inf
-
-    @property
-    def broke_a_rule(self) -> bool:
-        """Return whether the simulator refused a decision."""
-        return isinstance(self.error, PolicyError)
-
-    @property
-    def needs_lengths(self) -> bool:
-        """Return whether the policy asked for exact lengths that it is not given."""
-        return isinstance(self.error, KnowledgeError)
-
-    def until(self, round_index: float) -> list[Moves]:
-        """Return the decisions before a round is run."""
-        return [moves for moves in self.moves if moves[0] < round_index]
 
 
 def play(case: Case, policy: Policy) -> Outcome:
@@ -84,23 +57,19 @@ def play(case: Case, policy: Policy) -> Outcome:
     in_turn = sum(one.prompt_length + one.output_length for one in requests)
     _record(policy, outcome)
     try:
-        run = simulate(
+        outcome.status = simulate(
             case.instance,
             policy,
             seed=case.seed,
             predictions=case.predictions,
             max_rounds=requests[-1].arrival_time + ROUNDS_TO_END * in_turn,
             level=LEVEL if policy.reads_deadlines else None,
-        )
+        ).status
     except Exception as error:  # noqa: BLE001 (whatever a policy raises)
         outcome.error = error
-        return outcome
     finally:
         for name in ("decide", "complete", "drain"):
             del vars(policy)[name]
-    outcome.status = run.status
-    if run.status == "completed":
-        outcome.total_latency = int(run.total_latency)
     return outcome
 
 
@@ -109,9 +78,7 @@ def _record(policy: Policy, outcome: Outcome) -> None:
     decide, complete, drain = policy.decide, policy.complete, policy.drain
 
     def decides(state: State) -> Decision:
-        began = time.perf_counter()
         decision = decide(state)
-        outcome.seconds.append(time.perf_counter() - began)
         if isinstance(decision, Decision):
             moves = (
                 *map(tuple, (decision.start, decision.evict, decision.preempt)),
@@ -155,7 +122,7 @@ class Laboratory:
 
     def pair(self, case: Case, other: Case) -> tuple[Outcome, Outcome] | None:
         """Return two runs to compare; None if one was ended early or the policy is erratic."""
-        if self.erratic or self.run(case).status != "completed":
+        if self.erratic or self.run(case).status != COMPLETED:
             return None
-        altered = self.run(other)
-        return (self.run(case), altered) if altered.status == "completed" else None
+        runs = self.run(case), self.run(other)
+        return runs if runs[1].status == COMPLETED else None

@@ -16,7 +16,7 @@ import pytest
 
 import online
 from hindsight.testing import CheckError
-from instances import Instance, InvalidValueError
+from instances import InvalidValueError
 from online import Decision, Policy
 from online.commands.check import Kind, check
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
@@ -190,7 +190,7 @@ FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Overflows, "rules", 4, "holds"),
     (Twice, "rules", 2, "was started but is not waiting"),
     (Starves, "ends", 3, "starts nothing more, with requests left unserved; not served: r"),
-    (GoesRound, "ends", 1, "one after the other takes; not served: r1; r1 is sent back"),
+    (GoesRound, "ends", 1, "one after the other takes; not served: r1"),
     (Crashes, "runs", 3, "IndexError: list index out of range ("),
     (Exits, "runs", 1, "RuntimeError: policy 'Exits' asked to exit: SystemExit(0)"),
 ]
@@ -214,7 +214,7 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     assert f": {5 - untried} of 6 checks passed{told}\n" in str(report)
     # What is printed to show it can be run as it is copied, and is small.
     copied = str(report).split("\n\n")[1]
-    assert copied == verdict.reproduction
+    assert copied.rstrip() == verdict.reproduction
     space: dict[str, Any] = {}
     failing = name in ("rules", "runs")
     try:
@@ -227,25 +227,16 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     assert len(space["instance"]) <= most
 
 
-def test_a_sound_policy_passes_and_its_report_says_what_is_worth_knowing() -> None:
+def test_a_sound_policy_passes() -> None:
     report = check_policy(MemoryConstrainedShortestFirst, 10)
     report.raise_for_failures()
     assert report.passed
     text = str(report)
     assert text.startswith("policy mc-sf: 6 of 6 checks passed\nok        runs")
-    assert "a decision takes" in report.notes[-1]
+    assert report.notes == ()
     assert check_policy(DrawsAndSaysSo, 10).passed
-    sound = check_policy(OneByOne, 10)
-    assert sound.passed
-    assert "depends on the order in which" in sound.notes[0]
-
-
-def test_instances_of_ones_own() -> None:
-    pair = [Instance.from_arrays([1, 1], [2, 4], [5, 0], memory_limit=6)]
-    report = check_policy(OneByOne, pair)
-    assert [verdict.checked for verdict in report.verdicts] == [2, 2, 2, 2, 1, 2]
-    assert check_policy(Overflows, pair).passed
-    assert check_policy("h-sf", pair).notes[0].startswith("it needs exact output")
+    assert check_policy(OneByOne, 10).passed
+    assert check_policy("h-sf", 3).notes[0].startswith("it needs exact output")
 
 
 def test_a_policy_that_refuses_everything_is_told() -> None:
@@ -312,7 +303,7 @@ def test_the_lines_that_show_a_failure_make_the_policy() -> None:
         exec(lines, space)
         assert space["run"].status != "completed"
     lines = check_policy("alpha-protection:alpha=0.3", 40)["ends"].reproduction
-    assert "policy = make_policy('alpha-protection', alpha=0.3)" in lines.splitlines()
+    assert "policy = 'alpha-protection(alpha=0.3)'" in lines.splitlines()
     exec(lines, space)
     assert space["run"].status != "completed"
 
