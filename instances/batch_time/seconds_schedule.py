@@ -312,11 +312,6 @@ class SecondsSchedule(TimedSchedule):
         """The sum of C_i - a_i, in seconds."""
         return float(self.latencies.sum())
 
-    @property
-    def makespan(self) -> float:
-        """The last completion, seconds on the clock."""
-        return float(self.completion_times.max())
-
     def memory_profile(self) -> IntArray:
         """KV tokens held in each round, shape (rounds,); blocks count whole."""
         rule = self.workload.memory_rule
@@ -363,14 +358,6 @@ class SecondsSchedule(TimedSchedule):
     def _times(self) -> dict[str, FloatArray]:
         completions = self.completion_times
         return {"first_token_time": self.first_token_times, "completion_time": completions}
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "mean latency": f"{self.mean_latency:.6g} s",
-            "last completion": f"{self.makespan:.6g} s",
-            "rounds": len(self.round_starts),
-            "batch time": self.batch_time,
-        }
 
     def draw(self, ax: Any) -> None:
         """Draw memory over seconds."""

@@ -10,21 +10,7 @@ from . import (  # noqa: F401
     variable_length_families,
 )
 from .length_laws import moments
-from .registry import (
-    generate,
-    generator_documentation,
-    generator_names,
-    generator_parameters,
-    register_generator,
-)
+from .registry import register_generator
 from .typed_arrivals import poisson_arrivals
 
-__all__ = [
-    "generate",
-    "generator_documentation",
-    "generator_names",
-    "generator_parameters",
-    "moments",
-    "poisson_arrivals",
-    "register_generator",
-]
+__all__ = ["moments", "poisson_arrivals", "register_generator"]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances.errors import InvalidValueError
+from instances.problem.request import Request
 from instances.problem.workload import Workload
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.validation import as_number
 
 
 def poisson_arrivals(
@@ -39,13 +40,14 @@ def poisson_arrivals(
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
-    bounds = {"minimum": 1, "maximum": LARGEST_TOKEN_COUNT}
-    lengths, rates = [], []
-    for j, (rate, prompt, output) in enumerate(types):
-        owner = f"type {j}"
-        rates.append(as_number(rate, owner, "arrival_rate", above=0))
-        prompt_length = as_integer(prompt, owner, "prompt_length", **bounds)
-        lengths.append((prompt_length, as_integer(output, owner, "output_length", **bounds)))
+    rates = [
+        as_number(rate, f"type {j}", "arrival_rate", above=0) for j, (rate, *_) in enumerate(types)
+    ]
+    # `Request` refuses lengths that are not whole numbers in their range.
+    lengths = [
+        (one.prompt_length, one.output_length)
+        for one in (Request(0, prompt, output) for _, prompt, output in types)
+    ]
     horizon = as_number(horizon, None, "horizon", above=0)
     # Given their number, the points of a Poisson process are independent and uniform.
     total = sum(rates)

@@ -160,11 +160,6 @@ class FleetSchedule(TimedSchedule):
         """Total latency beyond the sum of w_i o_i, of a fleet in rounds."""
         return int(self.total_latency) - self.instance.total_output_length
 
-    @property
-    def makespan(self) -> Any:
-        """The last completion, on the clock."""
-        return max(part.makespan for part in self.machines)
-
     def violations(self) -> list[Any]:
         """Every broken rule of every replica, with the replica named."""
         return [
@@ -203,13 +198,6 @@ class FleetSchedule(TimedSchedule):
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         return {"replica": self.assignment, "completion_time": self.completion_times}
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "replicas": self.problem.replicas,
-            "requests by replica": ", ".join(str(len(own)) for own in self.positions),
-            "mean latency": f"{self.mean_latency:.6g} {self.problem.unit}",
-        }
 
 
 def by_replica(assignment: IntArray, replicas: int) -> tuple[IntArray, ...]:

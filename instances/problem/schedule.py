@@ -146,10 +146,6 @@ class TimedSchedule(ABC):
         """Columns of `frame` beside the lengths and the latency."""
 
     @abstractmethod
-    def _facts(self) -> dict[str, object]:
-        """Figures in a notebook, between the requests and the verdict."""
-
-    @abstractmethod
     def _arguments(self) -> tuple[Any, ...]:
         """Return what the constructor takes."""
 
@@ -214,6 +210,11 @@ class TimedSchedule(ABC):
         count = problem.total_weight if isinstance(problem, Instance) else len(problem)
         return self.total_latency / count
 
+    @property
+    def makespan(self) -> Any:
+        """The last completion, on the clock."""
+        return self.completion_times.max().item()
+
     @cached_property
     def is_feasible(self) -> bool:
         """True if `violations` finds nothing."""
@@ -228,8 +229,14 @@ class TimedSchedule(ABC):
 
     def _repr_html_(self) -> str:
         violations = self.violations()
-        facts = {"requests": len(self.problem)} | self._facts()
-        facts["feasible"] = f"no: {violations[0]}" if violations else "yes"
+        unit = self.problem.unit
+        facts = {
+            "requests": len(self.problem),
+            "total latency": f"{self.total_latency:.12g} {unit}",
+            "mean latency": f"{self.mean_latency:.6g} {unit}",
+            "last completion": f"{self.makespan:.12g} {unit}",
+            "feasible": f"no: {violations[0]}" if violations else "yes",
+        }
         drawings = [one.draw for one in self.machines if one.can_be_drawn]
         return html_of(type(self).__name__, self.problem.name, facts, *drawings)
 
@@ -278,11 +285,6 @@ class RoundSchedule(TimedSchedule):
         """
         return self.total_latency - self.instance.total_output_length
 
-    @property
-    def makespan(self) -> int:
-        """The last completion, a round index."""
-        return int(self.completion_times.max())
-
     def memory_profile(self) -> IntArray:
         """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
 
@@ -326,18 +328,10 @@ class RoundSchedule(TimedSchedule):
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         return {"start_time": self.start_times, "completion_time": self.completion_times}
 
-    def _facts(self) -> dict[str, object]:
-        return {
-            "total latency": f"{self.total_latency} rounds",
-            "of it waiting": f"{self.total_waiting} rounds",
-            "mean latency": f"{self.mean_latency:.6g} rounds",
-            "last completion": f"round {self.makespan}",
-        }
-
     @property
     def can_be_drawn(self) -> bool:
         """Return True if it begins at round 0 or later and has few enough rounds."""
-        return self.start_times.min() >= 0 and self.makespan <= LONGEST_PICTURE
+        return bool(self.start_times.min() >= 0 and self.makespan <= LONGEST_PICTURE)
 
     def draw(self, ax: Any) -> None:
         """Draw memory over rounds."""

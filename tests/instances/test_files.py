@@ -95,39 +95,6 @@ def test_a_missing_folder_is_an_os_error(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    with pytest.raises(OSError, match="x"):
-        write_atomically(tmp_path / "x", "new")
-    assert names(tmp_path) == ["x"]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_an_os_error(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
-    try:
-        with pytest.raises(PermissionError):
-            write_atomically(tmp_path / "x", "new")
-        assert names(tmp_path) == []
-    finally:
-        tmp_path.chmod(0o755)
-
-
-def test_saving_an_instance_is_atomic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.json"
-    save(Instance([Request(0, 1, 1)], 4), path)
-    before = path.read_bytes()
-
-    def fail(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        save(Instance([Request(0, 1, 2)], 4), path)
-    assert path.read_bytes() == before
-    assert names(tmp_path) == ["x.json"]
-
-
 def nested(depth: int) -> Any:
     """Lists and tables in turn around a number."""
     value: Any = 1

@@ -61,14 +61,6 @@ def test_a_notebook_has_the_same_line(
     assert "gap 0 %" in capsys.readouterr().err.split("\r")[-1]
 
 
-def test_a_solve_of_the_users_model_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    model = hindsight.build_model(INSTANCE)
-    assert hindsight.solve_model(model).status == "optimal"
-    assert terminal.getvalue() == ""
-
-
 def test_callers_may_print() -> None:
     told: list[str] = []
     hindsight.solve(INSTANCE, progress=lambda news: told.append(str(news)))

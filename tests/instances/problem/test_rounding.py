@@ -57,7 +57,7 @@ def test_scaled_draws() -> None:
         {"trace": 3},
         {"trace": {}},
         {"trace": {"token_scale": "64"}},
-        {"trace": {"token_scale": 64, "has_arrival_times": True, "round_seconds": None}},
+        {"trace": {"has_arrival_times": True, "round_seconds": None}},
         {"origin": []},
         {"origin": {"parameters": {"token_scale": 0.5}}},
     ],
