@@ -131,7 +131,7 @@ def test_costs_memory_and_violations_are_those_of_the_definition(kind: str) -> N
             assert PreemptiveSchedule.from_rounds(schedule.instance, arrays) == schedule
             assert PreemptiveSchedule(schedule.instance, schedule.stretches) == schedule
         seen[schedule.is_feasible] += 1
-    assert min(seen[True], seen[False]) > 20
+    assert min(seen[True], seen[False]) > 5
 
 
 @settings(max_examples=examples(40))
