@@ -12,7 +12,7 @@ from online.trials.intervals import Interval
 
 from .measured import Served
 from .question import Place, Question
-from .tasks import Attain, Bounds, Enclose, Failure, Route, Serve, Task
+from .tasks import Bounds, Enclose, Failure, Serve, Task
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: if no known schedule saves it, shares of the saving say nothing."""
@@ -92,11 +92,6 @@ class Headroom:
         known += [
             (it.mean_latency, one.name) for one, it in self.completed.items() if one.place == place
         ]
-        if place == self.question.here:
-            routed = [(one, self.results.get(Route(one))) for one in self.question.ways]
-            known += [
-                (it.upper, f"search, {one}") for one, it in routed if isinstance(it, Interval)
-            ]
         upper, name = min((one for one in known if one[0] is not None), default=(None, ""))
         return replace(bounds, interval=Interval(bounds.interval.lower, upper)), name
 
@@ -145,26 +140,6 @@ class Headroom:
             return False
         return log.mean_latency < (bounds.interval.lower or 0)
 
-    def losses(self, router: str) -> tuple[Interval, Interval] | None:
-        """Bound what a router loses, and what the schedulers on its replicas lose, in seconds.
-
-        The router loses OPT(A) - OPT: the best mean latency with its assignment A of requests to
-        replicas, less the best possible. The schedulers lose today's mean latency less OPT(A).
-        Replicas do not interact, so OPT(A) is a mean over the optima of single machines. With
-        bounds on both optima, differences of opposite ends bound the losses; schedules with A are
-        schedules of the fleet, so neither loss is below 0.
-        """
-        best, routed = self.best(), self.results.get(Route(router))
-        is_todays = router == next(iter(self.question.ways), None)
-        served = self.served(self.question.baseline, router=None if is_todays else router)
-        if best is None or served is None or not isinstance(routed, Interval):
-            return None
-        interval = best[0].interval
-        latency = served.mean_latency
-        routed = Interval.common_to([routed, Interval(interval.lower, latency)])
-        by_router = Interval.sum_of([routed, interval.below(0)])
-        return _not_below_0(by_router), _not_below_0(routed.below(latency))
-
     def tried(self) -> list[Place]:
         """List the numbers of replicas at which today's policy is simulated, ascending."""
         here = self.question.here
@@ -179,21 +154,16 @@ class Headroom:
         """
         lower, upper = Fraction(0), Fraction(1)
         for one, it in self.results.items():
-            if not isinstance(one, Serve | Attain) or isinstance(it, Failure):
+            if isinstance(it, Served):
+                known = Interval(it.on_time, None)
+            elif isinstance(it, Bounds) and one == Enclose(one.place, on_time=True):
+                known = it.interval
+            else:
                 continue
             if replace(one.place, replicas=place.replicas) != place:
                 continue
-            known = it.interval if isinstance(it, Bounds) else Interval(it.on_time, None)
             if one.place.replicas <= place.replicas and known.lower is not None:
                 lower = max(lower, known.lower)
             if one.place.replicas >= place.replicas and known.upper is not None:
                 upper = min(upper, known.upper)
         return Interval(lower, upper)
-
-
-def _not_below_0(interval: Interval) -> Interval:
-    """Raise both ends to 0."""
-    ends = [
-        None if end is None else max(end, Fraction(0)) for end in (interval.lower, interval.upper)
-    ]
-    return Interval(*ends)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 
 METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
 """Columns of a run by the names of their figures."""
@@ -53,16 +53,10 @@ class Served:
         Seconds per request.
     figures : dict[str, tuple[float, float]]
         p50 and p99 of `METRICS`, seconds.
-    first_token : float
-        Mean time to first token, seconds.
     on_time : Fraction or None
         Share of the requests on time; None without a service level.
-    assignment : int64 array or None
-        Replica of each request; None on one machine.
     """
 
     mean_latency: Fraction
     figures: dict[str, tuple[float, float]]
-    first_token: float = np.nan
     on_time: Fraction | None = None
-    assignment: IntArray | None = None

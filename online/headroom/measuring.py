@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +17,12 @@ from .answer import Headroom
 from .closed_loops import play_closed_loop
 from .measured import Served
 from .question import Place, Question
-from .tasks import Attain, Enclose, Failure, Route, Serve, Task, result_of
+from .tasks import Enclose, Failure, Serve, Task, result_of
 
-SHARES = {"best": 0.3, "on time": 0.15, "place": 0.01, "routing": 0.05, "policy": 0.05}
+QUICK = 10.0
+"""Seconds of a quick answer, which takes the first requests where all would take longer."""
+
+SHARES = {"best": 0.3, "on time": 0.15, "place": 0.01, "policy": 0.05}
 """Of the time limit: the longest that one computation of a kind takes."""
 
 STOP = 0.95
@@ -28,7 +31,7 @@ STOP = 0.95
 SAMPLE = 1000
 """First requests on which today's policy is timed, if there are more."""
 
-LONGEST_RUN, WINDOW_RUN = 0.2, 0.1
+LONGEST_RUN, WINDOW_RUN = 0.25, 0.15
 """Of the time limit: one simulation of all requests at most, and one if requests are left out."""
 
 SHORT_RUN = 1.0
@@ -56,7 +59,7 @@ class HeadroomProgress:
     text : str
         The last task done.
     first : Headroom or None
-        The first answer, when all simulations that it needs are done.
+        The first answer: simulations only, of a long log those of its first requests.
     """
 
     done: int
@@ -85,7 +88,8 @@ def measure_headroom(
         Seconds for everything, > 0. If it is too short for all requests, the first ones are taken,
         and the answer says how many.
     quick : bool, default False
-        End after the simulations that the first answer needs; nothing is bounded.
+        End after the simulations that the first answer needs, and after about `QUICK` seconds;
+        nothing is bounded.
     jobs : int or None, default None
         Processes. None takes one per core if a simulation takes long, and this process otherwise.
     progress : Callable[[HeadroomProgress], None] or None, default None
@@ -100,15 +104,21 @@ def measure_headroom(
     if jobs is not None:
         jobs = as_integer(jobs, None, "jobs", minimum=1)
     with Interruption(math.inf) as pressed:
-        work = _Work(question, time_limit, jobs, progress, pressed)
-        work.choose_requests()
-        work.do(_simulations(work.question))
-        if not quick:
-            work.say("first answer", work.answer())
-            work.do(_routers(work.question))
-            work.do(_bounds(work.question, work.results, time_limit))
-            work.do(_rest(work.question, time_limit))
-        return work.answer()
+        whole = _Work(question, time_limit, jobs, progress, pressed)
+        if quick or len(question.workload) > SAMPLE:
+            news = progress if quick else None
+            first = _Work(question, min(QUICK, time_limit), jobs or 1, news, pressed)
+            first.simulate()
+            if quick:
+                return first.answer()
+            whole.say("first answer", first.answer())
+            whole.simulate()
+        else:
+            whole.simulate()
+            whole.say("first answer", whole.answer())
+        whole.do(_bounds(whole.question, whole.results, time_limit))
+        whole.do(_rest(whole.question, time_limit))
+        return whole.answer()
 
 
 @dataclass
@@ -136,7 +146,7 @@ class _Work:
 
     def say(self, text: str, first: Headroom | None = None) -> None:
         """Report progress."""
-        if self.progress is not None:
+        if self.progress:
             total = max(1, len(self.tasks))
             self.progress(HeadroomProgress(len(self.results), total, text, first))
 
@@ -159,19 +169,41 @@ class _Work:
                 return
             yield task
 
-    def _following(self, task: Task) -> list[Task]:
-        """List the tasks that a result leads to."""
-        result = self.results[task]
-        if isinstance(result, Failure) or not isinstance(task, Serve):
-            return []
-        found = _predicted(self.question, task)
-        tried = {one.place.replicas for one in self.tasks if isinstance(one, Serve)}
-        if self.question.level and len(tried) < MOST_TRIED:
-            found += _other_replicas(self.question, task, self.results)
-        return found
+    def _following(self, task: Task) -> Iterator[Task]:
+        """List the tasks that a result leads to: predicted lengths, and numbers of replicas."""
+        question, result = self.question, self.results[task]
+        if not isinstance(task, Serve) or not isinstance(result, Served):
+            return
+        is_early = task.policy in (question.baseline, *question.proposed)
+        if not is_early and not task.error and question.error:
+            yield replace(task, error=question.error)
+        if question.level and task == Serve(question.baseline, task.place):
+            yield from self._other_replicas(task.place)
 
-    def choose_requests(self) -> None:
-        """Leave out requests that the time is too short for; play a closed loop."""
+    def _other_replicas(self, place: Place) -> Iterator[Serve]:
+        """Try more replicas as long as that puts more on time, and fewer as long as enough are."""
+        here, count = self.question.here, place.replicas
+        if replace(place, replicas=here.replicas) != here:
+            return
+        tried = (self.served(replace(here, replicas=one)) for one in range(1, count + 1))
+        *fewer, share = [float(it.on_time or 0) for it in tried if it is not None]
+        counts = [count - max(1, count // 4)]
+        if place != here and (count > here.replicas or share < ENOUGH):
+            counts = []
+        if count >= here.replicas and share < ENOUGH and (place == here or share > max(fewer)):
+            counts.append(count + max(1, count // 4))
+        known = {one.place.replicas for one in self.tasks if isinstance(one, Serve)}
+        for one in counts if len(known) < MOST_TRIED else []:
+            if one > 0:
+                yield Serve(self.question.baseline, Place(here.memory_limit, 1.0, one))
+
+    def served(self, place: Place) -> Served | None:
+        """Return the simulation of today's policy at a place, if it completed."""
+        found = self.results.get(Serve(self.question.baseline, place))
+        return found if isinstance(found, Served) else None
+
+    def simulate(self) -> None:
+        """Simulate what the first answer needs, of as many requests as there is time for."""
         self.say(f"{self.question.baseline}, first requests")
         question, count = self.question, len(self.question.workload)
         kept, seconds = self._affordable(count)
@@ -181,6 +213,10 @@ class _Work:
             self.question, self.left_out = question.of_first(kept), count - kept
         if question.made_up and question.concurrency and not self.pressed():
             self.question = play_closed_loop(self.question, self.must_stop)
+        here = self.question.here
+        errors = dict.fromkeys((0.0, question.error))
+        proposed = [Serve(name, here, error) for error in errors for name in question.proposed]
+        self.do([Serve(question.baseline, here), *proposed])
 
     def _affordable(self, count: int) -> tuple[int, float]:
         """Estimate how many requests there is time for, and the seconds of a simulation of them."""
@@ -233,65 +269,18 @@ class _Call:
             )
 
 
-def _simulations(question: Question) -> list[Task]:
-    """List what the first answer needs; other numbers of replicas follow."""
-    here, errors = question.here, dict.fromkeys((0.0, question.error))
-    proposed = [Serve(name, here, error) for error in errors for name in question.proposed]
-    return [Serve(question.baseline, here), *proposed]
-
-
-def _predicted(question: Question, task: Serve) -> list[Task]:
-    """Follow a policy that is neither today's nor a proposal by a run on predicted lengths."""
-    is_early = task.policy in (question.baseline, *question.proposed) or task.place != question.here
-    if is_early or task.error or not question.error:
-        return []
-    return [Serve(task.policy, task.place, question.error, time_limit=task.time_limit)]
-
-
-def _other_replicas(question: Question, task: Serve, results: Mapping[Task, Any]) -> list[Task]:
-    """Try more replicas as long as that puts more on time, and fewer as long as enough are."""
-    here, place, count = question.here, task.place, task.place.replicas
-
-    def is_of_today(one: Task) -> bool:
-        if not isinstance(one, Serve):
-            return False
-        return one == Serve(question.baseline, replace(here, replicas=one.place.replicas))
-
-    if not is_of_today(task):
-        return []
-    shares = {
-        one.place.replicas: it.on_time or 0
-        for one, it in results.items()
-        if isinstance(one, Serve) and isinstance(it, Served) and is_of_today(one)
-    }
-    step, share = max(1, count // 4), shares[count]
-    fewer = max((it for k, it in shares.items() if k < count), default=-1)
-    counts = [count - step] if place == here or (count < here.replicas and share >= ENOUGH) else []
-    if count >= here.replicas and share < ENOUGH and (place == here or share > fewer):
-        counts.append(count + step)
-    return [Serve(task.policy, Place(here.memory_limit, 1.0, one)) for one in counts if one > 0]
-
-
-def _routers(question: Question) -> list[Task]:
-    return [Serve(question.baseline, question.here, router=one) for one in [*question.ways][1:]]
-
-
 def _bounds(question: Question, results: dict[Task, Any], time_limit: float) -> Iterator[Task]:
-    """List bounds by importance: the log itself, numbers of replicas, routers, other places."""
+    """List bounds by importance: the log itself, numbers of replicas, other places."""
     here, short = question.here, SHARES["place"] * time_limit
-    yield Enclose(here, SHARES["best"] * time_limit / (2 if question.level else 1))
+    yield Enclose(here, time_limit=SHARES["best"] * time_limit / (2 if question.level else 1))
     if question.level:
-        yield Attain(here, SHARES["on time"] * time_limit)
+        yield Enclose(here, on_time=True, time_limit=SHARES["on time"] * time_limit)
         for task in results:
-            if isinstance(task, Serve):
-                yield Attain(task.place, short)
-    for number, name in enumerate(question.ways):
-        served = results.get(Serve(question.baseline, here, router=name if number else None))
-        if isinstance(served, Served):
-            share = SHARES["routing"] * (1 if number else 2)
-            yield Route(name, served.assignment, share * time_limit)
+            yield Enclose(task.place, on_time=True, time_limit=short)
+    for name in [*question.ways][1:]:
+        yield Serve(question.baseline, here, router=name)
     for place in _places(question):
-        yield Enclose(place, short)
+        yield Enclose(place, time_limit=short)
         for name in (question.baseline, *question.proposed[:1]):
             yield Serve(name, place, time_limit=SHARES["policy"] * time_limit)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from hindsight.outcomes.goals import exact_total_latency
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, Workload
-from instances.arrays import IntArray
-from instances.problem.fleet_schedule import by_replica
 from online.policy_interface.predictions import RelativePredictions
 from online.simulation.simulator import simulate
 from online.trials.intervals import Interval
@@ -22,7 +20,8 @@ from .measured import METRICS, Served, p50_p99
 from .question import Place, Question
 
 Stop = Callable[[], bool]
-Found = TypeVar("Found")
+KEPT = ("recompute", "keep")
+"""Preemption that bounds allow for, of whole prompts and of those without shared prefixes."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +38,6 @@ class Failure:
 
     reason: str
     is_error: bool = True
-
-
-class Task(Protocol):
-    """A computation. Equal tasks have equal results."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-
-    def run(self, question: Question, stop: Stop, threads: int | None) -> Any:
-        """Compute it, until ``stop`` returns True."""
-
-
-def result_of(question: Question, task: Task, stop: Stop, threads: int | None) -> Any:
-    """Compute a task; an exception becomes its result, so that other results are kept."""
-    try:
-        return task.run(question, stop, threads)
-    except InvalidValueError as refusal:
-        return Failure(_one_line(refusal), is_error=False)
-    except Exception as error:  # noqa: BLE001 (named in the answer)
-        return Failure(_one_line(error))
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
 
 
 @dataclass(frozen=True)
@@ -119,9 +93,7 @@ class Serve:
         return Served(
             total / count,
             {name: p50_p99(np.asarray(columns[key])) for name, key in METRICS.items()},
-            float(columns["ttft"].mean()),
             Fraction(on_time, count) if question.level else None,
-            None if router is None else run.replica,
         )
 
 
@@ -150,134 +122,63 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Enclose:
-    """Bound the least mean latency of all schedulers at a place within a time limit."""
+    """Bound the least mean latency of all schedulers at a place, or the largest share on time.
+
+    With shared prompts, schedules are searched for whole prompts, and bounds for what any reuse
+    leaves of them: `instances.logs.prefixes` proves that these hold whatever is reused.
+
+    Attributes
+    ----------
+    place : Place
+        Memory, arrivals and replicas.
+    on_time : bool
+        Whether the goal is the share of requests on time.
+    time_limit : float
+        Seconds.
+    """
 
     place: Place
+    on_time: bool = False
     time_limit: float = field(default=0.0, compare=False)
 
     @property
     def name(self) -> str:
-        """The place."""
-        return f"best possible{self.place}"
-
-    def run(self, question: Question, stop: Stop, threads: int | None) -> Bounds:
-        """Search for schedules and bounds."""
-        workload = question.at(self.place)
-        return _least_latency(
-            workload, question.shared_tokens, self.time_limit, stop, threads, question.seed
-        )
-
-
-@dataclass(frozen=True)
-class Attain:
-    """Bound the largest share of requests on time at a place within a time limit."""
-
-    place: Place
-    time_limit: float = field(default=0.0, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The place."""
-        return f"requests on time{self.place}"
+        """The goal and the place."""
+        return f"{'requests on time' if self.on_time else 'best possible'}{self.place}"
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Bounds:
         """Search for schedules and bounds."""
         from hindsight import OnTime
         from hindsight.solver import solve_until
 
-        assert question.level is not None
-        goal, count = OnTime(question.level), len(question.workload)
+        whole, shared = question.at(self.place), question.shared_tokens
+        count, reuses = len(whole), shared is not None and bool(shared.any())
+        options: dict[str, Any] = {"threads": threads, "seed": question.seed}
+        if self.on_time and question.level is not None:
+            options["goal"] = OnTime(question.level)
 
-        def find(problem: Workload, seconds: float) -> Any:
-            return solve_until(
-                stop, problem, seconds, goal=goal, threads=threads, seed=question.seed
-            )
+        def find(problem: Workload) -> Any:
+            # A preempted request may find its own tokens again in a prefix cache.
+            preemption = {} if self.on_time else {"preemption": KEPT[problem is not whole]}
+            seconds = self.time_limit / (2 if reuses else 1)
+            return solve_until(stop, problem, seconds, **options, **preemption)
 
-        workload, shared = question.at(self.place), question.shared_tokens
-        known, limit = _with_and_without_reuse(workload, shared, self.time_limit, find)
-        ends = Fraction(int(known.lower_bound), count), Fraction(int(limit.upper_bound), count)
-        return Bounds(Interval(*ends), limit.best_bound, limit.certified)
-
-
-@dataclass(frozen=True)
-class Route:
-    """Bound the least mean latency of all schedulers that leave requests where a router sent them.
-
-    Attributes
-    ----------
-    router : str
-        Label.
-    assignment : int64 array
-        Replica of each request.
-    time_limit : float
-        Seconds for all replicas.
-    """
-
-    router: str
-    assignment: IntArray | None = field(default=None, compare=False, repr=False)
-    time_limit: float = field(default=0.0, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The router."""
-        return f"best possible with the routing of {self.router}"
-
-    def run(self, question: Question, stop: Stop, threads: int | None) -> Interval:
-        """Bound each replica by itself: no replica depends on another."""
-        assert self.assignment is not None
-        workload, shared = question.workload, question.shared_tokens
-        parts = [own for own in by_replica(self.assignment, workload.replicas) if len(own)]
-        totals = []
-        for own in parts:
-            found = _least_latency(
-                workload.alone(own),
-                None if shared is None else shared[own],
-                self.time_limit / len(parts),
-                stop,
-                threads,
-                question.seed,
-            )
-            totals.append(found.interval.times(len(own)))
-        return Interval.sum_of(totals).times(Fraction(1, len(workload)))
+        known = limit = find(whole)
+        if shared is not None and reuses:
+            limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared))
+        ends = (known, limit) if self.on_time else (limit, known)
+        low, high = Fraction(ends[0].lower_bound) / count, Fraction(ends[1].upper_bound) / count
+        lower = Fraction(known.lower_bound) / count if reuses and not self.on_time else None
+        return Bounds(Interval(low, high), limit.best_bound, limit.certified, lower)
 
 
-def _least_latency(
-    workload: Workload,
-    shared: IntArray | None,
-    time_limit: float,
-    stop: Stop,
-    threads: int | None,
-    seed: int,
-) -> Bounds:
-    """Bound the least mean latency of all schedulers."""
-    from hindsight.solver import solve_until
-
-    def find(problem: Workload, seconds: float) -> Any:
-        # A preempted request may find its own tokens again in a prefix cache.
-        preemption: Any = "recompute" if problem is workload else "keep"
-        options: dict[str, Any] = {"threads": threads, "seed": seed}
-        return solve_until(stop, problem, seconds, preemption=preemption, **options)
-
-    known, limit = _with_and_without_reuse(workload, shared, time_limit, find)
-    count = len(workload)
-    interval = Interval(Fraction(limit.lower_bound) / count, Fraction(known.upper_bound) / count)
-    whole = None if limit is known else Fraction(known.lower_bound) / count
-    return Bounds(interval, limit.best_bound, limit.certified, whole)
+Task = Serve | Enclose
 
 
-def _with_and_without_reuse(
-    workload: Workload,
-    shared: IntArray | None,
-    seconds: float,
-    find: Callable[[Workload, float], Found],
-) -> tuple[Found, Found]:
-    """Search with whole prompts for schedules, and for bounds with what any reuse leaves of them.
-
-    `instances.logs.prefixes` proves that bounds for the shorter prompts hold for whole ones,
-    whatever is reused. Where no reuse is known, both results are the same object.
-    """
-    if shared is None or not shared.any():
-        found = find(workload, seconds)
-        return found, found
-    shorter = workload.replaced(prompt_lengths=workload.prompt_lengths - shared)
-    return find(workload, seconds / 2), find(shorter, seconds / 2)
+def result_of(question: Question, task: Task, stop: Stop, threads: int | None) -> Any:
+    """Compute a task; an exception becomes its result, so that other results are kept."""
+    try:
+        return task.run(question, stop, threads)
+    except Exception as error:  # noqa: BLE001 (named in the answer)
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+        return Failure(reason, is_error=not isinstance(error, InvalidValueError))

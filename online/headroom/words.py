@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +14,6 @@ from online.trials.intervals import Interval, rounded, rounded_down, rounded_up
 from .answer import Headroom
 from .measured import Served, p50_p99
 from .question import LOGGED
-
-Rounding = Callable[[Fraction | float, int], str]
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Columns of a line, columns of the name in front of it, and lines of an answer."""
@@ -40,36 +38,8 @@ BEST = (
     "again after a preemption. It is an interval, rounded outwards. It holds for the batch time "
     "stated, not for the machine."
 )
-SHARES = (
-    "Saving, %: the part of what could be saved that a policy saves, below 0 if it is "
-    "slower than today's."
-)
-ON_TIME = (
-    "On time: a request that keeps every limit. Attainable: the largest share of requests on time "
-    "of every scheduler and router, which may also drop late requests."
-)
-LOSSES = (
-    "The router loses what no scheduler wins back while every request stays on its replica. The "
-    "schedulers lose what better ones win back with the same routing."
-)
-REUSED = (
-    "Bounds leave out all prompt tokens that any other request could supply, so they hold with a "
-    "prefix cache. Simulations and known schedules process every prompt whole."
-)
-NO_HASHES = "The log does not show shared prefixes, so bounds are without a prefix cache."
-CLOSED_LOOP = (
-    "The log is of a closed loop: a request was sent when another one ended. With a better "
-    "scheduler requests would have been sent earlier; here they arrive as in the log."
-)
-PLAYED = (
-    "The log has no start times. Its closed loop was simulated under today's policy: a request "
-    "arrives when another one ends. All figures hold for these arrivals only."
-)
-MADE_UP = (
-    "The log has no start times. Give max_concurrency=N if at most N requests were sent at once."
-)
 CAUSES = (
-    "Simulation and log differ by more than 10 %, which is no saving. It may come from time "
+    "Simulation and log differ by more than 10 %, which is not a saving. It may come from time "
     "outside the engine, the batch time, the memory limit, reused prompts, or other settings."
 )
 
@@ -97,7 +67,7 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
     """Write what the log had, what today's policy has, what is possible, and what is proposed."""
     question, today = found.question, found.today
     log, span = question.measured, float(np.ptp(question.workload.arrival_times))
-    said = f"{len(question.workload):,} requests in {short(span)} s"
+    said = f"{len(question.workload):,} requests in {span:,.1f} s"
     if log is not None:
         pair = _pair(p50_p99(log.latencies))
         said += f", mean latency {seconds(log.mean_latency)} s, p50/p99 {pair} s"
@@ -107,18 +77,18 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
         yield "Today", f"no answer: {question.baseline} {next(iter(reasons), TOO_SHORT)}"
         return
     off = None if question.made_up and question.concurrency is None else found.difference
-    known = "" if off is None else f", {_apart(off)} the log"
     label = question.baseline
     label = label if len(label) <= LONG_LABEL else f"{label.partition('(')[0]}(...)"
-    yield "Today", f"{label} simulated: mean latency {seconds(today.mean_latency)} s{known}"
+    said = f"{label} simulated: mean latency {seconds(today.mean_latency)} s"
+    if off is not None:
+        near = f"{percent(abs(off))} % {'above' if off > 0 else 'below'}"
+        said += f", {near if abs(off) >= Fraction(1, 1000) else 'within 0.1 % of'} the log"
+    yield "Today", said
     figures = ", ".join(f"{name} {_pair(it)}" for name, it in today.figures.items())
-    yield "", f"p50/p99, s: {figures}"
+    yield "p50/p99", f"{figures} s"
     yield from _possible(found, today)
     if question.level is not None:
         yield "Replicas", replicas_needed(found)
-    elif question.ways and (losses := found.losses(next(iter(question.ways)))) is not None:
-        of = [f"{span_of(one)} s" for one in losses]
-        yield "Losses", f"the router loses {of[0]}, the schedulers {of[1]}"
     if not found.contradicts:
         yield from _proposal(found, today)
 
@@ -128,23 +98,24 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     best, log = found.best(), found.question.measured
     if best is None:
         return
-    bounds, interval = best[0], best[0].interval
-    low = interval.lower or Fraction(0)
+    low, high = best[0].interval.lower or Fraction(0), best[0].interval.upper
+    reusing, whole = rounded_down(low, 3), best[0].without_reuse
+    said = f"no scheduler is below {reusing if whole is None else rounded_down(whole, 3)} s"
     if found.contradicts and log is not None:
-        has = f"{seconds(low, rounded_down)} s, but the log has {seconds(log.mean_latency)} s"
-        yield "Limit", f"no scheduler is below {has}: {_too_slow(found)}. So no savings are given."
+        has = f"{reusing} s, but the log has {seconds(log.mean_latency)} s"
+        why = "the batch time is too slow, M too small, or prompts were reused"
+        yield "Limit", f"no scheduler is below {has}: {why}. So no savings are given."
         return
-    most = f"at most {_saved(today, today.mean_latency - low, rounded_up)} could be saved"
-    if bounds.without_reuse is not None:
-        most = f"with a prefix cache below {seconds(low, rounded_down)} s: {most}"
-        low = bounds.without_reuse
-        yield "Limit", f"no scheduler is below {seconds(low, rounded_down)} s, {most}"
-    else:
-        yield "Limit", f"no scheduler is below {seconds(low, rounded_down)} s: {most}"
-    if interval.upper is not None:
-        saved = _saved(today, today.mean_latency - interval.upper, rounded_down)
-        what = f"saves {saved}" if found.divisible else "saves less than 1 %"
-        yield "Known", f"a schedule with {seconds(interval.upper)} s, which {what}"
+    if whole is not None:
+        said += f", with a prefix cache below {reusing} s"
+    share = rounded_up(100 * (1 - low / today.mean_latency), 1)
+    saved = rounded_up(today.mean_latency - low, 3)
+    yield "Limit", f"{said}: at most {saved} s ({share} %) could be saved"
+    if high is not None:
+        saved = rounded_down(today.mean_latency - high, 3)
+        share = rounded_down(100 * (1 - high / today.mean_latency), 1)
+        what = f"saves {saved} s ({share} %)" if found.divisible else "saves less than 1 %"
+        yield "Known", f"a schedule with {seconds(high)} s, which {what}"
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
@@ -156,16 +127,17 @@ def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     spec, engine = question.specs[rival], question.specs[question.baseline]
     own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
     label = ", ".join(own) if spec.name == engine.name and own else rival
-    said = f"{label} saves {_share_saved(today, served)} %"
+    said = f"{label} {_saves(today, served)}"
     predicted = found.served(rival, question.error) if question.error else None
     if predicted is not None:
-        said += f" (predicted {_share_saved(today, predicted)} %)"
-    before, after = (short(one.figures["latency"][1]) for one in (today, served))
+        said += f" (predicted: {_saves(today, predicted)})"
+    before, after = (seconds(one.figures["latency"][1]) for one in (today, served))
     yield "Proposal", f"{said}, p99 {before} -> {after} s"
 
 
-def _share_saved(today: Served, other: Served) -> str:
-    return percent((today.mean_latency - other.mean_latency) / today.mean_latency)
+def _saves(today: Served, other: Served) -> str:
+    share = 1 - other.mean_latency / today.mean_latency
+    return f"saves {percent(share)} %" if share >= 0 else f"costs {percent(-share)} % more"
 
 
 def replicas_needed(found: Headroom) -> str:
@@ -180,20 +152,6 @@ def replicas_needed(found: Headroom) -> str:
         return f"{most} are not enough {enough}, whatever the scheduler"
     said = f"{min(today)} suffice today" if today else f"{most} are not enough today"
     return f"{said} {enough}{f'; {max(few)} do not under any scheduler' if few else ''}"
-
-
-def headline(found: Headroom) -> str:
-    """Answer in one sentence."""
-    saving, today = found.saving(), found.today
-    if found.contradicts:
-        return "The batch time or the memory limit does not fit this log"
-    if found.question.level is not None and found.tried():
-        return f"Of the replicas, {replicas_needed(found)}"
-    if saving is None or today is None:
-        return "No answer: today's latency or the best possible is not known"
-    most = f"{_saved(today, saving.upper or today.mean_latency, rounded_up)} of the mean latency"
-    best = "best router and schedulers" if found.question.ways else "best scheduler"
-    return f"The {best} could have saved at most {most}"
 
 
 def conditions(found: Headroom) -> str:
@@ -217,114 +175,74 @@ def _conditions(found: Headroom) -> Iterator[str]:
         yield f"{len(found.unfinished)} computations not done"
     yield "all requests at once" if question.load is None else f"load {question.load:.2f}"
     if question.ways:
-        yield f"{question.workload.replicas} replicas, {_routed(found)}"
+        router = next(iter(question.ways))
+        routed = "routed as logged" if router == LOGGED else f"router {router}"
+        yield f"{question.workload.replicas} replicas, {routed}"
     certified = "" if best is None or best[0].certified else " (limit not certified)"
     yield f"this batch time and M{certified}"
-    yield _reuse(found) or "no prefix cache"
-
-
-def _routed(found: Headroom) -> str:
-    router = next(iter(found.question.ways))
-    return "routed as logged" if router == LOGGED else f"router {router}"
-
-
-def _reuse(found: Headroom) -> str:
-    """Write how much of the prompts a prefix cache could supply, if the log shows it."""
-    shared = found.question.shared_tokens
+    shared = question.shared_tokens
     if shared is None or not shared.any():
-        return ""
-    part = Fraction(int(shared.sum()), int(found.question.workload.prompt_lengths.sum()))
-    return f"a prefix cache could supply {percent(part)} %"
+        yield "no prefix cache"
+    else:
+        part = Fraction(int(shared.sum()), int(question.workload.prompt_lengths.sum()))
+        yield f"a prefix cache could supply {percent(part)} %"
 
 
-def _too_slow(found: Headroom) -> str:
-    reused = ", or prompts were reused" if found.question.shared_tokens is None else ""
-    return f"the batch time is too slow, the memory limit too small{reused}"
-
-
-def _apart(off: Fraction) -> str:
-    part = f"{percent(abs(off))} % {'above' if off > 0 else 'below'}"
-    return "within 0.1 % of" if abs(off) < Fraction(1, 1000) else part
-
-
-def notes(found: Headroom) -> list[str]:
+def notes(found: Headroom) -> Iterator[str]:
     """Write what a reader has to know about the figures."""
-    question, off = found.question, found.difference
-    said = [BEST]
-    if question.level is not None:
-        said.append(ON_TIME)
-    if found.divisible:
-        said.append(SHARES)
-    if question.ways:
-        said.append(LOSSES)
-    said.append(
-        f"By the hashes of the log, {_reuse(found)} of the prompts. {REUSED}"
-        if _reuse(found)
-        else NO_HASHES
-    )
-    if question.made_up:
-        said.append(PLAYED if question.concurrency else MADE_UP)
-    elif question.concurrency:
-        said.append(CLOSED_LOOP)
-    if off is not None and abs(off) > LARGE_DIFFERENCE and not question.made_up:
-        said.append(CAUSES)
+    off = found.difference
+    yield BEST
+    if off is not None and abs(off) > LARGE_DIFFERENCE and not found.question.made_up:
+        yield CAUSES
     if found.left_out:
-        said.append("Give a longer time limit, or choose a window: FILE(max_requests=N).")
-    said += [
-        f"Error in {one.name}: {it.reason}." for one, it in found.failures.items() if it.is_error
-    ]
+        yield "Give a longer time limit, or choose a window: FILE(max_requests=N)."
+    for one, it in found.failures.items():
+        if it.is_error:
+            yield f"Error in {one.name}: {it.reason}."
     if found.unfinished:
         named, more = "; ".join(found.unfinished[:NAMED]), len(found.unfinished) - NAMED
         why = "interrupted" if found.interrupted else "time ran out"
-        said.append(f"Not done, {why}: {named}{f'; {more} more' if more > 0 else ''}.")
-    return said
+        yield f"Not done, {why}: {named}{f'; {more} more' if more > 0 else ''}."
 
 
 def facts(found: Headroom) -> dict[str, str]:
     """Describe the requests, the engine and the best possible by name."""
     question, best = found.question, found.best()
     load, rule = question.workload, question.workload.memory_rule
-    prompts, outputs = (
-        f"{np.mean(column):.1f} on average, at most {int(np.max(column))} tokens"
-        for column in (load.prompt_lengths, load.output_lengths)
-    )
     blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
-    each = f" on each of {load.replicas} replicas, {_routed(found)}" if question.ways else ""
     described = {
         "requests": str(len(load)),
         **question.facts,
         "arrivals over": f"{float(np.ptp(load.arrival_times)):.1f} s",
-        "prompts": prompts,
-        "outputs": outputs,
-        "memory limit M": f"{load.memory_limit} tokens{each}{'' if rule == TOKENS else blocks}",
+        "prompts": _lengths(load.prompt_lengths),
+        "outputs": _lengths(load.output_lengths),
+        "memory limit M": f"{load.memory_limit} tokens{'' if rule == TOKENS else blocks}",
         "load": "all arrive at once"
         if question.load is None
         else f"{question.load:.3f} machine seconds asked for per second, at full memory",
         "the answer holds for": conditions(found),
     }
-    if best is None:
-        return described
-    bounds, schedule = best
-    certified = "certified" if bounds.certified else "not certified"
-    return {
-        **described,
-        "best possible": f"mean latency {span_of(bounds.interval)} s",
-        "lower end": f"no scheduler is below it ({bounds.bound}, {certified})",
-        "upper end": f"a schedule is known ({schedule})",
-    }
+    if best is not None:
+        certified = "certified" if best[0].certified else "not certified"
+        described |= {
+            "best possible": f"mean latency {span_of(best[0].interval)} s",
+            "lower end": f"no scheduler is below it ({best[0].bound}, {certified})",
+            "upper end": f"a schedule is known ({best[1]})",
+        }
+    return described
 
 
-def _saved(today: Served, saved: Fraction, rounding: Rounding = rounded) -> str:
-    return f"{rounding(saved, 3)} s ({rounding(100 * saved / today.mean_latency, 1)} %)"
+def _lengths(column: object) -> str:
+    return f"{np.mean(column):.1f} on average, at most {np.max(column)} tokens"
 
 
 def _pair(pair: tuple[float, float]) -> str:
-    return f"{short(pair[0])}/{short(pair[1])}"
+    return "/".join(map(seconds, pair))
 
 
-def seconds(value: Fraction | float, rounding: Rounding = rounded) -> str:
+def seconds(value: Fraction | float) -> str:
     """Write seconds with three decimals."""
-    return rounding(value, 3)
+    return rounded(value, 3)
 
 
 def percent(share: Fraction | float) -> str:
@@ -335,8 +253,3 @@ def percent(share: Fraction | float) -> str:
 def span_of(interval: Interval, factor: int = 1, decimals: int = 3) -> str:
     """Write an interval, rounded outwards."""
     return interval.times(factor).text(decimals)
-
-
-def short(value: float) -> str:
-    """Write a figure with three digits."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -86,17 +86,13 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
         "errors": [""] * 3,
     }
     log.write_text(json.dumps(bench), "utf-8")
-    page = tmp_path / "page.html"
-    said, record = answer(
-        script, log, tmp_path, *SMALL, "--batch-time", "affine:0.5,0,0", "--out", page
-    )
+    said, record = answer(script, log, tmp_path, *SMALL, "--batch-time", "affine:0.5,0,0")
     # 45 tokens of 0.02 s, over three requests; no token takes less than a round.
     found = re.search(
         r"no scheduler is below ([\d.]+) s, but the log has 0\.300 s: the batch", said
     )
     assert found is not None, said
     assert 45 * 0.5 / 3 <= float(found[1]) <= 45 * 0.5
-    assert "does not fit this log</h1>" in page.read_text("utf-8")
     assert "Proposal" not in said
     assert record["savings"] == []
 
@@ -127,11 +123,11 @@ def test_requests_on_time_by_replicas(script: Script, tmp_path: Path) -> None:
     assert [one["replicas"] for one in level["by_replicas"]] == [1, 2]
     assert {tuple(one["attainable"]) for one in level["by_replicas"]} == {(0.5, 0.5)}
     quick = measured(script, log, *options, "--quick").stdout
-    assert quick.startswith("Log       6 requests in 40 s\nToday     vllm simulated")
+    assert quick.startswith("Log       6 requests in 40.0 s\nToday     vllm simulated")
     assert "simulations only, without bounds" in quick
     table = quick.partition("\n\n")[2].splitlines()
     assert table[0] == "On time within latency <= 1 s, TTFT <= 0.5 s, by replicas"
-    assert table[3].split() == ["1", "none", "50.0", "[50.0,", "100.0]"]
+    assert table[3].split() == ["1", "50.0", "[50.0,", "100.0]"]
 
 
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
@@ -254,9 +250,7 @@ received,asked,answered,pod,took
 """
 
 
-def test_a_log_that_names_workers_tells_what_its_router_loses(
-    script: Script, tmp_path: Path
-) -> None:
+def test_a_log_that_names_workers_is_routed_as_logged(script: Script, tmp_path: Path) -> None:
     path = tmp_path / "pods.csv"
     path.write_text(PODS, "utf-8")
     columns = "arrival=received, prompt=asked, output=answered, worker=pod, latency=took"
@@ -264,12 +258,8 @@ def test_a_log_that_names_workers_tells_what_its_router_loses(
     said, record = answer(script, f"{path}({columns})", tmp_path, *options)
     assert "Log 4 requests in 0.3 s, mean latency 0.875 s" in said
     assert "2 replicas, routed as logged" in record["holds_for"]
-    assert "Losses the router loses" in said
     assert record["facts"]["replicas"] == "numbered in the order of their names in the log"
     today, *others = record["routers"]
     assert today["router"] == "as in the log"
     assert len(others) == 3
-    low, high = today["lost_by_router"]
-    # The optimum in seconds is an interval, so the lower end may be 0.
-    assert 0 <= low <= high
-    assert high > 0
+    assert today["mean_latency"] == record["savings"][0]["mean_latency"]

@@ -20,8 +20,8 @@ from online.headroom import Headroom, Measured, Question, headroom_page
 from online.headroom.measured import Served, p50_p99
 from online.headroom.question import Place
 from online.headroom.tables import tables
-from online.headroom.tasks import Attain, Bounds, Enclose, Failure, Route, Serve
-from online.headroom.words import answer_lines, facts, headline, notes
+from online.headroom.tasks import Bounds, Enclose, Failure, Serve
+from online.headroom.words import answer_lines, facts, notes
 from online.trials.intervals import Interval
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
@@ -70,12 +70,6 @@ def proposed(*latencies: float, error: float = 0.0, name: str = SJF) -> dict[Ser
     return {Serve(name, HERE, error): served(*latencies)}
 
 
-def fleet(assigned: tuple[float, float], best: tuple[float, float], **question: Any) -> Headroom:
-    """Behind round-robin, with these intervals where requests were sent and wherever they go."""
-    known = {Route("round-robin"): interval(*assigned)}
-    return answer(*best, known, **FLEET, routers=["round-robin"], **question)
-
-
 def on_time(shares: dict[int, float], attained: dict[int, tuple[float, float]]) -> Headroom:
     """So many on time today and attainable with each number of replicas."""
     runs = {
@@ -83,7 +77,7 @@ def on_time(shares: dict[int, float], attained: dict[int, tuple[float, float]]) 
         for k, it in shares.items()
     }
     points = {
-        Attain(Place(20, 1.0, k)): Bounds(interval(*it), "by hand", True)
+        Enclose(Place(20, 1.0, k), on_time=True): Bounds(interval(*it), "by hand", True)
         for k, it in attained.items()
     }
     return answer(4, 6, {**runs, **points}, **FLEET, **LEVEL, routers=["round-robin"])
@@ -126,8 +120,13 @@ ANSWERS = {
     "other places": answer(
         4, 6, {Enclose(TWICE): Bounds(interval(3, 5), "prices", False), Serve("vllm", TWICE): TODAY}
     ),
-    "a fleet": fleet((7, 8), (4, 5)),
-    "losses that are both open": fleet((5, 10), (4, 6)),
+    "a fleet": answer(
+        4,
+        6,
+        {Serve("vllm", Place(20, 1.0, 2), router="fcfs"): TODAY},
+        **FLEET,
+        routers=["round-robin"],
+    ),
     "replicas": on_time({1: 0.5, 2: 0.8, 3: 1}, {1: (0.6, 0.9), 2: (0.9, 1), 3: (1, 1)}),
     "not enough replicas": on_time({2: 0.8, 3: 0.9}, {2: (0.8, 0.9), 3: (0.95, 1)}),
 }
@@ -135,7 +134,6 @@ CROWDED = answer(
     *(2, 6),
     {
         Serve(f"vllm({', '.join(f'{k}={v}' for k, v in LONG.items())})", Place(20, 1.0, 2)): TODAY,
-        Route("as in the log"): interval(7, 8),
     },
     **FLEET,
     **LEVEL,
@@ -152,7 +150,7 @@ CROWDED = answer(
 def told(found: Headroom) -> list[str]:
     described = [f"{name}: {value}" for name, value in facts(found).items()]
     shown = [f"{title}\n{it.to_string(index=False)}" for title, it in tables(found).items()]
-    lines = [headline(found), *answer_lines(found), *notes(found), *described, *shown]
+    lines = [*answer_lines(found), *notes(found), *described, *shown]
     return "\n".join(lines).splitlines()
 
 

@@ -18,7 +18,7 @@ from online.headroom import Headroom, Measured, Question, measure_headroom, meas
 from online.headroom.question import Place
 from online.headroom.tables import record
 from online.headroom.tasks import Enclose
-from online.headroom.words import notes
+from online.headroom.words import answer_lines, notes
 from online.policy_interface.specs import PolicySpec
 from online.trials.intervals import Interval, total_of
 
@@ -32,7 +32,7 @@ SJF = "vllm:order=shortest-job"
 def short_searches() -> Iterator[None]:
     """Time enough for everything on any machine, and little of it for the searches."""
     with pytest.MonkeyPatch.context() as patch:
-        for kind in ("best", "on time", "place", "routing"):
+        for kind in ("best", "on time", "place"):
             patch.setitem(measuring.SHARES, kind, 0.0005)
         yield
 
@@ -108,7 +108,7 @@ def test_other_places_have_runs_and_bounds_of_their_own(
     workload: Workload, found: Headroom
 ) -> None:
     assert (found.unfinished, found.failures) == ((), {})
-    places = {one.place for one in found.results if isinstance(one, Enclose)}
+    places = {one.place for one in found.results if one == Enclose(one.place)}
     loads = {Place(2500, faster) for faster in (0.5, 0.75, 1.0, 1.25, 1.5)}
     assert places == loads | {Place(3750), Place(5000)}
     run = online.simulate(workload.faster(0.5), "vllm")
@@ -148,6 +148,25 @@ def test_a_quick_answer_has_no_bounds_and_comes_first_otherwise(workload: Worklo
     (first,) = (one.first for one in news if one.first is not None)
     assert {*first.results} == {*quick.results}
     assert [one.done for one in news[6:]] == sorted(one.done for one in news[6:])
+
+
+def test_a_quick_answer_to_a_long_log_takes_seconds_and_names_its_part() -> None:
+    """All requests would take minutes, so the first ones answer, here and before all others."""
+    count = 100_000
+    lengths = np.random.default_rng(0).integers(50, 800, (2, count))
+    arrivals = np.arange(count) / 2
+    workload = Workload(arrivals, *lengths, memory_limit=20_000, batch_time=TIME)
+    question = Question(workload, proposals=["fcfs"], error=0)
+    found = measure_headroom(question, quick=True)
+    kept = len(found.question.workload)
+    assert 1 <= kept < count
+    assert (kept + found.left_out, len(found.results)) == (count, 2)
+    held = f"Holds for the first {kept:,} of 100,000 requests (time limit)"
+    assert any(line.startswith(held) for line in answer_lines(found))
+    news: list[Any] = []
+    measure_headroom(question, 4, jobs=1, progress=news.append)
+    (first,) = (one.first for one in news if one.first is not None)
+    assert (news[0].first, first.best()) == (first, None)
 
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
@@ -196,26 +215,14 @@ def test_other_processes_find_the_same(workload: Workload) -> None:
     assert {one.name for one in here.failures} == {one.name for one in there.failures}
 
 
-def test_losses_of_routers_are_those_of_each_replica_alone(fleet: Headroom) -> None:
+def test_routers_are_simulated_with_today_s_policy(fleet: Headroom) -> None:
     assert fleet.unfinished == ()
+    rows = {one["router"]: one["mean_latency"] for one in record(fleet)["routers"]}
     workload = fleet.question.workload
-    count = len(workload)
-    best = hindsight.solve(workload, time_limit=0.2, threads=1)
     for name in ("round-robin", "least-tokens"):
         run = online.simulate(workload, "vllm", router=name)
-        parts = [workload.alone(np.flatnonzero(run.replica == one)) for one in range(2)]
-        alone = [hindsight.solve(part, time_limit=0.2, threads=1) for part in parts]
-        low, high = (
-            sum(getattr(one, end) for one in alone) for end in ("lower_bound", "upper_bound")
-        )
-        by_router, by_schedulers = fleet.losses(name) or (None, None)
-        assert by_router is not None
-        assert by_schedulers is not None
-        assert by_router.lower <= (high - best.lower_bound) / count
-        assert (low - best.upper_bound) / count <= by_router.upper
-        assert by_schedulers.lower <= (run.total_latency - low) / count * (1 + 1e-9)
-        assert (run.total_latency - high) / count <= by_schedulers.upper + 1e-9
-    assert [one["router"] for one in record(fleet)["routers"]] == ["round-robin", "least-tokens"]
+        assert rows.pop(name) == total_of(run.schedule) / len(workload)
+    assert rows == {}
 
 
 def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
