@@ -126,11 +126,13 @@ def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
         return
     spec, engine = question.specs[rival], question.specs[question.baseline]
     own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
-    label = ", ".join(own) if spec.name == engine.name and own else rival
+    label = ", ".join(own).removeprefix("order=") if spec.name == engine.name and own else rival
     said = f"{label} {_saves(today, served)}"
     predicted = found.served(rival, question.error) if question.error else None
     if predicted is not None:
-        said += f" (predicted: {_saves(today, predicted)})"
+        both_save = max(served.mean_latency, predicted.mean_latency) <= today.mean_latency
+        text = _saves(today, predicted)
+        said += f" (predicted {text.removeprefix('saves ') if both_save else text})"
     before, after = (seconds(one.figures["latency"][1]) for one in (today, served))
     yield "Proposal", f"{said}, p99 {before} -> {after} s"
 
