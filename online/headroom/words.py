@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from instances.arrays import IntArray
 from instances.problem.memory_rule import TOKENS
 from online.trials.intervals import Interval, rounded, rounded_down, rounded_up
 
@@ -234,7 +235,7 @@ def facts(found: Headroom) -> dict[str, str]:
     return described
 
 
-def _lengths(column: object) -> str:
+def _lengths(column: IntArray) -> str:
     return f"{np.mean(column):.1f} on average, at most {np.max(column)} tokens"
 
 
