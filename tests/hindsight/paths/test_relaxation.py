@@ -10,6 +10,7 @@ from brute_force import feasible_total, optimal_total_latency, total_latency_by_
 from drawn_instances import crowded, drawn_prices
 from effort import sweep
 
+from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
     Room,
@@ -106,6 +107,12 @@ def test_prices_that_go_astray_prove_nothing_false(
         priced, _, optimum = priced_case(seed, 3)
         outcome = refine(priced, ROOM, Climb(9, (1.0, 0.2), rate), never)
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
+
+
+def test_tables_of_a_large_memory_limit_stay_within_their_room() -> None:
+    """M = 255 with 127 requests at once, and states of 254 rounds: 4 GB if rows are wasted."""
+    room = 400_000_000
+    assert room_for_states(254, 127, 255, room).tables.nbytes <= room
 
 
 def test_capacities_that_32_bits_cannot_hold_are_refused() -> None:
