@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from brute_force import (
-    total_latency_by_definition,
-)
+from brute_force import feasible_total, optimal_total_latency, total_latency_by_definition
+from drawn_instances import drawn_instance
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,6 +184,21 @@ def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) ->
     made, reached = search.moves, search.cost
     assert not search.cycle(CycleSettings(), 10**9, lambda: True)
     assert (search.moves, search.cost) == (made, reached)
+
+
+def test_small_optima_are_reached() -> None:
+    reached = 0
+    for seed in range(40):
+        last = 6 if seed % 2 else None
+        instance = drawn_instance(
+            [59, seed], (5, 5), (6, 11), prompts=(1, 3), outputs=7, last_arrival=last
+        )
+        search = begun(instance)
+        for cycle in (CycleSettings(20, 10.0), CycleSettings(hot=0.03)):
+            search.cycle(cycle, 2_000, never)
+        found = feasible_total(instance, search.starts.tolist())
+        reached += found == optimal_total_latency(instance)[0]
+    assert reached >= 36
 
 
 @given(st.data())
