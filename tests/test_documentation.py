@@ -52,10 +52,8 @@ LEFT_OUT = shutil.ignore_patterns(
 UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
 # Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
 SLOW_PAGES = {
-    "adversaries.md",
     "commands.md",
     "experiments.md",
-    "exporting.md",
     "fleets.md",
     "optimiser.md",
     "researcher.md",
@@ -63,7 +61,6 @@ SLOW_PAGES = {
     "own-bounds.md",
     "own-policies.md",
     "pictures.md",
-    "solving.md",
     "tutorial.md",
     "worst-case.md",
 }

@@ -60,8 +60,8 @@ def solve(  # noqa: PLR0913
     method: Annotated[
         str,
         typer.Option(
-            help="auto, paths, mip or beams (docs/solving.md); or relaxation: only a lower bound, "
-            "at any size, also relaxation-lp, -lagrangian or -states (docs/scale.md)."
+            help="auto, paths, mip or beams (docs/bounds.md); or relaxation: only a lower bound, "
+            "at any size, also relaxation-lp, -lagrangian or -states (docs/bounds.md)."
         ),
     ] = "auto",
     time_limit: TimeLimit = None,

@@ -44,7 +44,7 @@ SETS = """## The sets
 The library has {count} instances in {sets} sets. {closed} are closed: schedule and verified bound
 meet. The median gap of the {open} open ones is {median}.{missing}
 
-"Compared with" names the [optimum](optima.md) that the record encloses. A gap is (schedule -
+"Compared with" names the [optimum](model.md) that the record encloses. A gap is (schedule -
 verified bound) / schedule; on `service`, whose records count late requests, it is (schedule -
 verified bound) / requests. A bound is verified by its certificate or, where `show` names none,
 computed anew from the instance by a closed form. Windows of traces stand under the licence of the

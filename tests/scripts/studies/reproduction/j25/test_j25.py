@@ -288,7 +288,7 @@ def test_the_papers_mean_must_be_possible_at_its_sizes() -> None:
 @pytest.mark.slow
 def test_a_found_schedule_bounds_the_ratio_from_below() -> None:
     bounded = optimum_ratios.bound_ratio((1, 0, 2000))
-    # Published in docs/solving.md: this draw's optimum is in [11926, 12100].
+    # An earlier solve proved that this draw's optimum is in [11926, 12100].
     assert bounded.requests == 57
     assert bounded.total_latency >= bounded.best_schedule >= 11926
     assert bounded.ratio >= 1
