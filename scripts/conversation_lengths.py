@@ -3,15 +3,133 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import _checkout  # noqa: F401
 import typer
 
-from instances.files import TableWriter, write_atomically
+from instances.errors import FileFormatError
+from instances.files import TableWriter, bounded_lines, parse_json, write_atomically
+from instances.logs.records import LONGEST_RECORD
 from online.commands.console import check_output, fail, run, say, writing
-from studies.reproduction.conversation_file import first_exchanges, tokens_of, words
+
+PARQUET = b"PAR1"
+"""How such a file begins."""
+
+Counter = Callable[[str], int]
+"""From a text to its length."""
+
+
+def words(text: str) -> int:
+    """Words, as the papers count them: what white space separates."""
+    return len(text.split())
+
+
+def tokens_of(tokenizer: Path) -> Counter:
+    """Tokens of a tokenizer in the format of the package tokenizers, ``tokenizer.json``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    FileFormatError
+        It is no tokenizer, or the package is not installed.
+    """
+    package = _needed("tokenizers", tokenizer, "counting tokens")
+    text = tokenizer.read_bytes()
+    try:
+        encode = package.Tokenizer.from_buffer(text).encode
+    except ValueError as error:
+        raise FileFormatError(tokenizer, f"is no tokenizer: {error}") from None
+    return lambda content: len(encode(content, add_special_tokens=False).ids)
+
+
+def first_exchanges(
+    path: Path, count: Counter, language: str | None = None
+) -> Iterator[tuple[int, int] | None]:
+    """Lengths of the first question and its answer, conversation by conversation.
+
+    None for a conversation that has none, or where one of the two is empty.
+
+    Parameters
+    ----------
+    path : Path
+        JSON lines or parquet.
+    count : Counter
+        What a length is.
+    language : str, optional
+        Only conversations of it, e.g. ``"English"``.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    FileFormatError
+        A record is not of that form, or it is parquet and the package that reads it not installed.
+    """
+    for number, record in _records(path):
+        if not isinstance(record, dict) or not isinstance(record.get("conversation"), list):
+            raise FileFormatError(path, "has no list 'conversation'", row=number)
+        if language is None or record.get("language") == language:
+            yield _lengths(path, number, record["conversation"], count)
+
+
+def _lengths(path: Path, number: int, turns: list[Any], count: Counter) -> tuple[int, int] | None:
+    question: str | None = None
+    for turn in turns:
+        texts = (turn.get("role"), turn.get("content")) if isinstance(turn, dict) else (None, None)
+        role, content = texts
+        if not (isinstance(role, str) and isinstance(content, str)):
+            raise FileFormatError(path, "a turn has no role or no content", row=number)
+        if role == "user" and question is None:
+            question = content
+        elif role == "assistant" and question is not None:
+            found = count(question), count(content)
+            return found if min(found) else None
+    return None
+
+
+def _records(path: Path) -> Iterator[tuple[int, Any]]:
+    with path.open("rb") as stream:
+        is_parquet = stream.read(len(PARQUET)) == PARQUET
+    if is_parquet:
+        yield from _parquet_rows(path)
+        return
+    try:
+        with path.open(encoding="utf-8-sig") as text:
+            for number, line in enumerate(bounded_lines(text, path, longest=LONGEST_RECORD), 1):
+                if line.strip():
+                    yield number, parse_json(line, f"{path}, row {number}")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"neither JSON lines nor parquet: {error}") from None
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    parquet = _needed("pyarrow.parquet", path, "parquet")
+    try:
+        file = parquet.ParquetFile(path)
+        wanted = [name for name in ("conversation", "language") if name in file.schema_arrow.names]
+        number = 0
+        for batch in file.iter_batches(columns=wanted):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record
+    except (ValueError, OSError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(path, f"not a parquet file that can be read: {error}") from None
+
+
+def _needed(module: str, path: Path, what: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        reason = f"{what} needs the package '{package}': pip install {package}"
+        raise FileFormatError(path, reason) from None
 
 
 def conversation_lengths(

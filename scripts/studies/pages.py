@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from studies.library.page import measured_library_tables
-from studies.reproduction import recorded_in, reproduction_tables
+from studies.reproduction import VARIATIONS, read_records, reproduction_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -15,8 +15,8 @@ TABLES_HERE = "<!-- made when the site is built -->"
 
 
 def _reproductions() -> str:
-    recorded, experiments = recorded_in(DOCS / "reproduction")
-    return reproduction_tables(recorded, experiments=experiments)
+    folder = DOCS / "reproduction"
+    return reproduction_tables(read_records(folder), varied=read_records(folder / VARIATIONS))
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conversation_lengths import first_exchanges, words
 from forked_scripts import Refused, Script
 
 from instances import FileFormatError
-from studies.reproduction.conversation_file import first_exchanges, words
-from studies.reproduction.length_file import read_lengths
+from studies.reproduction.lengths import read_lengths
 
 
 def conversation(*turns: tuple[str, str], language: str = "English") -> dict[str, Any]:
@@ -56,7 +56,8 @@ def test_what_is_written_is_what_reproduce_reads(
     )
     assert out.read_text() == "prompt_words,output_words\n3,1\n2,3\n1,2\n"
     known = read_lengths(out)
-    assert (known.unit, known.rows, known.mean_prompt, known.mean_output) == ("words", 3, 2, 2)
+    assert (known.unit, known.rows) == ("words", 3)
+    assert [side.tolist() for side in known.lengths()] == [[3, 2, 1], [1, 3, 2]]
 
 
 @pytest.mark.parametrize(

@@ -5,37 +5,30 @@
 
 from __future__ import annotations
 
-from .conditions import OWN, Conditions
-from .declaration import (
-    Cause,
+from .figure import (
+    VARIATIONS,
+    Figure,
     Outcome,
-    Reproduction,
     Setting,
-    register_reproduction,
-    reproduction,
-    reproduction_names,
+    Statement,
+    figures,
+    find,
+    read_records,
+    record,
 )
+from .lengths import override
 from .page import reproduction_tables
-from .paper_items import ITEMS, Item
-from .record import Recorded, read_recorded, record, recorded_in
-from .verdicts import Statement
 
 __all__ = [
-    "ITEMS",
-    "OWN",
-    "Cause",
-    "Conditions",
-    "Item",
+    "VARIATIONS",
+    "Figure",
     "Outcome",
-    "Recorded",
-    "Reproduction",
     "Setting",
     "Statement",
-    "read_recorded",
+    "figures",
+    "find",
+    "override",
+    "read_records",
     "record",
-    "recorded_in",
-    "register_reproduction",
-    "reproduction",
-    "reproduction_names",
     "reproduction_tables",
 ]

@@ -1,16 +1,22 @@
-"""Sources of request lengths: laws with published moments, or a reader's own file."""
+"""Conditions of a measurement that a reader can override, and where lengths come from."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal, get_args
+from functools import cache, lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from instances import FileFormatError
+from instances import FileFormatError, InvalidValueError, UnknownNameError
 from instances.arrays import IntArray
+from instances.batch_time import BatchTime, parse_batch_time, preset
+from instances.files import read_bytes
 from instances.generators.length_laws import Law, draw_lengths, draw_order, moments
 from instances.generators.synthetic_traces import (
     CONVERSATION_OUTPUTS,
@@ -21,35 +27,139 @@ from instances.generators.synthetic_traces import (
     SUMMARY_PROMPTS,
 )
 
-from .length_file import LengthFile
+Given: TypeAlias = Mapping[str, Any]
+"""Overrides by name: ``lmsys`` and ``arxiv`` (a `LengthFile`), ``lengths`` (the law of synthetic
+conversations), ``batch-time`` (text) and ``memory`` (tokens)."""
+
+DATA_SETS = {"lmsys": ("words", "tokens"), "arxiv": ("tokens",)}
+"""LMSYS-Chat-1M and the arXiv summaries, with the units that their papers count in."""
+
+COLUMNS = {
+    ("prompt_words", "output_words"): "words",
+    ("prompt_tokens", "output_tokens"): "tokens",
+    ("num_prefill_tokens", "num_decode_tokens"): "tokens",
+}
+MACHINE = preset("llama-2-70b-2xa100")
+"""Batch times and M = 16,492 of [J25]."""
+
+
+@dataclass(frozen=True)
+class LengthFile:
+    """A file of lengths with the columns of `COLUMNS`, known by its digest.
+
+    Attributes
+    ----------
+    path, unit, digest, rows : Path, str, str, int
+        The file, what it counts, SHA-256 of its bytes, and number of requests.
+    """
+
+    path: Path
+    unit: str
+    digest: str
+    rows: int
+
+    def lengths(self) -> tuple[IntArray, IntArray]:
+        """Return prompts and outputs, shape (rows,) each."""
+        _, digest, prompts, outputs = _read(self.path)
+        if digest != self.digest:
+            raise FileFormatError(self.path, "has changed since it was read first")
+        return prompts, outputs
+
+
+def read_lengths(path: Path) -> LengthFile:
+    """Read a CSV with columns of `COLUMNS`; other columns are ignored.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        The file cannot be read, or is not such a file.
+    """
+    unit, digest, prompts, _ = _read(path)
+    return LengthFile(path, unit, digest, len(prompts))
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> tuple[str, str, IntArray, IntArray]:
+    content = read_bytes(path)
+    try:
+        table = pd.read_csv(BytesIO(content), encoding="utf-8-sig", dtype=str)
+    except ValueError as error:
+        raise FileFormatError(path, f"is not a table: {error}") from None
+    fitting = [names for names in COLUMNS if set(names) <= set(table.columns)]
+    if len(fitting) != 1:
+        wanted = ", or ".join(" and ".join(names) for names in COLUMNS)
+        raise FileFormatError(path, f"needs the columns {wanted} of one unit")
+    if table.empty:
+        raise FileFormatError(path, "holds no requests")
+    found = []
+    for name in fitting[0]:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        bad = ~((numbers >= 1) & (numbers % 1 == 0))
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            reason = f"{name} {table[name][row]!r} is not a positive whole number"
+            raise FileFormatError(path, reason, row=row + 2)
+        found.append(numbers.to_numpy(np.int64))
+    return COLUMNS[fitting[0]], hashlib.sha256(content).hexdigest(), *found
+
+
+def described(file: LengthFile | None) -> str:
+    """Return numbers of a reader's file for a record, without any row; or ``"synthetic"``."""
+    if file is None:
+        return "synthetic"
+    prompts, outputs = (side.mean() for side in file.lengths())
+    means = f"{prompts:.2f} and {outputs:.2f} {file.unit} on average"
+    return f"a file of {file.rows:,} requests, {means}, SHA-256 {file.digest}"
+
+
+def override(given: Given, name: str, value: str) -> Given:
+    """Return ``given`` with one condition more, checked.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, FileFormatError
+        The name or the value is not valid.
+    """
+    checked: Any = value
+    if name in DATA_SETS:
+        checked = read_lengths(Path(value))
+        if checked.unit not in DATA_SETS[name]:
+            reason = f"counts {checked.unit}, and lengths of {name} are in {DATA_SETS[name][0]}"
+            raise FileFormatError(checked.path, reason)
+    elif name == "lengths":
+        if value not in LAWS:
+            raise UnknownNameError("law of lengths", value, list(LAWS))
+    elif name == "batch-time":
+        parse_batch_time(value)
+    elif name == "memory":
+        if not value.isdecimal() or int(value) < 1:
+            raise InvalidValueError(None, "memory", value, "is not a number of tokens")
+        checked = int(value)
+    else:
+        raise UnknownNameError("condition", name, [*DATA_SETS, "lengths", "batch-time", "memory"])
+    return {**given, name: checked}
+
+
+def conversations_of(given: Given, own: str) -> Source:
+    """Return the source of conversations: the file, the law asked for, or ``own``."""
+    source: Source = given.get("lmsys") or given.get("lengths") or own
+    return source
+
+
+def seconds_of(given: Given, own: BatchTime = MACHINE.batch_time) -> BatchTime:
+    """Return the batch time asked for, or ``own``."""
+    return parse_batch_time(given["batch-time"])[0] if "batch-time" in given else own
 
 
 @dataclass(frozen=True)
 class MomentsOfSample:
-    """Moments that [C25] Section 6 states of its sample, in tokens.
-
-    Attributes
-    ----------
-    variance : float
-        Tokens squared.
-    """
+    """Moments that [C25] Section 6 states of its sample, in tokens; the variance is squared."""
 
     smallest: int
     largest: int
     mean: float
     median: float
     variance: float
-
-    @property
-    def figures(self) -> Mapping[str, float]:
-        """Return all five by name."""
-        return {
-            "smallest": self.smallest,
-            "largest": self.largest,
-            "mean": self.mean,
-            "median": self.median,
-            "variance": self.variance,
-        }
 
 
 SAMPLED_PROMPTS = MomentsOfSample(1, 468, 41, 11, 4961)
@@ -58,7 +168,7 @@ SAMPLED_OUTPUTS = MomentsOfSample(1, 883, 85, 43, 9702)
 
 @cache
 def three_moment_law(published: MomentsOfSample) -> Law:
-    """A rounded generalised gamma law cut at the largest length, shape (largest,).
+    """Return a rounded generalised gamma law cut at the largest length, shape (largest,).
 
     Its scale is set by the median, its two shapes by mean and variance after rounding and cutting.
     """
@@ -82,44 +192,31 @@ def three_moment_law(published: MomentsOfSample) -> Law:
     return law(found.x)
 
 
-LawName = Literal["lmsys-like", "conversations", "three-moments"]
-LAWS: tuple[LawName, ...] = get_args(LawName)
+LAWS = ("lmsys-like", "conversations", "three-moments")
 """Synthetic conversations: means and medians of [W25] and of [J25], and the moments of [C25]."""
 
+Source: TypeAlias = LengthFile | str
+"""Where lengths come from: a reader's file, a law of `LAWS`, or ``"summaries"``."""
 
-def _laws(name: LawName | Literal["summaries"]) -> tuple[Law, Law]:
+
+@cache
+def _laws(name: str) -> tuple[Law, Law]:
     if name == "three-moments":
         return three_moment_law(SAMPLED_PROMPTS), three_moment_law(SAMPLED_OUTPUTS)
-    published = {
+    prompts, outputs = {
         "lmsys-like": (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS),
         "conversations": (SERVED_PROMPTS, SERVED_OUTPUTS),
         "summaries": (SUMMARY_PROMPTS, SUMMARY_OUTPUTS),
     }[name]
-    prompts, outputs = (one.law() for one in published)
-    return prompts, outputs
-
-
-Source = LengthFile | LawName | Literal["summaries"]
-"""Where lengths come from: a reader's file, or a law."""
+    return prompts.law(), outputs.law()
 
 
 def drawn_lengths(
     source: Source, rng: np.random.Generator, count: int, longest: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Prompts and outputs, shape (count,) each.
+    """Return prompts and outputs, shape (count,) each.
 
-    Of a file, rows without repetition, a prompt with its own output; of a law, independent draws.
-
-    Parameters
-    ----------
-    source : Source
-        The file or the law.
-    rng : numpy.random.Generator
-        What chooses.
-    count : int
-        How many.
-    longest : tuple[int, int]
-        Prompts and outputs that are longer are passed over in a file; laws end by themselves.
+    From a file, rows without repetition up to ``longest``; from a law, independent draws.
 
     Raises
     ------
@@ -127,15 +224,13 @@ def drawn_lengths(
         The file holds fewer requests.
     """
     if isinstance(source, str):
-        prompts, outputs = (draw_lengths(rng, law, count) for law in _laws(source))
-        return prompts, outputs
+        prompt_law, output_law = _laws(source)
+        return draw_lengths(rng, prompt_law, count), draw_lengths(rng, output_law, count)
     prompts, outputs = source.lengths()
     kept = np.flatnonzero((prompts <= longest[0]) & (outputs <= longest[1]))
     if len(kept) < count:
-        reason = (
-            f"holds {len(kept):,} requests with prompts up to {longest[0]:,} and outputs up to "
-            f"{longest[1]:,} {source.unit}, and {count:,} are needed"
-        )
+        limits = f"with prompts up to {longest[0]:,} and outputs up to {longest[1]:,} {source.unit}"
+        reason = f"holds {len(kept):,} requests {limits}, and {count:,} are needed"
         raise FileFormatError(source.path, reason)
     chosen = kept[draw_order(rng, len(kept))[:count]]
     return prompts[chosen], outputs[chosen]

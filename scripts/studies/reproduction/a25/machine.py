@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from instances.arrays import FloatArray
 from instances.batch_time import BatchStretch, BatchTime
 from instances.batch_time.models import IterationTime
-from studies.reproduction.declaration import Cause
+
+CONVERSATION_SHARES = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
+"""Relative arrival rates of ten bins of 50 output tokens ([A25] Section 6.2)."""
 
 WEIGHTS = 6_738_415_616
 """Parameters of Llama-2-7B."""
@@ -42,11 +44,6 @@ EQUATION_1 = IterationTime(D0, D1)
 
 SMALL_CAP, LARGE_CAP = 128, 1024
 TOKEN_CAP, SARATHI_CHUNK = 4096, 512
-
-CONSTANTS = (
-    f"d0 = {1e3 * D0:.2f} ms, d1 = {1e6 * D1:.3f} us, C = {MEMORY_LIMIT:,} tokens from the data "
-    "sheets of Llama-2-7B and the A100, as the paper prints none"
-)
 
 
 @dataclass(frozen=True)
@@ -76,15 +73,3 @@ class Roofline:
 
 TIMES: dict[str, BatchTime] = {"equation 1": EQUATION_1, "roofline": Roofline()}
 """Iteration times by name: that of the paper's model, and a second opinion."""
-
-MACHINE_CAUSE = Cause(
-    ("memory size not stated", "batch time", "rule not stated"),
-    "The text of the paper states no d0, d1, C and no cap on prompts, and thresholds hang on all "
-    "of them. With twice the memory, {memory=243500} hold. With batch times of a ten times larger "
-    "model every rate of the paper is beyond what any of the three can serve, and latencies are a "
-    "minute to two hours: {batch-time=llama-2-70b-a100-tp1} hold with tensor parallel 1, "
-    "{batch-time=llama-2-70b-a100-tp2} with 2, so a lead hangs on the load that the machine "
-    "makes of a rate. What other thresholds, other baselines and a roofline batch time give is "
-    "said above.",
-)
-"""Why Figures 7 and 11 to 14 come out as they do."""

@@ -1,288 +1,77 @@
-"""Schedulers on the machine of [A25] Section 6: throughput and latency over arrival rates."""
+"""[A25] Figures 7, 8 and 11 to 14: WAIT and Nested WAIT compared with serving engines.
+
+Differences of throughput where the others keep up are edge effects of a run that ends. Figure 14
+has rates of ours, as the paper names none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from instances import Workload, generate
+from instances import Workload
 from instances.arrays import FloatArray, IntArray
 from instances.generators.typed_arrivals import poisson_arrivals
-from online.fluid.balance import PromptType
+from online.fluid.balance import PromptType, token_load
+from online.fluid.nested_design import Segments, group, nested_thresholds
+from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, printed_batch_cap_thresholds
+from online.pictures import new_axes
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
-from studies.reproduction.conditions import OWN, Conditions
-from studies.reproduction.lengths import drawn_lengths
+from studies.reproduction.figure import SERVING, Outcome, Setting, Statement, figure
+from studies.reproduction.lengths import Given, seconds_of
+from studies.reproduction.pictures import lines
 
-from .machine import MEMORY_LIMIT, SARATHI_CHUNK, TIMES, TOKEN_CAP
+from .lengths import conversations
+from .machine import (
+    CONVERSATION_SHARES,
+    D0,
+    D1,
+    LARGE_CAP,
+    MEMORY_LIMIT,
+    SARATHI_CHUNK,
+    SMALL_CAP,
+    TIMES,
+    TOKEN_CAP,
+)
 
-CONVERSATION_SHARES = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
-"""Relative arrival rates of ten bins of 50 output tokens ([A25] Section 6.2)."""
+LOW_DEMAND = (PromptType(1000, 10, 10), PromptType(1000, 10, 20))
+HIGH_DEMAND = (PromptType(6000, 20, 100), PromptType(4000, 20, 200), PromptType(2000, 20, 300))
+"""[A25] Section 6.1: arrival rate, prefill and decode length of each type."""
+FOUR_LENGTHS = tuple(PromptType(length, 10, length) for length in (20, 40, 80, 160))
+FOUR_PRINTED = (15, 14, 12, 8)
+"""[A25] Section 6.2: rates in proportion to the decode lengths, and the printed thresholds."""
+TEN_LENGTHS = tuple(
+    PromptType(share, 60, 50 * place) for place, share in enumerate(CONVERSATION_SHARES, start=1)
+)
+TEN_PRINTED = (66, 43, 32, 24, 17, 11, 7, 4, 2, 1)
+"""[A25] Section 6.2: ten decode lengths in the shares of the conversations; printed thresholds."""
 
-LONGEST_PROMPT, LONGEST_OUTPUT = 4095, 500
-"""Tokens; a context holds 4,096, and [A25] Section 6.2 bins outputs of 1 to 500."""
+LOW_RATES = (500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
+HIGH_RATES = (40.0, 80.0, 120.0, 160.0, 240.0, 480.0, 12000.0)
+FOUR_RATES = (75.0, 150.0, 225.0, 300.0, 375.0, 450.0)
+CONVERSATION_RATES = (55.0, 110.0, 165.0, 220.0, 330.0, 550.0)
+"""Prompts per second; the paper's, where it has one, are among them."""
+
+CHECKED_PROMPTS, PAPER_PROMPTS, CONVERSATIONS = 10_000, 50_000, 20_000
+"""Of runs with the roofline; [A25] Section 6.2; and with six rates, to stay below ten minutes."""
 
 WINDOW = (0.2, 0.8)
 """Share of a run, from first arrival to last completion, over which throughput is taken.
 
 A whole run would charge a scheduler with the latency of its last prompts.
 """
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """A policy with its parameters, under the label of figure and table."""
-
-    label: str
-    policy: str
-    parameters: dict[str, Any] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Poisson arrivals of typed prompts, or of synthetic conversations where no types are given.
-
-    Attributes
-    ----------
-    types : tuple[PromptType, ...]
-        Their rates in proportion; scaled to ``rate``.
-    rate : float
-        Prompts a second.
-    prompts : int
-        Expected number (exact for conversations).
-    """
-
-    types: tuple[PromptType, ...]
-    rate: float
-    prompts: int
-    seed: int
-    given: Conditions = OWN
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A run to be made."""
-
-    traffic: Traffic
-    scheduler: Scheduler
-    time: str = "equation 1"
-
-
-@dataclass(frozen=True)
-class Served:
-    """Result of a run.
-
-    Attributes
-    ----------
-    offered, throughput : float
-        Decode tokens a second, arrived and completed (`window_throughput`).
-    mean_latency, p99_latency : float
-        Seconds from arrival to completion.
-    evictions : int
-        In all.
-    mean_batch : float
-        Prompts that advance in an iteration.
-    latency_quantiles : tuple[float, ...]
-        Of 0, 1/200, .., 1, seconds.
-    """
-
-    trial: Trial
-    offered: float
-    throughput: float
-    mean_latency: float
-    p99_latency: float
-    evictions: int
-    mean_batch: float
-    latency_quantiles: tuple[float, ...]
-
-
-def baselines(cap: int) -> tuple[Scheduler, ...]:
-    """Return [A25]'s baselines, with ``cap`` prompts a batch, and uncapped first come first served.
-
-    The first two are the paper's: equal caps for all. Sarathi's own 512 tokens an iteration are
-    below 1,024 prompts, so it is run with both.
-    """
-    return (
-        Scheduler("vLLM", "vllm-v0", {"max_num_seqs": cap, "max_num_batched_tokens": TOKEN_CAP}),
-        Scheduler("Sarathi", "sarathi", {"max_num_seqs": cap, "chunk_size": TOKEN_CAP}),
-        Scheduler("Sarathi, 512", "sarathi", {"max_num_seqs": cap, "chunk_size": SARATHI_CHUNK}),
-        Scheduler(UNCAPPED, "fcfs-greedy"),
-    )
-
-
+TIE = 0.01
+"""Relative difference of throughputs below which two schedulers count as equal."""
+MODEST_LATENCY = 1.0
+"""Seconds a prompt may take longer where the paper speaks of about half a second."""
 COMPARED = ("vLLM", "Sarathi")
 """Labels of the baselines on which a verdict rests."""
-
-UNCAPPED = "FCFS, no cap"
-"""Label of the scheduler without a cap on prompts, drawn for comparison only."""
-
-AS_SHIPPED = ("vLLM", "Sarathi, 512")
-"""The same with Sarathi's own budget of tokens an iteration."""
-
-KEEPS_UP = 0.98
-"""Share of what arrives that a scheduler completes that is not overloaded."""
-
-
-def conversations(count: int, seed: int, given: Conditions = OWN) -> tuple[IntArray, IntArray]:
-    """Prompts and outputs of ``count`` conversations with outputs of at most 500.
-
-    Raises
-    ------
-    FileFormatError
-        A reader's file holds fewer of them.
-    """
-    source = given.conversations("lmsys-like")
-    if not isinstance(source, str):
-        rng = np.random.default_rng([25, seed, 1])
-        return drawn_lengths(source, rng, count, (LONGEST_PROMPT, LONGEST_OUTPUT))
-    # One in fifty outputs is longer.
-    prompts, outputs = any_conversations(count + count // 10 + 50, seed, given)
-    kept = np.flatnonzero(outputs <= LONGEST_OUTPUT)[:count]
-    return prompts[kept], outputs[kept]
-
-
-def any_conversations(count: int, seed: int, given: Conditions = OWN) -> tuple[IntArray, IntArray]:
-    """Prompts and outputs of ``count`` conversations of any length."""
-    source = given.conversations("lmsys-like")
-    if source == "lmsys-like":
-        drawn = generate("lmsys-like", seed=seed, n=count)
-        return drawn.prompt_lengths, drawn.output_lengths
-    rng = np.random.default_rng([25, seed, 1])
-    return drawn_lengths(source, rng, count, (LONGEST_PROMPT, LONGEST_PROMPT))
-
-
-@lru_cache(maxsize=2)
-def workload(traffic: Traffic) -> Workload:
-    """The arrivals, the same for every scheduler."""
-    rate = traffic.rate
-    limit = traffic.given.memory_limit(MEMORY_LIMIT)
-    if traffic.types:
-        total = sum(kind.arrival_rate for kind in traffic.types)
-        types = [
-            (rate * kind.arrival_rate / total, kind.prefill_length, kind.decode_length)
-            for kind in traffic.types
-        ]
-        rng = np.random.default_rng([25, traffic.seed])
-        return poisson_arrivals(types, traffic.prompts / rate, memory_limit=limit, rng=rng)
-    prompts, outputs = conversations(traffic.prompts, traffic.seed, traffic.given)
-    rng = np.random.default_rng([25, traffic.seed])
-    times = np.cumsum(rng.exponential(1.0, len(prompts))) / rate
-    return Workload(times, prompts, outputs, memory_limit=limit)
-
-
-def serve(trial: Trial) -> Served:
-    """Make the run.
-
-    Raises
-    ------
-    IncompleteRunError
-        Some prompt was never served.
-    """
-    source = workload(trial.traffic)
-    policy = make_policy(trial.scheduler.policy, **trial.scheduler.parameters)
-    # The second opinion stays what it is.
-    own = TIMES[trial.time]
-    time = own if trial.time == "roofline" else trial.traffic.given.seconds(own)
-    run = simulate(source.with_batch_time(time), policy, prefill_rounds=1)
-    mean = run.mean_latency
-    grid = np.linspace(0, 1, 201)
-    span = float(source.arrival_times[-1] - source.arrival_times[0])
-    stretches = run.stretches
-    return Served(
-        trial,
-        offered=float(source.output_lengths.sum()) / span,
-        throughput=window_throughput(run.arrival_times, run.completion_times, run.output_lengths),
-        mean_latency=float(mean),
-        p99_latency=float(np.quantile(run.latencies, 0.99)),
-        evictions=run.evictions,
-        mean_batch=float((stretches.batch_size * stretches.rounds).sum() / run.rounds_run),
-        latency_quantiles=tuple(np.quantile(run.latencies, grid).tolist()),
-    )
-
-
-def window_throughput(arrivals: FloatArray, completions: FloatArray, tokens: IntArray) -> float:
-    """Decode tokens of prompts completed in the `WINDOW` of a run, a second of it.
-
-    Parameters
-    ----------
-    arrivals, completions : float64 array
-        Seconds, shape (n,).
-    tokens : int64 array
-        Decode lengths, shape (n,).
-    """
-    begin = float(arrivals.min())
-    span = float(completions.max()) - begin
-    low, high = (begin + share * span for share in WINDOW)
-    inside = (completions > low) & (completions <= high)
-    return float(tokens[inside].sum()) / (high - low)
-
-
-@dataclass(frozen=True)
-class Point:
-    """Means over the seeds at one arrival rate, of a scheduler against the compared baselines.
-
-    Attributes
-    ----------
-    leads : tuple[float, ...]
-        Throughput over that of each baseline, less 1.
-    latency : float
-        Mean latency, seconds.
-    baseline_latencies : tuple[float, ...]
-        Of each baseline.
-    keeps_up : bool
-        The better baseline completes at least 98 % of what arrives.
-    """
-
-    rate: float
-    leads: tuple[float, ...]
-    latency: float
-    baseline_latencies: tuple[float, ...]
-    keeps_up: bool
-
-    @property
-    def lead(self) -> float:
-        """Over the better baseline."""
-        return min(self.leads)
-
-    @property
-    def baseline_latency(self) -> float:
-        """Return the mean latency of the faster baseline."""
-        return min(self.baseline_latencies)
-
-
-def compare(runs: Sequence[Served], label: str, baselines: Sequence[str] = COMPARED) -> list[Point]:
-    """Return a `Point` for each arrival rate, rising: ``label`` against the baselines."""
-    points = []
-    for rate in sorted({run.trial.traffic.rate for run in runs}):
-        here = [run for run in runs if run.trial.traffic.rate == rate]
-        throughput, latency = _means(here, "throughput"), _means(here, "mean_latency")
-        best = max(throughput[name] for name in baselines)
-        points.append(
-            Point(
-                rate,
-                tuple(throughput[label] / throughput[name] - 1 for name in baselines),
-                latency[label],
-                tuple(latency[name] for name in baselines),
-                best >= KEEPS_UP * float(np.mean([run.offered for run in here])),
-            )
-        )
-    return points
-
-
-def _means(runs: Sequence[Served], figure: str) -> dict[str, float]:
-    labels = {run.trial.scheduler.label for run in runs}
-    return {
-        label: float(
-            np.mean([getattr(run, figure) for run in runs if run.trial.scheduler.label == label])
-        )
-        for label in labels
-    }
-
-
 COLUMNS = (
     "time_model",
     "arrival_rate",
@@ -296,21 +85,352 @@ COLUMNS = (
     "mean_batch",
 )
 
+Schedulers = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Policy and its parameters by the label in figure and table."""
 
-def rows(runs: Sequence[Served]) -> list[tuple[Any, ...]]:
-    """The runs under `COLUMNS`."""
+
+@dataclass(frozen=True)
+class Traffic:
+    """Poisson arrivals of typed prompts, or of conversations where no types are given.
+
+    Attributes
+    ----------
+    types : tuple[PromptType, ...]
+        Their rates in proportion; scaled to ``rate``.
+    rate, prompts, seed : float, int, int
+        Prompts per second, their expected number (exact for conversations), and the seed.
+    """
+
+    types: tuple[PromptType, ...]
+    rate: float
+    prompts: int
+    seed: int = 0
+
+
+Task = tuple[Traffic, str, str]
+"""Traffic, label of the scheduler, and name of the time model."""
+
+
+@lru_cache(maxsize=2)
+def workload(traffic: Traffic, overrides: tuple[tuple[str, Any], ...]) -> Workload:
+    """Return the arrivals, the same for every scheduler."""
+    given = dict(overrides)
+    rng, limit = np.random.default_rng([25, traffic.seed]), given.get("memory", MEMORY_LIMIT)
+    if traffic.types:
+        total = sum(kind.arrival_rate for kind in traffic.types)
+        types = [
+            (traffic.rate * kind.arrival_rate / total, kind.prefill_length, kind.decode_length)
+            for kind in traffic.types
+        ]
+        return poisson_arrivals(types, traffic.prompts / traffic.rate, memory_limit=limit, rng=rng)
+    prompts, outputs = conversations(traffic.prompts, traffic.seed, given)
+    times = np.cumsum(rng.exponential(1.0, len(prompts))) / traffic.rate
+    return Workload(times, prompts, outputs, memory_limit=limit)
+
+
+def serve(task: Task, schedulers: Schedulers, given: Given) -> list[Any]:
+    """Make a run and return its row of `COLUMNS`."""
+    traffic, label, model = task
+    source = workload(traffic, tuple(sorted(given.items())))
+    policy, parameters = schedulers[label]
+    # The second opinion stays what it is.
+    time = TIMES[model] if model == "roofline" else seconds_of(given, TIMES[model])
+    run = simulate(
+        source.with_batch_time(time), make_policy(policy, **parameters), prefill_rounds=1
+    )
+    span = float(source.arrival_times[-1] - source.arrival_times[0])
+    stretches = run.stretches
     return [
-        (
-            run.trial.time,
-            run.trial.traffic.rate,
-            run.trial.traffic.seed,
-            run.trial.scheduler.label,
-            run.offered,
-            run.throughput,
-            run.mean_latency,
-            run.p99_latency,
-            run.evictions,
-            run.mean_batch,
-        )
-        for run in runs
+        model,
+        traffic.rate,
+        traffic.seed,
+        label,
+        float(source.output_lengths.sum()) / span,
+        window_throughput(run.arrival_times, run.completion_times, run.output_lengths),
+        float(run.mean_latency),
+        float(np.quantile(run.latencies, 0.99)),
+        run.evictions,
+        float((stretches.batch_size * stretches.rounds).sum() / run.rounds_run),
     ]
+
+
+def window_throughput(arrivals: FloatArray, completions: FloatArray, tokens: IntArray) -> float:
+    """Return decode tokens of prompts completed in the `WINDOW` of a run, per second of it."""
+    begin = float(arrivals.min())
+    span = float(completions.max()) - begin
+    low, high = (begin + share * span for share in WINDOW)
+    inside = (completions > low) & (completions <= high)
+    return float(tokens[inside].sum()) / (high - low)
+
+
+def baselines(cap: int) -> Schedulers:
+    """Return [A25]'s baselines, with ``cap`` prompts a batch, and uncapped first come first served.
+
+    The first two are the paper's: equal caps for all. Sarathi's own 512 tokens an iteration are
+    below 1,024 prompts, so it is run with both.
+    """
+    sarathi = {
+        label: ("sarathi", {"max_num_seqs": cap, "chunk_size": chunk})
+        for label, chunk in (("Sarathi", TOKEN_CAP), ("Sarathi, 512", SARATHI_CHUNK))
+    }
+    vllm = {"max_num_seqs": cap, "max_num_batched_tokens": TOKEN_CAP}
+    return {"vLLM": ("vllm-v0", vllm), **sarathi, "FCFS, no cap": ("fcfs-greedy", {})}
+
+
+def wait_schedulers(types: Sequence[PromptType], cap: int) -> Schedulers:
+    """Return WAIT with thresholds proportional to the rates, with the printed rule, and others."""
+    kinds = tuple(types)
+    rules = {
+        "WAIT": batch_cap_thresholds(kinds, cap),
+        "WAIT, printed rule": printed_batch_cap_thresholds(kinds, cap),
+    }
+    ours = {
+        label: ("wait", {"thresholds": WaitPlan(kinds, numbers, D0, D1).as_parameter()})
+        for label, numbers in rules.items()
+    }
+    return {**ours, **baselines(cap)}
+
+
+def scaled(printed: Sequence[int], stages: Sequence[int], cap: int) -> tuple[int, ...]:
+    """Return the printed ratio with at most ``cap`` prompts over all stages, at least 1 each."""
+    total = sum(n * length for n, length in zip(printed, stages, strict=True))
+    return tuple(max(1, n * cap // total) for n in printed)
+
+
+def filling(segments: Segments, types: Sequence[PromptType]) -> tuple[int, ...]:
+    """Return thresholds whose batches, in the mean, fill the memory.
+
+    n_1 = C / mean footprint, rounded down; the others follow by `nested_thresholds`. The cap on
+    prompts is not looked at.
+    """
+    rate = sum(kind.arrival_rate for kind in types)
+    first = max(1, int(MEMORY_LIMIT * rate / token_load(types)))
+    caps = range(1, first * sum(segments.stages) + 1)
+    place = bisect_left(caps, first, key=lambda cap: capped(segments, cap)[0])
+    return capped(segments, caps[place])
+
+
+def capped(segments: Segments, cap: int) -> tuple[int, ...]:
+    """Return the thresholds with a cap on prompts."""
+    return nested_thresholds(segments, D0, D1, batch_cap=cap).thresholds
+
+
+def nested_schedulers(
+    types: Sequence[PromptType], printed: Sequence[int], cap: int = LARGE_CAP
+) -> Schedulers:
+    """Return Nested WAIT with thresholds by three rules, and the baselines that have a cap.
+
+    Without one, first come first served evicts in every iteration of an overload, and to tell that
+    from a livelock takes minutes with a queue of ten thousands.
+    """
+    segments = group(types)
+    rules = {
+        "Nested WAIT": capped(segments, cap),
+        "Nested WAIT, printed ratio": scaled(printed, segments.stages, cap),
+        "Nested WAIT, memory full": filling(segments, types),
+    }
+    ours = {
+        label: ("nested-wait", {"thresholds": numbers, "segment_ends": segments.ends})
+        for label, numbers in rules.items()
+    }
+    return {**ours, **{label: baselines(cap)[label] for label in [*baselines(cap)][:-1]}}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Means over the seeds at one arrival rate, of a scheduler and the compared baselines.
+
+    Attributes
+    ----------
+    rate, lead : float
+        Prompts per second, and throughput over that of the better baseline, less 1.
+    latency, baseline_latency : float
+        Mean latency, and that of the faster baseline, in seconds.
+    """
+
+    rate: float
+    lead: float
+    latency: float
+    baseline_latency: float
+
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether the throughput exceeds that of both baselines by more than `TIE`."""
+        return self.lead > TIE
+
+    @property
+    def is_faster(self) -> bool:
+        """Return whether the mean latency is below that of both baselines."""
+        return self.latency < self.baseline_latency
+
+    @property
+    def is_modestly_slower(self) -> bool:
+        """Return whether the latency is at most `MODEST_LATENCY` above the better baseline's."""
+        return self.latency - self.baseline_latency <= MODEST_LATENCY
+
+    def __str__(self) -> str:
+        return (
+            f"{100 * self.lead:+.1f} %, {self.latency:.2f} s against {self.baseline_latency:.2f} s"
+        )
+
+
+def compare(rows: Sequence[Sequence[Any]], label: str) -> list[Point]:
+    """Return a point for each arrival rate, rising: ``label`` and the baselines."""
+    points = []
+    for rate in sorted({row[1] for row in rows}):
+
+        def mean(name: str, column: int, rate: float = rate) -> float:
+            own = [row[column] for row in rows if (row[1], row[3]) == (rate, name)]
+            return float(np.mean(own))
+
+        lead = min(mean(label, 5) / mean(name, 5) - 1 for name in COMPARED)
+        points.append(Point(rate, lead, mean(label, 6), min(mean(name, 6) for name in COMPARED)))
+    return points
+
+
+Check = Callable[[Point], list[Statement]]
+
+
+def ahead(point: Point) -> list[Statement]:
+    """Check the throughput."""
+    text = f"ahead of both by more than {TIE:.0%} at {point.rate:g} a second ({point})"
+    return [Statement(text, point.is_ahead)]
+
+
+def ahead_and_faster(point: Point) -> list[Statement]:
+    """Check throughput and latency together."""
+    text = f"ahead of both by more than {TIE:.0%} with lower latency at {point.rate:g} a second"
+    return [Statement(f"{text} ({point})", point.is_ahead and point.is_faster)]
+
+
+def each_apart(point: Point) -> list[Statement]:
+    """Check throughput and latency, a statement each."""
+    return [
+        Statement(f"throughput ahead of both by more than {TIE:.0%} ({point})", point.is_ahead),
+        Statement("mean latency below both", point.is_faster),
+    ]
+
+
+def ahead_at_modest_latency(point: Point) -> list[Statement]:
+    """Check the throughput, at little more latency."""
+    text = (
+        f"ahead of both by more than {TIE:.0%} with at most {MODEST_LATENCY:g} s more latency "
+        f"at {point.rate:g} a second ({point})"
+    )
+    return [Statement(text, point.is_ahead and point.is_modestly_slower)]
+
+
+def measure(
+    setting: Setting,
+    types: tuple[PromptType, ...],
+    schedulers: Schedulers,
+    rates: Sequence[float],
+    seeds: int,
+    prompts: int,
+    check: Check,
+) -> Outcome:
+    """Measure at every rate with Equation (1), and at the highest with the roofline, one seed."""
+    if setting.quick:
+        rates, seeds, prompts = sorted({rates[0], rates[-1]}), 1, 300
+    few = min(prompts, CHECKED_PROMPTS) if len(rates) == 1 else prompts
+    tasks: list[Task] = [
+        (Traffic(types, rate, prompts, seed), label, "equation 1")
+        for rate in rates
+        for seed in range(seeds)
+        for label in schedulers
+    ]
+    count = len(tasks)
+    tasks += [(Traffic(types, rates[-1], few), label, "roofline") for label in schedulers]
+    run = partial(serve, schedulers=schedulers, given=setting.given)
+    rows = setting.map(run, tasks)
+    axes = new_axes(7.6, 3.6, columns=2)
+    for ax, column, y in zip(axes, (5, 6), ("tokens per second", "mean latency (s)"), strict=True):
+        curves: dict[str, dict[float, list[float]]] = {label: {} for label in schedulers}
+        for row in rows[:count]:
+            curves[row[3]].setdefault(row[1], []).append(row[column])
+        lines(curves, "prompts per second", y, ax=ax, log="xy")
+    axes[0].get_legend().remove()
+    points = compare(rows[:count], next(iter(schedulers)))
+    checks = [one for point in points for one in check(point)]
+    return Outcome(COLUMNS, rows, axes[0].figure, checks)
+
+
+WAIT_CLAIM = (
+    "WAIT completes more tokens a second than vLLM and Sarathi at every arrival rate tested"
+)
+NESTED_CLAIM = "Nested WAIT has higher throughput and lower latency than vLLM and Sarathi on"
+CONVERSATION_CLAIM = (
+    "on conversations Nested WAIT has higher throughput than vLLM and Sarathi, at about 0.5 s "
+    "more latency a prompt"
+)
+for _number, _claim, _types, _schedulers, _rates, _seeds, _prompts, _check in (
+    (
+        7,
+        WAIT_CLAIM,
+        LOW_DEMAND,
+        partial(wait_schedulers, LOW_DEMAND, SMALL_CAP),
+        LOW_RATES,
+        3,
+        10_000,
+        ahead,
+    ),
+    (
+        8,
+        WAIT_CLAIM,
+        HIGH_DEMAND,
+        partial(wait_schedulers, HIGH_DEMAND, LARGE_CAP),
+        HIGH_RATES,
+        3,
+        6_000,
+        ahead,
+    ),
+    (
+        11,
+        f"{NESTED_CLAIM} four decode lengths",
+        FOUR_LENGTHS,
+        partial(nested_schedulers, FOUR_LENGTHS, FOUR_PRINTED),
+        FOUR_RATES,
+        3,
+        6_000,
+        ahead_and_faster,
+    ),
+    *(
+        (
+            number,
+            f"{NESTED_CLAIM} ten decode lengths, {rate:g} queries a second",
+            TEN_LENGTHS,
+            partial(nested_schedulers, TEN_LENGTHS, TEN_PRINTED),
+            (rate,),
+            1,
+            PAPER_PROMPTS,
+            each_apart,
+        )
+        for number, rate in ((12, 55.0), (13, 550.0))
+    ),
+    (
+        14,
+        CONVERSATION_CLAIM,
+        (),
+        partial(nested_schedulers, TEN_LENGTHS, TEN_PRINTED),
+        CONVERSATION_RATES,
+        1,
+        CONVERSATIONS,
+        ahead_at_modest_latency,
+    ),
+):
+
+    def _figure(
+        setting: Setting,
+        make: Callable[[], Schedulers] = _schedulers,
+        rest: tuple[Any, ...] = (_types, _rates, _seeds, _prompts, _check),
+    ) -> Outcome:
+        types, rates, seeds, prompts, check = rest
+        return measure(setting, types, make(), rates, seeds, prompts, check)
+
+    figure(
+        f"a25-figure-{_number}",
+        _claim,
+        _figure,
+        {} if _types else {"lmsys": CONVERSATIONS},
+        SERVING if not _types else SERVING[1:],
+    )

@@ -1,0 +1,341 @@
+"""Declarations of tables and figures of the papers, and the rule that makes verdicts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from instances import FileFormatError, InvalidValueError, UnknownNameError
+from instances.files import all_or_nothing, parse_json, read_bytes, write_atomically
+from online.pictures import save
+from online.workers import in_order
+
+from .lengths import Given, described
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Verdict = Literal["reproduced", "in part", "not reproduced", "by construction"]
+
+PAPERS = ("j25", "c25", "w25", "a25")
+"""Subpackages that declare figures when they are imported."""
+
+VARIATIONS = "variations"
+"""Folder of the records of runs with one condition changed."""
+
+FACTOR = 2.0
+"""A slope, or a distance from 1, agrees with a paper's within this factor either way."""
+
+MARGIN = 0.1
+"""Latencies that differ by less than this share count as equally good: batch times are a fit that
+is off by up to 12 %, and the differences the paper names are larger."""
+
+SERVING = ("lengths", "batch-time", "memory")
+"""Conditions that a run on a machine has."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Size and conditions of a measurement.
+
+    Attributes
+    ----------
+    quick : bool
+        Fewer seeds, requests or points, so that it takes seconds. The verdict is of that size.
+    jobs : int
+        Processes.
+    given : Given
+        Overrides, see `lengths.Given`.
+    results : Path or None
+        Store of trials against optima, so that a killed run continues.
+    progress : Callable[[int, int], None] or None
+        Called with the numbers of finished and of all tasks.
+    """
+
+    quick: bool = False
+    jobs: int = 1
+    given: Given = field(default_factory=dict)
+    results: Path | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """Return ``function`` of every task, in order, on ``jobs`` processes."""
+        waiting, found = list(tasks), list[Result]()
+        jobs = min(self.jobs, max(1, len(waiting)))
+        for one in map(function, waiting) if jobs == 1 else in_order(function, waiting, jobs):
+            found.append(one)
+            if self.progress is not None:
+                self.progress(len(found), len(waiting))
+        return found
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A part of a claim that is compared with numbers.
+
+    Attributes
+    ----------
+    text : str
+        The statement in a few words, and the number that was measured.
+    holds : bool
+        Whether the numbers agree.
+    by_construction : bool
+        Whether it could hardly have failed, because the paper's number is part of the input.
+    """
+
+    text: str
+    holds: bool
+    by_construction: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it counts for a verdict: agreement by construction does not."""
+        return not (self.holds and self.by_construction)
+
+
+def tally(statements: Sequence[Statement]) -> tuple[int, int]:
+    """Count the statements that count and hold, and those that count."""
+    counted = [one.holds for one in statements if one.counts]
+    return sum(counted), len(counted)
+
+
+def verdict_of(statements: Sequence[Statement]) -> Verdict:
+    """Return "reproduced" if all statements hold, "in part" if at least half of them do.
+
+    What agrees by construction is not counted; if nothing else is stated, that is the verdict.
+    """
+    held, counted = tally(statements)
+    if not counted:
+        return "by construction"
+    if held == counted:
+        return "reproduced"
+    return "in part" if 2 * held >= counted else "not reproduced"
+
+
+def agrees(found: float, published: float, factor: float = FACTOR) -> bool:
+    """Return whether the quotient of two positive numbers is in [1 / factor, factor]."""
+    return found > 0 and published / factor <= found <= published * factor
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a measurement: the table written as CSV, its picture, and the statements.
+
+    Attributes
+    ----------
+    columns, rows : Sequence[str], Sequence[Sequence[Any]]
+        The table; None is an empty cell.
+    picture : Any
+        A matplotlib figure or axes.
+    statements : Sequence[Statement]
+        The parts of the claim.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    picture: Any
+    statements: Sequence[Statement]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A table or figure of a paper that is measured again.
+
+    Attributes
+    ----------
+    name : str
+        Name of the files: paper, kind and number, then the panel.
+    claim : str
+        The claim of the paper with its numbers.
+    measure : Callable[[Setting], Outcome]
+        Measures it.
+    lengths : Mapping[str, int]
+        Data sets whose lengths it uses, and the least number of requests in the full size.
+    varies : tuple[str, ...]
+        Conditions that can be changed.
+    """
+
+    name: str
+    claim: str
+    measure: Callable[[Setting], Outcome]
+    lengths: Mapping[str, int]
+    varies: tuple[str, ...]
+
+
+_FIGURES: dict[str, Figure] = {}
+
+
+def figure(
+    name: str,
+    claim: str,
+    measure: Callable[[Setting], Outcome],
+    lengths: Mapping[str, int] | None = None,
+    varies: tuple[str, ...] = (),
+) -> None:
+    """Declare a figure, see `Figure`."""
+    if name in _FIGURES:
+        raise InvalidValueError(None, "name", name, "is declared already")
+    _FIGURES[name] = Figure(name, claim, measure, lengths or {}, varies)
+
+
+def figures() -> dict[str, Figure]:
+    """Return all figures by name, paper by paper."""
+    for paper in PAPERS:
+        import_module(f"studies.reproduction.{paper}")
+    return dict(sorted(_FIGURES.items(), key=lambda pair: PAPERS.index(pair[0].partition("-")[0])))
+
+
+def find(name: str) -> Figure:
+    """Return the figure of that name.
+
+    Raises
+    ------
+    UnknownNameError
+        The name is unknown.
+    """
+    known = figures()
+    if name not in known:
+        raise UnknownNameError("reproduction", name, list(known))
+    return known[name]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Stored result of a figure besides its table and picture.
+
+    Attributes
+    ----------
+    name, claim : str
+        Those of the `Figure` when it was measured.
+    size : str
+        ``"full"`` or ``"quick"``.
+    statements : tuple[Statement, ...]
+        The parts of the claim.
+    lengths : Mapping[str, str]
+        For each data set, ``"synthetic"`` or numbers of a reader's file.
+    varied : str
+        The changed condition, e.g. ``"memory=65968"``, or empty.
+    cpu_seconds : float or None
+        Processor time of all processes.
+    """
+
+    name: str
+    claim: str
+    size: str
+    statements: tuple[Statement, ...]
+    lengths: Mapping[str, str]
+    varied: str = ""
+    cpu_seconds: float | None = None
+
+    @property
+    def paper(self) -> str:
+        """Label of the paper."""
+        return self.name.partition("-")[0].upper()
+
+    @property
+    def item(self) -> str:
+        """Label of the table or figure in the paper."""
+        kind, number = self.name.split("-")[1:3]
+        return f"{kind.capitalize()} {number.upper().replace('EC', 'EC.')}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict by the present rule."""
+        return verdict_of(self.statements)
+
+    @property
+    def share(self) -> str:
+        """Return how many statements hold, e.g. ``"2 of 3 statements"``."""
+        held, counted = tally(self.statements)
+        rest = len(self.statements) - counted
+        return f"{held} of {counted} statements" + (f", {rest} by construction" if rest else "")
+
+    @property
+    def findings(self) -> str:
+        """Return what holds, what fails, and what agrees by construction."""
+        groups = {
+            "Holds": [one.text for one in self.statements if one.holds and one.counts],
+            "Fails": [one.text for one in self.statements if not one.holds],
+            "By construction": [one.text for one in self.statements if not one.counts],
+        }
+        return " ".join(f"{name}: {'; '.join(texts)}." for name, texts in groups.items() if texts)
+
+    @property
+    def line(self) -> str:
+        """Return claim, verdict and statements in one line."""
+        title = f"[{self.paper}] {self.item}; the paper: {self.claim.rstrip('.')}"
+        files = [text for text in self.lengths.values() if text != "synthetic"]
+        used = f" Lengths: {'; '.join(files)}." if files else ""
+        return f"{title}; {self.verdict} ({self.share}, {self.size} size). {self.findings}{used}"
+
+
+def record(
+    one: Figure,
+    outcome: Outcome,
+    setting: Setting,
+    folder: str | os.PathLike[str],
+    cpu_seconds: float | None = None,
+) -> Record:
+    """Write NAME.csv, NAME.png and, last, NAME.json into ``folder``.
+
+    With a varied condition write only variations/NAME--WHAT-VALUE.json.
+    """
+    base, varied = (
+        Path(folder),
+        " ".join(f"{name}={value}" for name, value in setting.given.items() if name in SERVING),
+    )
+    found = Record(
+        one.name,
+        one.claim,
+        "quick" if setting.quick else "full",
+        tuple(outcome.statements),
+        {name: described(setting.given.get(name)) for name in one.lengths},
+        varied,
+        None if cpu_seconds is None else round(cpu_seconds, 1),
+    )
+    text = json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n"
+    if varied:
+        stem = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in varied)
+        (base / VARIATIONS).mkdir(exist_ok=True)
+        write_atomically(base / VARIATIONS / f"{one.name}--{stem}.json", text)
+        return found
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(outcome.columns)
+    writer.writerows([_cell(value) for value in row] for row in outcome.rows)
+    with all_or_nothing():
+        write_atomically(base / f"{one.name}.csv", stream.getvalue())
+        save(outcome.picture, base / f"{one.name}.png")
+        write_atomically(base / f"{one.name}.json", text)
+    return found
+
+
+def _cell(value: Any) -> Any:
+    """Return a float with ten significant digits: beyond them processors differ."""
+    value = value.item() if hasattr(value, "item") else value
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Read the records of a folder by name, or an empty list.
+
+    Raises
+    ------
+    OSError, FileFormatError
+        One cannot be read.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            stored = parse_json(read_bytes(path), path)
+            statements = tuple(Statement(**one) for one in stored.pop("statements"))
+            found.append(Record(statements=statements, **stored))
+        except (AttributeError, KeyError, TypeError):
+            raise FileFormatError(path, "is not a record of a reproduction") from None
+    return found

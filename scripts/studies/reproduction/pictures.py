@@ -1,0 +1,105 @@
+"""Three kinds of picture: lines with intervals, bars, and histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from online.pictures import Curve, new_axes, style
+
+Points = Mapping[Any, Sequence[float]]
+"""Samples at each x."""
+
+COLOURS = (*style.LINE_COLOURS, style.QUIET)
+MARKERS = (*style.LINE_MARKERS, "d")
+
+
+def lines(
+    curves: Mapping[str, Points],
+    x: str,
+    y: str,
+    *,
+    ax: Any = None,
+    title: str = "",
+    log: str = "",
+    levels: Mapping[str, float] | None = None,
+) -> Any:
+    """Draw a line for each label: the mean at each x, with its interval if there are samples.
+
+    Parameters
+    ----------
+    curves : Mapping[str, Points]
+        Samples by x by label.
+    x, y : str
+        Labels of the axes.
+    ax : Any, default None
+        The axes; None makes new ones.
+    title, log : str
+        Title, and the axes with a logarithmic scale.
+    levels : Mapping[str, float] or None
+        Horizontal lines by label.
+    """
+    ax = new_axes(6.4, 3.4) if ax is None else ax
+    for place, (label, points) in enumerate(curves.items()):
+        curve = Curve.from_samples(points)
+        mean = np.array(curve.mean)
+        errors = np.abs(np.array([curve.low, curve.high]) - mean)
+        errors[~np.isfinite(errors)] = np.nan
+        look = {"color": COLOURS[place], "marker": MARKERS[place], "markersize": 3.5}
+        dashes = style.LINE_STYLES[place % len(style.LINE_STYLES)]
+        ax.errorbar(
+            curve.x, mean, errors, linestyle=dashes, linewidth=1.2, capsize=2, label=label, **look
+        )
+    for label, level in (levels or {}).items():
+        ax.axhline(level, color=style.QUIET, linestyle=":", linewidth=1.2, label=label)
+    for axis in log:
+        getattr(ax, f"set_{axis}scale")("log")
+    if "y" not in log:
+        ax.set_ylim(bottom=0)
+    style.dress(ax, title, x, y)
+    ax.grid(axis="y", color=style.GRID, linewidth=0.6)
+    style.legend(ax, loc="best", handlelength=2.6)
+    return ax
+
+
+def bars(
+    groups: Mapping[str, Sequence[float]], names: Sequence[str], x: str, *, log: bool = False
+) -> Any:
+    """Draw horizontal bars, one for each name in each group."""
+    ax = new_axes(6.4, 0.8 + 0.35 * len(names))
+    width = 0.8 / len(groups)
+    for place, (label, values) in enumerate(groups.items()):
+        heights = np.arange(len(names)) + (place - (len(groups) - 1) / 2) * width
+        ax.barh(heights, values, width, color=COLOURS[place], label=label)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    if log:
+        ax.set_xscale("log")
+    style.dress(ax, "", x)
+    if len(groups) > 1:
+        style.legend(ax)
+    return ax
+
+
+def histograms(
+    panels: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x: str,
+    y: str,
+    marks: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    log: bool = False,
+) -> Any:
+    """Draw a histogram for each title: its counts and edges, with marked values."""
+    axes: Iterable[Any] = np.atleast_1d(new_axes(7.0, 2.9, columns=len(panels)))
+    for ax, (title, (counts, edges)) in zip(axes, panels.items(), strict=True):
+        ax.stairs(counts, edges, fill=True, color=style.LINE_COLOURS[5])
+        for place, (label, value) in enumerate((marks or {}).get(title, {}).items()):
+            dashes = style.LINE_STYLES[place % len(style.LINE_STYLES)]
+            ax.axvline(value, color=COLOURS[1 + place // 2], linestyle=dashes, label=label)
+        if log:
+            ax.set_yscale("log")
+        style.dress(ax, title, x, y)
+        style.legend(ax, loc="upper right")
+    return ax
