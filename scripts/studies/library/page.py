@@ -32,7 +32,6 @@ from .summary import (
     sizes_table,
     sources,
 )
-from .surprises import surprises
 
 SCORES = "leaderboard.csv"
 """File of measurements in the folder beside the page."""
@@ -186,7 +185,6 @@ def _leaderboard(known: Known, scores: Sequence[Score], folder: str) -> list[str
     parts.append(READING)
     if notes:
         parts.append("".join(f"- {note}\n" for note in notes))
-    parts += surprises(standing)
     reasons = without_ratio(standing)
     if reasons.rows:
         parts += ["### Without a ratio\n", Table("", *_untitled(reasons)).to_markdown()]
