@@ -93,18 +93,19 @@ class Clock:
             or (number := Decimal(text)) < 0
         ):
             raise ValueError("is not a time")
-        unit = self.unit
-        if unit is None or not self._is_given:
-            finer = (
-                one
-                for one, digits in reversed(DIGITS_OF.items())
-                if one == self._coarsest or number >= 10 ** (8 + digits)
-            )
-            unit = next(finer)
+        unit = self._unit_of(number)
         ticks = int(number.scaleb(TICK_DIGITS - DIGITS_OF[unit], _EXACT))
         if ticks >= LATEST:
             raise ValueError("is not a time")
         return ticks, unit
+
+    def _unit_of(self, number: Decimal) -> str:
+        if self.unit is not None and self._is_given:
+            return self.unit
+        finer = reversed(DIGITS_OF.items())
+        return next(
+            one for one, digits in finer if one == self._coarsest or number >= 10 ** (8 + digits)
+        )
 
     def _date(self, whole: str, digits: str | None, zone: str | None) -> tuple[int, str]:
         try:
@@ -135,7 +136,30 @@ class Clock:
                     found = np.array(texts, "datetime64[ns]").astype(np.int64).tolist()
                     self.unit, self._has_zone = DATES, bool(zone)
                     return [one * 10**15 for one in found]
+        if cells and self.unit != DATES and {*map(type, cells)} <= {str, int, float}:
+            with suppress(ValueError):
+                return self._plain_numbers([*map(str, cells)])
         return column_of(cells, self, name, bad, 0)
+
+    def _plain_numbers(self, texts: list[str]) -> list[int]:
+        """Read digits with at most a point, all in one unit; ValueError sends them one by one."""
+        parts = [one.partition(".") for one in texts]
+        is_plain = all(
+            whole.isdigit() and (not dot or digits.isdigit()) for whole, dot, digits in parts
+        )
+        is_short = max(map(len, texts)) <= TICK_DIGITS - max(DIGITS_OF.values())
+        if not (is_plain and is_short and "".join(texts).isascii()):
+            raise ValueError
+        ends = {self._unit_of(Decimal(end(texts, key=float))) for end in (min, max)}
+        if len(ends) > 1:
+            raise ValueError
+        unit = ends.pop()
+        places = TICK_DIGITS - DIGITS_OF[unit]
+        ticks = [int(whole + digits.ljust(places, "0")) for whole, _, digits in parts]
+        if max(ticks) >= LATEST or self.unit not in (None, unit):
+            raise ValueError
+        self.unit = unit
+        return ticks
 
 
 def column_of(

@@ -49,9 +49,6 @@ from .records import Records, opened, records_of
 MOST_TRIED = 100
 """Records that are looked at to tell the format: the first requests may have failed."""
 
-MOST_INTER_TOKEN_TIMES = 2**24
-"""Times between tokens that are held: 64 MiB; of later rows only their mean is."""
-
 WARM_UP = "warm-up"
 PHASES = ("phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up")
 """Keys, at the top of a record or in its metadata, that say whether it is of a warm-up."""
@@ -131,7 +128,6 @@ def read_rows(
         "without_output": int(cells.is_unknown[kept].sum()),
         "out_of_order": sum(late),
         "time_unit": cells.time_unit,
-        "inter_token_times_are_cut": cells.is_cut,
         "skipped": skipped,
     }
     arrays = {name: column[kept] for name, column in arrays.items()}
@@ -295,10 +291,8 @@ class _Cells:
         self.between: list[npt.NDArray[np.float32]] = []
         self.sums: list[float] = []
         self.blocks: list[Any] = []
-        self.is_cut = False
         self.is_unknown = np.zeros(0, np.bool_)
         self.time_unit: str | None = None
-        self._held = 0
         self._has_hashes = block_hashes and "hashes" in kind.columns
         apart = ("error", "hashes", "inter_token_times", "inter_token_times_unit")
         self._cells: dict[str, list[Any]] = {one: [] for one in kind.columns if one not in apart}
@@ -354,9 +348,7 @@ class _Cells:
         except ValueError as error:
             self.bad[number] = bad_cell(name, cell, str(error))
             return False
-        self._held += len(times)
-        self.is_cut = self.is_cut or self._held > MOST_INTER_TOKEN_TIMES
-        self.between.append(np.array([] if self.is_cut else times, np.float32))
+        self.between.append(np.array(times, np.float32))
         self.sums.append(float(times.sum()) if len(times) else math.nan)
         return True
 
@@ -425,7 +417,9 @@ class _Cells:
         is_apart = np.isnan(measured["inter_token_time"]) & (outputs > 1) & (latency >= first)
         means = (latency - first) / np.maximum(1, outputs - 1)
         measured["inter_token_time"] = np.where(is_apart, means, measured["inter_token_time"])
-        measured["latency"] = latency
+        # A latency is measured as such, or put together of its parts.
+        later = np.where(outputs > 1, measured["inter_token_time"] * (outputs - 1), 0.0)
+        measured["latency"] = np.where(np.isnan(latency), first + later, latency)
 
     def _durations(self, role: str, bad: dict[int, BadRow]) -> FloatArray:
         """Read durations in seconds, NaN where there are none."""

@@ -46,8 +46,6 @@ class RequestLog:
         ``inter_token_offsets[k] .. inter_token_offsets[k + 1]``.
     inter_token_offsets : int64 array, shape (n + 1,)
         Where they begin and end; equal where none are held.
-    inter_token_times_are_cut : bool
-        Whether there were more of them than are held.
     row_numbers : int64 array, shape (n,)
         Line of the file, or record of the document, the first being 1.
     rows : int
@@ -91,7 +89,6 @@ class RequestLog:
     mean_inter_token_times: FloatArray
     inter_token_times: npt.NDArray[np.float32]
     inter_token_offsets: IntArray
-    inter_token_times_are_cut: bool
     row_numbers: IntArray
     rows: int
     failed: int
@@ -225,8 +222,6 @@ class RequestLog:
             parts.append(f"measured: {', '.join(measured)}")
         if self.workers is not None:
             parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
-        if self.inter_token_times_are_cut:
-            parts.append(f"only the first {len(self.inter_token_times)} times between tokens held")
         return "; ".join(parts if self.note is None else [*parts, self.note])
 
 

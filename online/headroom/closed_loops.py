@@ -21,7 +21,6 @@ from instances.validation import as_integer
 from online.policy_interface.policy import State, VisibleRequest
 from online.simulation.simulator import simulate
 
-from .log_requests import end_to_end
 from .question import Question
 
 AT_ONCE = 0.05
@@ -109,7 +108,7 @@ def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tupl
     stated = log.settings.get("max_concurrency") if max_concurrency is None else max_concurrency
     if stated is not None:
         stated = as_integer(stated, None, "max_concurrency", minimum=1)
-    latencies = end_to_end(log)
+    latencies = log.latencies
     if made_up or not np.isfinite(latencies).all():
         return stated, made_up
     return _concurrency(log.arrival_times, latencies), False
@@ -123,7 +122,7 @@ def with_own_times(log: RequestLog, concurrency: int | None) -> RequestLog:
     InvalidValueError
         It is not of a closed loop, or lacks latencies.
     """
-    latencies = end_to_end(log)
+    latencies = log.latencies
     if concurrency is None or not np.isfinite(latencies).all():
         reason = "needs start times, and the log has none: max_concurrency=N says that N requests "
         reason += "were sent at once, and affine:d0,d1,d2 or a preset need no fit"

@@ -133,7 +133,7 @@ def requests_of_log(
         facts["dropped"] = f"{dropped} requests that need more than M"
     if faster != 1:
         facts["arrivals"] = f"{faster:g} times as fast as in the log"
-    latencies = end_to_end(kept)
+    latencies = kept.latencies
     why_not = _why_not_measured(kept, latencies, faster, len(log))
     if why_not is not None:
         return workload, None, kept.shared_tokens, {**facts, "measured latency": why_not}
@@ -218,16 +218,6 @@ def replicas_of_log(
         known = f"{len(served) - served.count(None)} of {len(served)}"
         facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
     return workload if count == 1 else workload.with_replicas(count), router, facts
-
-
-def end_to_end(log: RequestLog) -> FloatArray:
-    """Take end-to-end latencies, measured as such or put together of their parts."""
-    later = np.where(
-        log.output_lengths > 1, log.mean_inter_token_times * (log.output_lengths - 1), 0.0
-    )
-    together = log.times_to_first_token + later
-    found: FloatArray = np.where(np.isfinite(log.latencies), log.latencies, together)
-    return found
 
 
 def _too_small(window: RequestLog, fits: npt.NDArray[np.bool_]) -> str:

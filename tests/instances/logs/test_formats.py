@@ -225,17 +225,6 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
     assert "arrivals even at the run's 2 requests a second" in str(report)
 
 
-def test_times_between_tokens_are_bounded_and_their_means_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("instances.logs.reading.MOST_INTER_TOKEN_TIMES", 3)
-    log = read_log(write(tmp_path, LOGS["vllm-bench"]))
-    assert log.inter_token_times_are_cut
-    assert log.inter_token_offsets.tolist() == [0, 2, 2, 3, 3]
-    assert log.mean_inter_token_times[3] == pytest.approx(0.625 / 3)
-    assert "times between tokens held" in str(log)
-
-
 def test_several_benchmarks_of_one_clock_are_one_log(tmp_path: Path) -> None:
     report = guidellm_report()
     report["benchmarks"] *= 2

@@ -59,7 +59,6 @@ def log_of(run: Run, *, jitter: float = 0.0, means_only: bool = False) -> Reques
         inter_token_offsets=np.zeros(n + 1, np.int64)
         if means_only
         else np.concatenate([[0], np.cumsum(outputs - 1)]),
-        inter_token_times_are_cut=False,
         row_numbers=np.arange(1, n + 1),
         rows=n,
         failed=0,
