@@ -31,9 +31,9 @@ class BlockPool:
         self.free -= blocks
         if not self._keeps:
             return
-        blank = min(blocks, self._blank)
-        self._blank -= blank
-        for _ in range(blocks - blank):
+        blank = self._blank - blocks
+        self._blank = blank if blank > 0 else 0
+        for _ in range(-blank):
             self._filled.popitem(last=False)
 
     def give_back(self, owner: int, blocks: int, filled: int) -> None:
