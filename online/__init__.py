@@ -16,7 +16,6 @@ from .policy_interface.policy import (
     Policy,
     PolicyError,
     policy_names,
-    policy_parameters,
     register_policy,
 )
 from .policy_interface.predictions import (
@@ -31,7 +30,6 @@ from .policy_interface.predictions import (
 from .policy_interface.router import (
     ReplicaView,
     Router,
-    RouterError,
     register_router,
     router_names,
 )
@@ -39,7 +37,7 @@ from .policy_interface.specs import make_policy, make_router
 from .simulation.run import IncompleteRunError, Run
 from .simulation.schedules import NoScheduleError
 from .simulation.simulator import simulate
-from .trials.intervals import Interval, MismatchError, ratio
+from .trials.intervals import Interval, ratio
 from .trials.store import read_trials
 from .trials.sweep import sweep
 from .trials.table import frame, paired, table
@@ -57,7 +55,6 @@ __all__ = [
     "IntervalPredictions",
     "IterationTime",
     "KnowledgeError",
-    "MismatchError",
     "NoScheduleError",
     "NoisyPredictions",
     "Policy",
@@ -68,7 +65,6 @@ __all__ = [
     "RelativePredictions",
     "ReplicaView",
     "Router",
-    "RouterError",
     "Run",
     "TiledTime",
     "Trial",
@@ -77,7 +73,6 @@ __all__ = [
     "make_router",
     "paired",
     "policy_names",
-    "policy_parameters",
     "ratio",
     "read_trials",
     "register_policy",

@@ -24,13 +24,12 @@ def entry_of(problem: Any) -> LibraryEntry | None:
     return entry if entry.digest == problem.digest else None
 
 
-def with_records(trials: Iterable[Trial]) -> list[Trial]:
+def with_records(trials: Iterable[Trial], problems: Iterable[Any]) -> list[Trial]:
     """Give trials on library instances the bounds of their records."""
-    library, found = instances.library(), []
-    for trial in trials:
-        name = trial.instance.split()[0]  # without "(synthetic)" behind it
-        record = library[name].record
-        if record is not None:
+    found = []
+    for trial, problem in zip(trials, problems, strict=True):
+        entry = entry_of(problem)
+        if entry is not None and (record := entry.record) is not None:
             known = (record.lower_bound, record.upper_bound)
             ends = [Fraction(end) if isinstance(end, float) else end for end in known]
             if trial.goal.startswith(ON_TIME):

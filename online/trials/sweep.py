@@ -148,7 +148,9 @@ def sweep(  # noqa: PLR0913
         for runs in asked
         for one in runs.trials
     ]
-    return with_records(found) if optimum == "records" else found
+    if optimum != "records":
+        return found
+    return with_records(found, (runs.problem for runs in asked for _ in runs.trials))
 
 
 def _problems(groups: Groups) -> Iterator[tuple[str, AnySource]]:

@@ -34,10 +34,10 @@ from online import (
     Prediction,
     ProportionalPredictions,
     RelativePredictions,
-    RouterError,
     make_policy,
     simulate,
 )
+from online.policy_interface.router import RouterError
 
 NAN, INFINITE = float("nan"), float("inf")
 RNG = np.random.default_rng(0)

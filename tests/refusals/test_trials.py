@@ -27,7 +27,6 @@ from instances import (
 from online import (
     AffineTime,
     IncompleteRunError,
-    MismatchError,
     NoScheduleError,
     pictures,
     ratio,
@@ -54,6 +53,7 @@ from online.theory.interval_ratios import (
 )
 from online.theory.paper_bounds import equal_requests_dual, mc_sf_upper_bound, optimum_lower_bound
 from online.theory.rayleigh import rayleigh_maximum
+from online.trials.intervals import MismatchError
 
 NAN, INFINITE = float("nan"), float("inf")
 SECOND = AffineTime(1.0, 0.5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -29,6 +31,7 @@ from instances import (
 )
 from instances.batch_time import AffineTime
 
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6, name="small")
 PREEMPTED = Instance.from_arrays([1, 1, 1], [6, 6, 6], memory_limit=12, name="preempted")
 
@@ -195,6 +198,35 @@ def test_a_store_continues(tmp_path: Path) -> None:
     assert online.sweep(groups, ["fcfs", "mc-sf"], store) == whole
     assert store.read_text() == written
     assert {one.key: one for one in online.read_trials(store)}.keys() == {one.key for one in whole}
+
+
+KILLED = """
+import os, signal, sys
+import online
+from instances import generate
+
+def die(descriptor):
+    size = os.fstat(descriptor).st_size
+    if size > 1500:
+        os.ftruncate(descriptor, size - 30)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = die
+drawn = [generate("uniform", s, n=4, maximum_length=8, memory_limit=20) for s in range(4)]
+online.sweep(drawn, ["fcfs", "mc-sf"], sys.argv[1])
+"""
+
+
+def test_a_sweep_killed_while_it_appends_ends_with_the_same_table(tmp_path: Path) -> None:
+    store = tmp_path / "trials.jsonl"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(store)], cwd=ROOT)
+    assert killed.returncode == -signal.SIGKILL
+    assert 0 < len(online.read_trials(store)) < 8
+    assert not store.read_bytes().endswith(b"\n")
+    resumed = online.sweep(uniform(4), ["fcfs", "mc-sf"], store)
+    whole = online.sweep(uniform(4), ["fcfs", "mc-sf"])
+    assert online.table(resumed).to_csv() == online.table(whole).to_csv()
+    assert sorted(online.read_trials(store), key=repr) == sorted(whole, key=repr)
 
 
 def test_an_optimum_is_searched_again_where_more_time_is_given(tmp_path: Path) -> None:
