@@ -98,11 +98,6 @@ class Format(NamedTuple):
         return next(iter(self.columns.get(role, ())), role)
 
     @property
-    def is_in_order(self) -> bool:
-        """True where rows promise to be in order of time; others are sorted unless told."""
-        return not self.marks and self.name != "columns"
-
-    @property
     def required(self) -> tuple[str, ...]:
         """Columns that no file of this format is without."""
         optional = {"hashes", *["arrival"] * self.optional_arrival}

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from instances.arrays import FloatArray
 from instances.errors import FileFormatError, InvalidValueError
 from instances.settings import parse_value
-from instances.validation import as_flag
 
 from .advice import MAP_COLUMNS, detect_format, unknown
 from .cells import (
@@ -66,8 +65,6 @@ class Rows(NamedTuple):
         The column of their times.
     ticks : list[int]
         Time of each on the clock of the file; 0 where it has none.
-    is_sorted : bool
-        Whether they were put in order.
     arrays : dict[str, Any]
         Columns of `RequestLog` that have an entry a row.
     between : list[float32 array]
@@ -78,7 +75,6 @@ class Rows(NamedTuple):
 
     arrival: str
     ticks: list[int]
-    is_sorted: bool
     arrays: dict[str, Any]
     between: list[npt.NDArray[np.float32]]
     facts: dict[str, Any]
@@ -89,13 +85,12 @@ def read_rows(
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, Any] | None = None,
     *,
-    sort: bool | None = None,
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
 ) -> Rows:
     """Read the rows of a log; parameters and errors are those of `read_log` and `read_trace`."""
     wanted = wanted_format(format, columns)
-    check_options(sort, bad_rows)
+    check_bad_rows(bad_rows)
     with opened(path) as stream:
         records = records_of(stream, path, wanted)
         kind, records, facts = _told(records, path, wanted, columns)
@@ -114,11 +109,7 @@ def read_rows(
     if bad and not kept and not cells.failed:
         raise FileFormatError(path, f"none of its rows can be read: {skipped.reasons()}")
     times = [ticks[k] for k in kept]
-    late = [*map(operator.lt, times, accumulate(times, max))]
-    is_sorted = not kind.is_in_order if sort is None else sort
-    if any(late) and not is_sorted:
-        reason = f"{kind.name_of('arrival')} goes back in time; sort=True puts rows in order"
-        raise FileFormatError(path, reason, row=cells.numbers[kept[late.index(True)]])
+    late = sum(map(operator.lt, times, accumulate(times, max)))
     kept.sort(key=ticks.__getitem__)
     facts |= {
         "has_arrival_times": cells.time_unit is not None,
@@ -126,26 +117,24 @@ def read_rows(
         "failed": cells.failed,
         "left_out": dict(+cells.left_out),
         "without_output": int(cells.is_unknown[kept].sum()),
-        "out_of_order": sum(late),
+        "out_of_order": late,
         "time_unit": cells.time_unit,
         "skipped": skipped,
     }
     arrays = {name: column[kept] for name, column in arrays.items()}
     between = [cells.between[k] for k in kept] if any(map(len, cells.between)) else []
     times = [ticks[k] for k in kept]
-    return Rows(kind.name_of("arrival"), times, is_sorted, arrays, between, facts)
+    return Rows(kind.name_of("arrival"), times, arrays, between, facts)
 
 
-def check_options(sort: Any, bad_rows: Any) -> None:
-    """Refuse options of `read_rows`.
+def check_bad_rows(bad_rows: Any) -> None:
+    """Refuse what is not one of `OnBadRows`.
 
     Raises
     ------
-    InvalidTypeError, InvalidValueError
-        ``sort`` is neither None nor a truth value, or ``bad_rows`` not one of `OnBadRows`.
+    InvalidValueError
+        It is something else.
     """
-    if sort is not None:
-        as_flag(sort, None, "sort")
     if bad_rows not in get_args(OnBadRows):
         raise InvalidValueError(None, "bad_rows", bad_rows, "is neither 'refuse' nor 'skip'")
 

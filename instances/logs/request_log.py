@@ -269,9 +269,7 @@ def read_log(
     UnknownNameError, InvalidTypeError, InvalidValueError
         No format of the name given, or columns that do not say what is read.
     """
-    found = read_rows(
-        path, format, columns, sort=True, bad_rows=bad_rows, block_hashes=block_hashes
-    )
+    found = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
     facts, arrays = found.facts, found.arrays
     kept = np.flatnonzero((arrays["prompt_lengths"] > 0) & (arrays["output_lengths"] > 0))
     empty = len(found.ticks) - len(kept)

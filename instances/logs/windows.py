@@ -2,8 +2,7 @@
 
 The rule, in order:
 
-0. Rows are taken in order of time. A trace must have them so, unless it is sorted; logs, and
-   columns named by the user, promise no order and are sorted unless ``sort`` is False.
+0. Rows are put in order of time; how many went back in time is in the report.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
    duration_seconds``, cut to its first ``max_requests`` rows.
 2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
@@ -41,12 +40,12 @@ from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, ranged
 
 from .cells import TICKS_PER_SECOND, SkippedRows
 from .formats import wanted_format
-from .reading import OnBadRows, Rows, check_options, read_rows
+from .reading import OnBadRows, Rows, check_bad_rows, read_rows
 from .request_log import arrivals_note, name_of
 
 SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
 OF_ROUNDS = ("round_seconds", "token_scale")
-OF_FILE = ("format", "has_arrival_times", "failed", "left_out", "time_unit", "note")
+OF_FILE = ("format", "has_arrival_times", "failed", "out_of_order", "left_out", "time_unit", "note")
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,8 @@ class TraceReport:
         The rule applied; ``round_seconds`` is None where arrivals are in seconds.
     columns : Mapping[str, str] or None
         Which column held what, where the user said so.
-    out_of_order : int or None
-        Rows that arrived before the row above them in a file that was sorted; None if the file
-        was not sorted.
+    out_of_order : int
+        Rows that arrived before the row above them.
     failed : int
         Failed requests of the log; they do not count as rows.
     left_out : Mapping[str, int]
@@ -105,7 +103,7 @@ class TraceReport:
     start_seconds: float
     duration_seconds: float | None
     columns: Mapping[str, str] | None = None
-    out_of_order: int | None = None
+    out_of_order: int = 0
     failed: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     time_unit: str | None = None
@@ -118,7 +116,6 @@ class TraceReport:
         if self.round_seconds is not None:
             unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
             origin = "round 0"
-        is_sorted = self.out_of_order is not None
         kept = (
             f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
             f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
@@ -128,7 +125,7 @@ class TraceReport:
             kept,
             unit,
             arrivals_note(self.time_unit, self.span_seconds, origin),
-            *[f"sorted, {self.out_of_order} out of order"] * is_sorted,
+            *[f"sorted, {self.out_of_order} out of order"] * bool(self.out_of_order),
             *[f"{self.failed} failed and left out"] * bool(self.failed),
             *[f"{count} {why} and left out" for why, count in self.left_out.items()],
             *[str(one) for one in (self.note, self.skipped) if one is not None],
@@ -146,9 +143,6 @@ class TraceRule:
         M, in scaled tokens.
     format, columns, bad_rows : str or None, Mapping[str, str] or None, str
         As in `read_log`.
-    sort : bool or None, default None
-        Put the rows in order of arrival first, or take a row that goes back in time for an error.
-        None sorts what does not promise an order: logs, and files whose columns are named.
     round_seconds : float, default 0.05
         Seconds a round lasts, > 0.
     token_scale : int, default 1
@@ -173,7 +167,6 @@ class TraceRule:
     memory_limit: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
     format: str | None = None
     columns: Mapping[str, str] | None = None
-    sort: bool | None = None
     round_seconds: float = ranged(0.05, above=0)
     token_scale: int = ranged(1, minimum=1)
     start_seconds: float = ranged(0.0, minimum=0)
@@ -186,7 +179,7 @@ class TraceRule:
 
     def __post_init__(self) -> None:
         wanted_format(self.format, self.columns)
-        check_options(self.sort, self.bad_rows)
+        check_bad_rows(self.bad_rows)
         check_ranges(self, None)
         as_memory_rule(self.memory_rule, None)
         if self.too_long not in ("drop", "clip"):
@@ -268,7 +261,7 @@ def trace_windows(
 def _windows(
     path: str | os.PathLike[str], rule: TraceRule, in_seconds: bool
 ) -> Iterator[tuple[Any, TraceReport]]:
-    rows = read_rows(path, rule.format, rule.columns, sort=rule.sort, bad_rows=rule.bad_rows)
+    rows = read_rows(path, rule.format, rule.columns, bad_rows=rule.bad_rows)
     if not rows.facts["has_arrival_times"] and (rule.start_seconds or rule.duration_seconds):
         reason = f"has no arrival times (column {rows.arrival!r}): no window can be cut out of it "
         raise FileFormatError(path, reason + "by start_seconds or duration_seconds")
@@ -322,7 +315,6 @@ def _window(
         start_seconds=float(start),
         duration_seconds=rule.duration_seconds,
         columns=None if rule.columns is None else dict(rule.columns),
-        out_of_order=facts["out_of_order"] if rows.is_sorted else None,
         span_seconds=(rows.ticks[-1] - rows.ticks[0]) / TICKS_PER_SECOND,
         skipped=skipped,
         **{name: facts[name] for name in OF_FILE},

@@ -50,9 +50,7 @@ KINDS = ("file", "library", "generator", "worst", "trace")
 MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
-TRACE_SETTINGS = (
-    *("memory_limit", *WINDOW, "sort", "round_seconds", "token_scale", "windows", *ROLES),
-)
+TRACE_SETTINGS = (*("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),)
 SPACE_SETTINGS = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
 """Settings of a search for a worst case that limit its instances, and their defaults."""
 

@@ -155,7 +155,6 @@ TYPES: Rows = [
     (lambda: trace_windows("x", memory_limit=9, windows=1.0), "windows"),
     *each(lambda length: trace(round_seconds=length), "round_seconds", True),
     *each(lambda scale: trace(token_scale=scale), "token_scale", 1.5),
-    *each(lambda sort: trace(sort=sort), "sort", "yes"),
     *each(lambda name: trace(format=name), "format", 3),
     *each(columned, "not a mapping", "in"),
     *each(columned, "output = 3", {"prompt": "in", "output": 3}),

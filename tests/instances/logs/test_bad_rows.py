@@ -177,7 +177,7 @@ def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
     assert instance.metadata["trace"]["skipped"]["counts"] == report.skipped.counts
     workload, _ = read_workload(path, **options)
     assert workload.arrival_times.tolist() == [0.0, 1.0, 2.0, 3.0]
-    windows = trace_windows(path, duration_seconds=2.5, windows=2, sort=False, **options)
+    windows = trace_windows(path, duration_seconds=2.5, windows=2, **options)
     counts = [len(report.skipped) for _, report in windows]
     assert counts == [2, 2]
     _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)

@@ -237,7 +237,7 @@ def test_a_sorted_log_is_the_log_of_arrivals(
     # Python's sort keeps the order of equal times, as a stable one must.
     in_order = [text[k] for k in sorted(range(len(rows)), key=lambda k: rows[k][0])]
     options = {"start_seconds": start, "duration_seconds": length}
-    found = _outcome(write(folder, VIDUR + "".join(text), "log"), sort=True, **options)
+    found = _outcome(write(folder, VIDUR + "".join(text), "log"), **options)
     expected = _outcome(write(folder, VIDUR + "".join(in_order), "ordered"), **options)
     assert found == expected
 
@@ -251,17 +251,15 @@ def _outcome(path: Path, **options: Any) -> Any:
 
 def test_sorting_is_counted_and_reported(tmp_path: Path) -> None:
     path = write(tmp_path, VIDUR + "5,1,1\n2,2,1\n4,3,1\n6,4,1\n1,5,1\n")
-    instance, report = read(path, sort=True, memory_limit=2000)
+    instance, report = read(path, memory_limit=2000)
     assert instance.prompt_lengths.tolist() == [5, 2, 3, 1, 4]
     assert instance.arrival_times.tolist() == [0, 1, 3, 4, 5]
     assert instance.ids == ("row6", "row3", "row4", "row2", "row5")
     assert report.out_of_order == 3
     assert "sorted, 3 out of order" in str(report)
     assert instance.metadata["trace"]["out_of_order"] == 3
-    _, plain = read(write(tmp_path, VIDUR + ORDERED), sort=True, memory_limit=2000)
-    assert plain.out_of_order == 0
     _, unasked = read(write(tmp_path, VIDUR + ORDERED), memory_limit=2000)
-    assert unasked.out_of_order is None
+    assert unasked.out_of_order == 0
     assert "sorted" not in str(unasked)
 
 
