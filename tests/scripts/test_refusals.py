@@ -33,6 +33,8 @@ FILES = {
 }
 M = "--memory 999 --batch-time affine:0.02,2e-4,1e-6"
 REFUSED = f"""
+llm_hindsight worst-case | 'worst-case' is now generate 'worst:POLICY(n=12)'
+llm_hindsight relax ../small.json | 'relax' is now solve --method relaxation
 llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
 llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
 llm_hindsight --bogus | No such option: --bogus
