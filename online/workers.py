@@ -199,8 +199,14 @@ class _Pool:
                 task = next(tasks, self)
                 if task is self:
                     break
-                with _ctrl_c_blocked():
-                    running[self.pool.submit(_call, _pickled(function, task))] = task
+                given = _pickled(function, task)
+                try:
+                    with _ctrl_c_blocked():
+                        running[self.pool.submit(_call, given)] = task
+                except BrokenProcessPool as broken:
+                    # A worker died since the last wait.
+                    self.broken = True
+                    yield Outcome(task, None, broken)
                 self.processes = list((self.pool._processes or {}).values())
             if not running:
                 return

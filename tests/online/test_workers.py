@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import textwrap
 import time
@@ -36,6 +37,19 @@ def test_a_worker_that_dies_ends_its_own_task_only() -> None:
     assert [outcomes[number].result for number in (1, 2, 3)] == [1, 2, 3]
     assert isinstance(outcomes[13].error, WorkerDiedError)
     assert "signal 9, Killed" in str(outcomes[13].error)
+
+
+def test_a_worker_may_die_before_the_next_task_is_given() -> None:
+    def tasks() -> Iterator[int]:
+        yield 13
+        # Workers are started before the second task is asked for.
+        while multiprocessing.active_children():
+            time.sleep(0.05)
+        yield 2
+
+    outcomes = {one.task: one for one in perform(die_of_thirteen, tasks(), jobs=2)}
+    assert outcomes[2].result == 2
+    assert isinstance(outcomes[13].error, WorkerDiedError)
 
 
 def test_an_executor_performs_instead() -> None:
