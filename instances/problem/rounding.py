@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from instances.errors import InvalidTypeError, InvalidValueError
+from instances.validation import as_integer, as_number
+
 
 def rounding_note(metadata: Mapping[str, Any]) -> str | None:
     """Describe the rounding of traces or scaled lengths in a line; None if nothing was rounded.
@@ -17,11 +20,17 @@ def rounding_note(metadata: Mapping[str, Any]) -> str | None:
     found = origin.get("parameters") if trace is None and isinstance(origin, Mapping) else trace
     if not isinstance(found, Mapping):
         return None
-    scale, seconds, parts = found.get("token_scale"), found.get("round_seconds"), []
-    if isinstance(scale, int) and scale > 1:
+    try:
+        scale = as_integer(found.get("token_scale", 1), None, "token_scale", minimum=1)
+        seconds = as_number(found.get("round_seconds", 1), None, "round_seconds", above=0)
+    except (InvalidTypeError, InvalidValueError):
+        # Metadata may hold anything, under these names too.
+        return None
+    parts = []
+    if scale > 1:
         told = f"so requests hold and run at least what the {whose} say{'s' * (whose == 'log')}"
         parts.append(f"tokens are rounded up to multiples of {scale}, {told}")
-    if found.get("has_arrival_times") is True and isinstance(seconds, (int, float)):
+    if found.get("has_arrival_times") is True:
         parts.append(f"arrivals are rounded up to round boundaries, every {seconds:g} s")
     if not parts:
         return None
