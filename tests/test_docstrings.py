@@ -64,11 +64,12 @@ def refusals(node: Documented, names: set[str], classes: dict[str, ast.ClassDef]
         return [] if of_another else sorted(names ^ there)
     # Those left out say what they are by name and type, or stand among the attributes.
     makers = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name == "__init__"]
-    # A generator takes the fields of its base too.
-    bases = [
-        classes[one.id] for one in node.bases if isinstance(one, ast.Name) and one.id in classes
-    ]
-    body = [line for one in (node, *bases) for line in one.body]
+    # A generator takes the fields of its bases too.
+    family = [node]
+    for one in family:
+        names_of_bases = [base.id for base in one.bases if isinstance(base, ast.Name)]
+        family += [classes[name] for name in names_of_bases if name in classes]
+    body = [line for one in family for line in one.body]
     fields = [one.target for one in body if isinstance(one, ast.AnnAssign)]
     there = {one.id for one in fields if isinstance(one, ast.Name)}
     return sorted(names - (taken(makers[0]) if makers else there))
@@ -77,9 +78,12 @@ def refusals(node: Documented, names: set[str], classes: dict[str, ast.ClassDef]
 @pytest.mark.parametrize("package", PACKAGES)
 def test_parameters_are_those_of_the_function_or_class(package: str) -> None:
     wrong, seen = [], {True: 0, False: 0}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
+    paths = sorted((ROOT / package).rglob("*.py"))
+    bodies = {path: ast.parse(path.read_text(encoding="utf-8")).body for path in paths}
+    classes = {
+        one.name: one for body in bodies.values() for one in body if isinstance(one, ast.ClassDef)
+    }
+    for path, body in bodies.items():
         for node in public(body):
             names = documented(ast.get_docstring(node) or "")
             if names is not None:
