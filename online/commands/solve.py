@@ -42,6 +42,8 @@ WITHOUT_RELAXATION: tuple[str, ...] = (
     *("--goal", "--preemption", "--crosscheck", "--out", "--export", "--certificate", "--bound"),
 )
 """Options that a choice of another option refuses."""
+WITHOUT_EXPORT = ("--bound", "--crosscheck", "--out", "--certificate")
+"""Options of a search, which `--export` does not begin."""
 
 
 def solve(  # noqa: PLR0913
@@ -133,6 +135,7 @@ def _refuse(asked: Any) -> None:
     """Refuse options that are unknown, or that contradict each other."""
     is_relaxed = asked.method.startswith(RELAXATION)
     refusing = [("--method relaxation", WITHOUT_RELAXATION)] if is_relaxed else []
+    refusing += [("--export", WITHOUT_EXPORT)] if asked.export else []
     for option, name, known in (
         ("goal", asked.goal, GOALS),
         ("preemption", asked.preemption, PREEMPTIONS),

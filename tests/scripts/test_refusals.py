@@ -52,6 +52,7 @@ solve ../small.json --out ../taken.json | Is a directory
 solve ../small.json --out ../small.json | is the file that is read
 solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
 solve ../small.json --certificate ../small.json | is the file that is read
+solve ../small.json --export x.lp --bound b.py:f | contradicts --export
 solve ../small.json --export model.txt | does not end in .lp or .mps
 solve ../small.json --export missing/model.lp | missing/model.lp: cannot be written
 solve ../small.json --time-limit -1 | --time-limit
