@@ -125,7 +125,8 @@ def ratios(  # noqa: PLR0913
     requests on time to the most that any scheduler has on time.
 
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
-    policy failed: the tables say why.
+    policy raised an error or broke a rule: the tables say why. A policy that stops serving counts
+    as failed in the tables only.
     """
     options = {key: it for key, it in locals().items() if key in KINDS and it not in (None, [])}
     for path in out or ():

@@ -18,7 +18,7 @@ from .trial import LATENCY, Trial, as_row
 BY = ("group", "policy", "router", "predictions", "compared_with")
 """Attributes that a table is divided by, where they differ among its trials."""
 
-USUAL = {"compared_with": "optimum"}
+USUAL = {"compared_with": "optimum", "predictions": "exact"}
 
 
 def frame(trials: Iterable[Trial]) -> Any:
