@@ -124,14 +124,15 @@ class Spec(Generic[Made]):
                 return ast.literal_eval(node)
             return parse_value(word) if _WORD.fullmatch(word) else ast.literal_eval(node)
 
-        with contextlib.suppress(AssertionError, IndexError, SyntaxError, ValueError):
+        with contextlib.suppress(IndexError, SyntaxError, ValueError):
             call = ast.parse(source, mode="eval").body
-            assert isinstance(call, ast.Call)
-            assert all(one.arg for one in call.keywords)
-            values = [(names[place], one) for place, one in enumerate(call.args)]
-            values += [(str(one.arg), one.value) for one in call.keywords]
-            assert len(dict(values)) == len(values)
-            return {key: read(node) for key, node in values}
+            if isinstance(call, ast.Call):
+                values = [(names[place], one) for place, one in enumerate(call.args)]
+                values += [(one.arg, one.value) for one in call.keywords if one.arg]
+                given = {key: read(node) for key, node in values}
+                # Fewer if a name is given twice, or **names.
+                if len(given) == len(call.args) + len(call.keywords):
+                    return given
         raise cls._refused(text, "has arguments unlike KEY=VALUE of 0.2, word, 'text' or [1, 2]")
 
     @classmethod
