@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from instances.errors import InvalidValueError
 from instances.problem.instance import Instance
-from instances.problem.workload import Workload
+from instances.problem.workload import Workload, poisson_times
 from instances.validation import as_integer, as_number, ranged
 
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
@@ -161,7 +161,7 @@ def conversations(
     n, rate = as_integer(n, None, "n", minimum=1), as_number(rate, None, "rate", above=0)
     prompts, outputs = conversation_lengths(rng, n)
     return Workload(
-        np.cumsum(rng.exponential(1.0, n)) / rate,
+        poisson_times(rng, n, rate),
         prompts,
         outputs,
         memory_limit=memory_limit,

@@ -23,6 +23,12 @@ from .memory_rule import TOKENS, MemoryRule
 from .request import RequestId, as_request_id, check_distinct
 
 
+def poisson_times(rng: np.random.Generator, count: int, rate: float) -> FloatArray:
+    """Draw the first arrival times of a Poisson process of ``rate`` arrivals per second."""
+    times: FloatArray = np.cumsum(rng.exponential(1.0, count)) / rate
+    return times
+
+
 class Workload(Problem):
     """Requests with arrival times in seconds.
 
@@ -142,7 +148,7 @@ class Workload(Problem):
         """
         seed = as_integer(seed, None, "seed", minimum=0)
         rate = as_number(rate, "workload", "rate", above=0)
-        times = np.cumsum(np.random.default_rng(seed).exponential(1.0, len(lengths))) / rate
+        times = poisson_times(np.random.default_rng(seed), len(lengths), rate)
         metadata = {**lengths.metadata, "arrivals": {"rate": rate, "seed": seed}}
         return cls._at(times, lengths, batch_time, metadata)
 

@@ -17,6 +17,7 @@ import numpy as np
 from instances import Workload
 from instances.arrays import FloatArray, IntArray
 from instances.generators.typed_arrivals import poisson_arrivals
+from instances.problem.workload import poisson_times
 from online.fluid.balance import PromptType, token_load
 from online.fluid.nested_design import Segments, group, nested_thresholds
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, printed_batch_cap_thresholds
@@ -124,7 +125,7 @@ def workload(traffic: Traffic, overrides: tuple[tuple[str, Any], ...]) -> Worklo
         ]
         return poisson_arrivals(types, traffic.prompts / traffic.rate, memory_limit=limit, rng=rng)
     prompts, outputs = conversations(traffic.prompts, traffic.seed, given)
-    times = np.cumsum(rng.exponential(1.0, len(prompts))) / traffic.rate
+    times = poisson_times(rng, len(prompts), traffic.rate)
     return Workload(times, prompts, outputs, memory_limit=limit)
 
 
