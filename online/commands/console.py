@@ -271,7 +271,7 @@ def print_table(table: Table) -> None:
     cells = tuple(tuple(map(printable, row)) for row in table.rows)
     table = replace(table, columns=tuple(map(printable, table.columns)), rows=cells)
     console, shown = Console(), table
-    names = [name for name in table.main_columns if name in table.columns] or [*table.columns]
+    names = table.by_importance
     # Measured on a terminal of any width: what does not fit is cut off otherwise.
     options = console.options.update(max_width=10**6)
 

@@ -105,13 +105,6 @@ class Interval:
         """Bound a sum: it lies between the sums of the ends, where all are known."""
         return cls.mean_of(intervals).times(len(intervals)) if intervals else cls.between(0, 0)
 
-    @classmethod
-    def common_to(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a number that lies in every one of the intervals."""
-        lowers = [one.lower for one in intervals if one.lower is not None]
-        uppers = [one.upper for one in intervals if one.upper is not None]
-        return cls(max(lowers, default=None), min(uppers, default=None))
-
     @property
     def is_exact(self) -> bool:
         """Tell whether both ends are known and equal."""

@@ -45,7 +45,6 @@ WEIGHTED = Instance.from_arrays([1, 2, 1], [3, 2, 1], [0, 1, 1], memory_limit=6,
 SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
 NUMBERS = [6, 7, 7, 6, 6, 8]
 GROUPS = three_partition_instance(NUMBERS)
-HALVES = partition_makespan_instance([3, 5, 2, 4])
 CLAIM = {"problem": "three-partition", "numbers": [6, 7, 8, 6, 6, 7], "target": 20}
 PLAIN = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=12)
 CONTROL = "\x1b[31mred", "line\nbreak", "\r", "\x00", "\x7f", "\x9b31m", "\u2028", "\u202eabc"
