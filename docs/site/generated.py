@@ -49,11 +49,10 @@ def shown(word: str) -> list[str]:
     value = resolved(word)
     if not isinstance(value, ModuleType):
         return [word]
-    inside = (word, f"{word}.")
     exported = [
         name
         for name, one in public_names().items()
-        if one.__module__ == word or one.__module__.startswith(inside[1])
+        if one.__module__ == word or one.__module__.startswith(f"{word}.")
     ]
     if exported:
         return sorted(exported, key=lambda name: name.rpartition(".")[2].lower())

@@ -18,13 +18,14 @@ from online.pictures import save
 from online.workers import in_order
 
 from .lengths import Given, described
+from .paper_items import PAPERS
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Verdict = Literal["reproduced", "in part", "not reproduced", "by construction"]
 
-PAPERS = ("j25", "c25", "w25", "a25")
-"""Subpackages that declare figures when they are imported."""
+ROOMS = tuple(map(str.lower, PAPERS))
+"""Subpackages that declare figures when they are imported, one for each paper."""
 
 VARIATIONS = "variations"
 """Folder of the records of runs with one condition changed."""
@@ -186,9 +187,9 @@ def figure(
 
 def figures() -> dict[str, Figure]:
     """Return all figures by name, paper by paper."""
-    for paper in PAPERS:
-        import_module(f"studies.reproduction.{paper}")
-    return dict(sorted(_FIGURES.items(), key=lambda pair: PAPERS.index(pair[0].partition("-")[0])))
+    for room in ROOMS:
+        import_module(f"studies.reproduction.{room}")
+    return dict(sorted(_FIGURES.items(), key=lambda pair: ROOMS.index(pair[0].partition("-")[0])))
 
 
 def find(name: str) -> Figure:
@@ -286,10 +287,9 @@ def record(
 
     With a varied condition write only variations/NAME--WHAT-VALUE.json.
     """
-    base, varied = (
-        Path(folder),
-        " ".join(f"{name}={value}" for name, value in setting.given.items() if name in SERVING),
-    )
+    base = Path(folder)
+    changed = {name: value for name, value in setting.given.items() if name in SERVING}
+    varied = " ".join(f"{name}={value}" for name, value in changed.items())
     found = Record(
         one.name,
         one.claim,
