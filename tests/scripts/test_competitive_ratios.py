@@ -117,32 +117,11 @@ def test_a_file_names_what_lies_beside_it_and_a_store_continues(ok: Ok, tmp_path
     assert len(rows(tmp_path)) == 3
 
 
-@pytest.mark.slow
-def test_what_is_printed_does_not_depend_on_jobs(ok: Ok) -> None:
-    line = "competitive_ratios 'generator:arrival-model-1(n=4, count=2, seed=2)' --seed 2"
-    one, two = (ok(f"{line} --jobs {jobs}") for jobs in (1, 2))
-    assert one == two
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (
-            "memory_limit=40, token_scale=32, round_seconds=1.6",
-            ["4 of 6 rows kept (1 empty, 1 too long, 0 clipped)"],
-        ),
-        (
-            "memory_limit=400, token_scale=32, duration_seconds=0.8, windows=2, too_long=clip",
-            [
-                "trace[0s+3]: trace.csv: 3 of 3 rows kept",
-                "trace[0.8s+2]: trace.csv: 2 of 3 rows kept (1 empty",
-            ],
-        ),
-    ],
-)
-def test_windows_of_a_trace_say_what_was_dropped(ok: Ok, settings: str, told: list[str]) -> None:
+def test_windows_of_a_trace_say_what_was_dropped(ok: Ok) -> None:
+    settings = "memory_limit=400, token_scale=32, duration_seconds=0.8, windows=2, too_long=clip"
     printed = ok(f"{FCFS} 'trace:trace.csv({settings})' --time-limit 5")
-    assert [line for line in told if line not in printed] == []
+    assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in printed
+    assert "trace[0.8s+2]: trace.csv: 2 of 3 rows kept (1 empty" in printed
 
 
 def test_what_is_synthetic_says_so_above_the_tables(ok: Ok, tmp_path: Path) -> None:
@@ -214,7 +193,7 @@ def test_a_file_in_seconds_by_hand(ok: Ok, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "kept"),
-    [("", ["5"]), ("(faster=1000)", ["5"]), ("(duration_seconds=0.8, windows=2)", ["3", "2"])],
+    [("(faster=1000)", ["5"]), ("(duration_seconds=0.8, windows=2)", ["3", "2"])],
 )
 def test_a_trace_at_its_own_times_and_faster(
     ok: Ok, tmp_path: Path, settings: str, kept: list[str]
