@@ -1,10 +1,10 @@
-"""Tasks performed in this process, in worker processes, or by an executor of the user's.
+"""Tasks performed in this process, in worker processes, or by an executor of the user.
 
-A worker process that dies ends only its own task, which comes back with a `WorkerDiedError`. If
-the parent process ends in any way, its workers end too.
+A worker process that dies ends only its task, which comes back with a `WorkerDiedError`. If the
+parent process ends in any way, its workers end too.
 
-On Ctrl-C no further task is begun. Tasks that have begun receive the signal: a solve in them ends
-with the bounds found so far, and the task comes back. A second Ctrl-C kills the workers.
+After Ctrl-C no further task begins. Running tasks receive the signal: a solve in a task ends with
+the bounds found so far, and the task comes back. A second Ctrl-C kills the workers.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class WorkerDiedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome(Generic[Task, Result]):
-    """A task with its result, or with the exception that it raised."""
+    """A task with its place among the tasks, and its result or the exception that it raised."""
 
+    place: int
     task: Task
     result: Result | None
     error: BaseException | None = None
@@ -53,21 +54,12 @@ class Outcome(Generic[Task, Result]):
         return self.result  # type: ignore[return-value]  # None is the result of the task
 
 
-_pressed: Interruption | None = None
-
-
-def should_stop() -> bool:
-    """Return whether Ctrl-C has been pressed while this process performs tasks."""
-    return _pressed is not None and _pressed()
-
-
 def perform(
     function: Callable[[Task], Result],
     tasks: Iterable[Task],
     *,
     jobs: int = 1,
     executor: Executor | None = None,
-    must_end: Callable[[], bool] = lambda: False,
 ) -> Generator[Outcome[Task, Result], None, None]:
     """Call a function for each task; yield outcomes in the order in which the calls end.
 
@@ -85,18 +77,17 @@ def perform(
         ``if __name__ == "__main__"``.
     executor : concurrent.futures.Executor or None, default None
         Performs the tasks instead, for example on a cluster.
-    must_end : Callable[[], bool]
-        Asked now and then; True kills the workers.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
+    numbered = enumerate(tasks)
     if jobs == 1 and executor is None:
-        yield from _here(function, tasks)
+        yield from _here(function, numbered)
         return
     with Interruption(math.inf) as pressed:
         if executor is None:
-            yield from _in_processes(function, tasks, jobs, pressed, must_end)
+            yield from _in_processes(function, numbered, jobs, pressed)
         else:
-            yield from _elsewhere(function, tasks, executor, pressed)
+            yield from _elsewhere(function, numbered, executor, pressed)
 
 
 def in_order(
@@ -111,149 +102,127 @@ def in_order(
     WorkerDiedError
         A worker process died.
     """
-    found: dict[int, Outcome[Any, Result]] = {}
-    with closing(perform(_Numbered(function), list(enumerate(tasks)), jobs=jobs)) as outcomes:
+    found: dict[int, Outcome[Task, Result]] = {}
+    with closing(perform(function, tasks, jobs=jobs)) as outcomes:
         for place in range(len(tasks)):
             while place not in found:
                 outcome = next(outcomes, None)
                 if outcome is None:
                     raise KeyboardInterrupt
-                found[outcome.task[0]] = outcome
+                found[outcome.place] = outcome
             yield found.pop(place).value()
 
 
-@dataclass(frozen=True)
-class _Numbered(Generic[Task, Result]):
-    function: Callable[[Task], Result]
-
-    def __call__(self, numbered: tuple[int, Task]) -> Result:
-        return self.function(numbered[1])
-
-
-def _here(function: Any, tasks: Iterable[Any]) -> Iterator[Outcome[Any, Any]]:
-    global _pressed
-    outer = _pressed
+def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcome[Any, Any]]:
     with Interruption() as pressed:
-        for task in tasks:
+        for place, task in numbered:
             try:
-                _pressed = pressed
                 result = function(task)
             except KeyboardInterrupt:
                 return
-            finally:
-                _pressed = outer
-            yield Outcome(task, result)
+            yield Outcome(place, task, result)
             if pressed():
                 return
 
 
-def _in_processes(
-    function: Any,
-    tasks: Iterable[Any],
-    jobs: int,
-    pressed: Interruption,
-    must_end: Callable[[], bool],
-) -> Iterator[Outcome[Any, Any]]:
-    waiting, suspects = iter(tasks), list[Any]()
-    while True:
-        # Of the tasks that ran when a worker died, each is repeated in a process of its own.
-        alone = [suspects.pop()] if suspects else None
-        pool = _Pool(1 if alone else jobs)
-        try:
-            given = iter(alone) if alone else waiting
-            for outcome in pool.perform(function, given, pressed, must_end):
-                if isinstance(outcome.error, BrokenProcessPool):
-                    if not alone and jobs > 1:
-                        suspects.append(outcome.task)
-                        continue
-                    outcome = Outcome(outcome.task, None, WorkerDiedError(pool.death()))
-                yield outcome
-        finally:
-            pool.close()
-        if pressed() or must_end() or not (suspects or alone or pool.broken):
-            return
-
-
-class _Pool:
-    """A process pool that is given a task only when a worker is free for it."""
-
-    def __init__(self, jobs: int) -> None:
-        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
-        start = (imported_sources(), jobs)
-        self.jobs = jobs
-        self.broken = False
-        self.pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, start)
-        self.processes: list[Any] = []
-
-    def perform(
-        self,
-        function: Any,
-        tasks: Iterator[Any],
-        pressed: Interruption,
-        must_end: Callable[[], bool],
-    ) -> Iterator[Outcome[Any, Any]]:
-        running: dict[Future[Any], Any] = {}
-        signalled = False
-        while True:
-            while len(running) < self.jobs and not self.broken and not pressed():
-                task = next(tasks, self)
-                if task is self:
-                    break
-                given = _pickled(function, task)
-                try:
-                    with _ctrl_c_blocked():
-                        running[self.pool.submit(_call, given)] = task
-                except BrokenProcessPool as broken:
-                    # A worker died since the last wait.
-                    self.broken = True
-                    yield Outcome(task, None, broken)
-                self.processes = list((self.pool._processes or {}).values())
-            if not running:
-                return
-            done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            if pressed.presses > 1 or must_end():
-                return
-            if pressed() and not signalled:
-                # A terminal sends Ctrl-C to workers as well, a notebook does not.
-                signalled = True
-                for process in self.processes:
-                    with suppress(ProcessLookupError, ValueError):
-                        os.kill(process.pid, signal.SIGINT)
-            for future in done:
-                error = future.exception()
-                self.broken |= isinstance(error, BrokenProcessPool)
-                yield Outcome(running.pop(future), None if error else future.result(), error)
-
-    def death(self) -> str:
-        """Return how the only worker ended."""
-        # The processes of a broken pool have been ended; this waits until their status is known.
-        self.pool.shutdown()
-        code = self.processes[0].exitcode if self.processes else None
-        if code is None or code >= 0:
-            hint = 'a script must guard its entry with if __name__ == "__main__"'
-            return f"the worker died (exit status {code}); {hint}"
-        return f"the worker died (signal {-code}, {signal.strsignal(-code) or 'unknown'})"
-
-    def close(self) -> None:
-        """End the worker processes, whatever they do."""
-        for process in self.processes:
-            process.kill()
-        self.pool.shutdown(cancel_futures=True)
-
-
 def _elsewhere(
-    function: Any, tasks: Iterable[Any], executor: Executor, pressed: Interruption
+    function: Any, numbered: Iterable[tuple[int, Any]], executor: Executor, pressed: Interruption
 ) -> Iterator[Outcome[Any, Any]]:
-    running = {executor.submit(_call, _pickled(function, task)): task for task in tasks}
+    running = {
+        executor.submit(_call, _pickled(function, task)): (place, task) for place, task in numbered
+    }
     try:
         while running and not pressed():
             done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
-                error = future.exception()
-                yield Outcome(running.pop(future), None if error else future.result(), error)
+                yield _outcome(future, *running.pop(future))
     finally:
         for future in running:
             future.cancel()
+
+
+def _in_processes(
+    function: Any, numbered: Iterator[tuple[int, Any]], jobs: int, pressed: Interruption
+) -> Iterator[Outcome[Any, Any]]:
+    idle = [_Worker(jobs) for _ in range(jobs)]
+    running: dict[Future[Any], tuple[_Worker, int, Any]] = {}
+    interrupted = False
+    try:
+        while True:
+            while idle and not pressed() and (given := next(numbered, None)) is not None:
+                worker = idle.pop()
+                running[worker.submit(_pickled(function, given[1]))] = (worker, *given)
+            if not running:
+                return
+            done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
+            if pressed.presses > 1:
+                return
+            if pressed() and not interrupted:
+                interrupted = True
+                for worker, *_ in running.values():
+                    worker.interrupt()
+            for future in done:
+                worker, *task = running.pop(future)
+                idle.append(worker)
+                yield _outcome(future, *task, worker)
+    finally:
+        for worker in (*idle, *(worker for worker, *_ in running.values())):
+            worker.end()
+
+
+def _outcome(
+    future: Future[Any], place: int, task: Any, worker: _Worker | None = None
+) -> Outcome[Any, Any]:
+    error = future.exception()
+    if worker is not None and isinstance(error, BrokenProcessPool):
+        error = WorkerDiedError(worker.death())
+    return Outcome(place, task, None if error else future.result(), error)
+
+
+class _Worker:
+    """A process that performs one task at a time; a new process follows one that died.
+
+    Each process has its own pool, because the death of a process breaks the pool for all others.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._start = (imported_sources(), jobs)
+        self._process: Any = None
+        self._open()
+
+    def _open(self) -> None:
+        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin, self._start)
+
+    def submit(self, pickled: bytes) -> Future[Any]:
+        with _ctrl_c_blocked():
+            try:
+                future = self._pool.submit(_call, pickled)
+            except BrokenProcessPool:
+                # The process died with its last task, or since.
+                self._open()
+                future = self._pool.submit(_call, pickled)
+        (self._process,) = self._pool._processes.values()
+        return future
+
+    def interrupt(self) -> None:
+        """Send Ctrl-C: a terminal sends it to workers as well, a notebook does not."""
+        with suppress(ProcessLookupError, ValueError):
+            os.kill(self._process.pid, signal.SIGINT)
+
+    def death(self) -> str:
+        """Return how the process ended."""
+        self._pool.shutdown()
+        code = self._process.exitcode
+        is_killed = code is not None and code < 0
+        how = f"signal {-code}, {signal.strsignal(-code)}" if is_killed else f"exit status {code}"
+        return f"the worker died ({how})"
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _pickled(function: Any, task: Any) -> bytes:
@@ -296,9 +265,7 @@ def _begin(sources: Sequence[str], jobs: int) -> None:
         with suppress(InvalidValueError):
             import_sources([source])
     # A solve in the worker counts Ctrl-C and ends early; a worker without a solve ignores it.
-    global _pressed
-    _pressed = Interruption(math.inf)
-    _pressed.listen()
+    Interruption(math.inf).listen()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()

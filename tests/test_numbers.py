@@ -72,7 +72,6 @@ REALS: dict[str, Door] = {
     "equilibrium-d0": lambda x: balance.equilibrium([TYPE], x, 0.01),
     "equilibrium-d1": lambda x: balance.equilibrium([balance.PromptType(0.1, 1, 1)], 0.01, x),
     "stable": lambda x: balance.is_stable([TYPE], x, x),
-    "slack": lambda x: wait_design.wait_thresholds([TYPE], 0.1, 0.001, slack=x).thresholds,
     "segments": lambda x: nested_design.Segments(1, (2,), (x,)),
     "decay": lambda x: nested_design.decay_rate(3, 4, x),
     "margin": lambda x: nested_design.nested_thresholds(

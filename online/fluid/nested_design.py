@@ -11,10 +11,12 @@ the tokens of a prompt. The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theo
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,15 +66,14 @@ class Segments:
             raise InvalidValueError("segments", "arrival_rates", self.arrival_rates, "end with 0")
         set_fields(self, prefill_length=prefill, ends=tuple(ends), arrival_rates=tuple(rates))
 
-    @property
-    def count(self) -> int:
-        """m."""
+    def __len__(self) -> int:
+        """m, the number of segments."""
         return len(self.ends)
 
     @cached_property
     def entering_rates(self) -> tuple[float, ...]:
         """Lam_k = sum_{i >= k} lambda_i: prompts a second that enter each segment."""
-        return tuple(math.fsum(self.arrival_rates[k:]) for k in range(self.count))
+        return tuple(math.fsum(self.arrival_rates[k:]) for k in range(len(self)))
 
     @cached_property
     def continuation(self) -> tuple[float, ...]:
@@ -132,8 +133,7 @@ def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = No
     return Segments(prefills.pop(), tuple(ends), tuple(rates))
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRequirement:
+class MemoryRequirement(NamedTuple):
     """The three parts of [A25] Equations (14), (17), tokens.
 
     Attributes
@@ -143,8 +143,7 @@ class MemoryRequirement:
     boundary : float
         sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
     buffer : float
-        sum_{k >= 2} (l + e_{k-1}) ln(m (1 + zeta T / d0) / delta) / theta_k, the rest of the
-        queues.
+        sum_{k >= 2} (l + e_{k-1}) ln(m (1 + T / d0) / delta) / theta_k, the rest of the queues.
     """
 
     batch: float
@@ -158,31 +157,13 @@ class MemoryRequirement:
 
 
 @dataclass(frozen=True)
-class NestedPlan(Plan):
-    """Thresholds of Nested WAIT for a workload, with what [A25] Theorem 2 asks of them.
-
-    Attributes
-    ----------
-    segments : Segments
-        The workload.
-    thresholds : tuple[int, ...]
-        n_k, prompts a stage.
-    d0, d1 : float
-        Coefficients of the iteration time.
-    """
-
-    segments: Segments
-    thresholds: tuple[int, ...]
-    d0: float
-    d1: float
-
-    def __post_init__(self) -> None:
-        self._check(self.segments.count)
+class NestedPlan(Plan[Segments]):
+    """Thresholds of Nested WAIT for segments, with the conditions of [A25] Theorem 2."""
 
     @property
     def batch_memory(self) -> float:
         """M_pi = sum_k n_k delta_k (l + sbar_k), tokens ([A25] Equation (13), corrected)."""
-        s = self.segments
+        s = self.workload
         return sum(
             n * stages * (s.prefill_length + mean)
             for n, stages, mean in zip(self.thresholds, s.stages, s.mean_stages, strict=True)
@@ -191,8 +172,8 @@ class NestedPlan(Plan):
     @cached_property
     def drifts(self) -> tuple[float, ...]:
         """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: served less entering, a batch."""
-        first = self.thresholds[0] - self.segments.entering_rates[0] * self.batch_duration
-        pairs = zip(pairwise(self.thresholds), self.segments.continuation, strict=True)
+        first = self.thresholds[0] - self.workload.entering_rates[0] * self.batch_duration
+        pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return (first, *(n - p * prior for (prior, n), p in pairs))
 
     @property
@@ -203,12 +184,10 @@ class NestedPlan(Plan):
     @cached_property
     def thetas(self) -> tuple[float, ...]:
         """theta_2, .., theta_m: decay of the boundary queues' tails ([A25] Equation (20))."""
-        pairs = zip(pairwise(self.thresholds), self.segments.continuation, strict=True)
+        pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return tuple(decay_rate(n, prior, p) for (prior, n), p in pairs)
 
-    def memory_requirement(
-        self, horizon: float, overflow_probability: float, *, speed: float = 1.0
-    ) -> MemoryRequirement:
+    def memory_requirement(self, horizon: float, overflow_probability: float) -> MemoryRequirement:
         """Memory for overflow with probability <= delta ([A25] Equations (14), (17)).
 
         Infinite where a segment has no positive drift.
@@ -219,8 +198,6 @@ class NestedPlan(Plan):
             T, seconds.
         overflow_probability : float
             delta, in (0, 1).
-        speed : float, default 1.0
-            Zeta, by which arrivals and iterations are faster than `d0` and the rates say.
 
         Raises
         ------
@@ -229,11 +206,10 @@ class NestedPlan(Plan):
         """
         horizon = as_number(horizon, None, "horizon", above=0)
         delta = as_number(overflow_probability, None, "overflow_probability", above=0, below=1)
-        speed = as_number(speed, None, "speed", above=0)
-        log = math.log(self.segments.count * (1 + speed * horizon / self.d0) / delta)
+        log = math.log(len(self.workload) * (1 + horizon / self.d0) / delta)
         boundary = buffer = 0.0
         for k, theta in enumerate(self.thetas, start=1):
-            tokens = self.segments.prefill_length + self.segments.ends[k - 1]
+            tokens = self.workload.prefill_length + self.workload.ends[k - 1]
             boundary += self.thresholds[k] * tokens
             buffer += tokens * log / theta if theta > 0 else math.inf
         return MemoryRequirement(self.batch_memory, boundary, buffer)
@@ -320,26 +296,21 @@ def nested_thresholds(
             counts.append(max(math.ceil(exact - ROUNDING), least))
         return NestedPlan(segments, tuple(counts), d0, d1)
 
-    def size(candidate: NestedPlan) -> int:
-        pairs = zip(candidate.thresholds, segments.stages, strict=True)
+    def size(first: int) -> int:
+        pairs = zip(plan(first).thresholds, segments.stages, strict=True)
         return sum(n * stages for n, stages in pairs)
 
     if batch_cap is not None:
         cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
-        low, high = 1, max(2, cap)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if size(plan(middle)) <= cap else (low, middle)
-        return plan(low)
+        return plan(max(1, bisect_right(range(1, max(2, cap)), cap, key=size)))
     # For large n_1 rounding vanishes, and the drift is n_1 (1 - load) - Lam_1 d0.
     # Where p_k > 0.99 it is p_k and not q_k that n_k follows.
-    relative, product, ratio = 0.0, 1.0, 1.0
-    places = zip(segments.stages, segments.mean_stages, strict=True)
-    for k, (stages, mean) in enumerate(places):
-        if k:
-            product *= shares[k - 1]
-            ratio = max(product, segments.continuation[k - 1] * ratio)
-        relative += ratio * stages * (segments.prefill_length + mean)
+    ratios, product = [1.0], 1.0
+    for share, p in zip(shares, segments.continuation, strict=True):
+        product *= share
+        ratios.append(max(product, p * ratios[-1]))
+    sizes = zip(ratios, segments.stages, segments.mean_stages, strict=True)
+    relative = sum(n * stages * (segments.prefill_length + mean) for n, stages, mean in sizes)
     load = segments.entering_rates[0] * d1 * relative
     if load >= 1:
         raise InvalidValueError("workload", "load with margins", load, "is not below 1")

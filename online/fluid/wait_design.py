@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from instances import InvalidValueError
 from instances.arrays import FloatArray
-from instances.validation import as_integer, as_number, set_fields
+from instances.validation import as_integer, set_fields
 
 from .balance import PromptType, coefficients, token_load
+
+Load = TypeVar("Load", bound=Sized)
 
 ROUNDING = 1e-9
 """Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
 
 
-class Plan:
-    """Base of the plans of WAIT and Nested WAIT: thresholds and the iteration time."""
+@dataclass(frozen=True)
+class Plan(ABC, Generic[Load]):
+    """Base of the plans of WAIT and Nested WAIT: thresholds and the iteration time.
 
+    Attributes
+    ----------
+    workload : Load
+        The types or segments of the prompts.
+    thresholds : tuple[int, ...]
+        Prompts per stage, one number for each type or segment.
+    d0, d1 : float
+        Coefficients of the iteration time.
+    """
+
+    workload: Load
     thresholds: tuple[int, ...]
     d0: float
     d1: float
 
-    def _check(self, count: int) -> None:
+    def __post_init__(self) -> None:
         d0, d1 = coefficients(self.d0, self.d1)
-        if len(self.thresholds) != count:
-            raise InvalidValueError("plan", "thresholds", self.thresholds, f"are not {count}")
+        if len(self.thresholds) != len(self.workload):
+            reason = f"are not {len(self.workload)}"
+            raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
         whole = tuple(as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds)
         set_fields(self, thresholds=whole, d0=d0, d1=d1)
 
     @property
+    @abstractmethod
     def batch_memory(self) -> float:
         """M_pi, tokens: neither batch nor residents ever hold more."""
-        raise NotImplementedError
 
     @property
     def batch_duration(self) -> float:
@@ -45,39 +62,26 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class WaitPlan(Plan):
-    """Thresholds of WAIT for a workload, with what [A25] Theorem 1 asks of them.
-
-    Attributes
-    ----------
-    types : tuple[PromptType, ...]
-        The workload.
-    thresholds : tuple[int, ...]
-        n_j, prompts a stage.
-    d0, d1 : float
-        Coefficients of the iteration time.
-    """
-
-    types: tuple[PromptType, ...]
-    thresholds: tuple[int, ...]
-    d0: float
-    d1: float
+class WaitPlan(Plan[tuple[PromptType, ...]]):
+    """Thresholds of WAIT for types of prompts, with the conditions of [A25] Theorem 1."""
 
     def __post_init__(self) -> None:
-        token_load(self.types)
-        self._check(len(self.types))
+        token_load(self.workload)
+        super().__post_init__()
 
     @property
     def batch_memory(self) -> int:
         """M_pi = sum_j n_j S_j, tokens: neither batch nor residents ever hold more."""
-        return sum(n * kind.footprint for n, kind in zip(self.thresholds, self.types, strict=True))
+        return sum(
+            n * kind.footprint for n, kind in zip(self.thresholds, self.workload, strict=True)
+        )
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
         """n_j - lambda_j DT(n), prompts an iteration: what is served beyond what arrives."""
         return tuple(
             n - kind.arrival_rate * self.batch_duration
-            for n, kind in zip(self.thresholds, self.types, strict=True)
+            for n, kind in zip(self.thresholds, self.workload, strict=True)
         )
 
     @property
@@ -104,29 +108,24 @@ class WaitPlan(Plan):
         """
         table = {
             (kind.prefill_length, kind.decode_length): n
-            for kind, n in zip(self.types, self.thresholds, strict=True)
+            for kind, n in zip(self.workload, self.thresholds, strict=True)
         }
-        if len(table) < len(self.types):
-            raise InvalidValueError("plan", "types", self.types, "hold two of equal lengths")
+        if len(table) < len(self.workload):
+            raise InvalidValueError("plan", "workload", self.workload, "holds two of equal lengths")
         return table
 
 
 def wait_thresholds(
-    types: Sequence[PromptType],
-    d0: float,
-    d1: float,
-    memory_limit: int | None = None,
-    *,
-    strict: bool = True,
-    slack: float = 0.0,
+    types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> WaitPlan:
     """Smallest thresholds n_j = ceil(c lambda_j) that keep up and fit ([A25] Theorem 1).
 
     [A25] Equation (11) gives conditions, no rule. Proportional thresholds meet them, rounding
-    apart, exactly when c >= DT* and c W <= C. Here c grows from DT* until n_j >= (1 + slack)
-    lambda_j DT(n) holds for every type with the rounded n_j. Where none keeps up and fits, because
-    M* is too close to C or beyond it, the largest n_j = max(1, floor(c lambda_j)) that fit are
-    taken (c = C/W, rounded): `WaitPlan.keeps_up` is False then.
+    apart, exactly when c >= DT* and c W <= C. Here c grows from DT* until n_j > lambda_j DT(n)
+    holds for every type with the rounded n_j; equality is enough if a strict plan does not fit.
+    If no plan keeps up and fits, because M* is too close to C or above C, the largest
+    n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded). `WaitPlan.keeps_up` is
+    False then.
 
     Parameters
     ----------
@@ -134,86 +133,67 @@ def wait_thresholds(
         As in `equilibrium`.
     memory_limit : int or None, default None
         C, tokens; None for no limit.
-    strict : bool, default True
-        Keep up strictly where that fits, with equality otherwise; False takes either.
-    slack : float, default 0.0
-        Further room for bursts, as a share of the arrivals of an iteration, >= 0.
 
     Raises
     ------
     InvalidValueError
-        No memory limit and d1 W (1 + slack) >= 1; a limit below sum_j S_j, what thresholds of 1
-        need.
+        No memory limit and d1 W >= 1, or a limit below sum_j S_j, which thresholds of 1 need.
     """
     d0, d1 = coefficients(d0, d1)
-    slack = as_number(slack, None, "slack", minimum=0)
     kinds = tuple(types)
-    total = token_load(kinds)
-    spare = 1 - (1 + slack) * d1 * total
-    if memory_limit is None:
-        limit = math.inf
-        if spare <= 0:
-            raise InvalidValueError(
-                "workload", "load", d1 * total, f"leaves no room for a slack of {slack}"
-            )
-    else:
+    load, limit = d1 * token_load(kinds), math.inf
+    if memory_limit is not None:
         least = sum(kind.footprint for kind in kinds)
         limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
         if limit < least:
-            raise InvalidValueError(
-                None, "memory_limit", limit, f"is below {least} tokens, one prompt a stage"
-            )
-    if spare > 0:
-        for strictly in (True, False) if strict else (False,):
-            plan = _first_that_keeps_up(kinds, d0, d1, slack, limit, strictly)
+            reason = f"is below {least} tokens, one prompt per stage"
+            raise InvalidValueError(None, "memory_limit", limit, reason)
+    elif load >= 1:
+        raise InvalidValueError("workload", "load", load, "is not below 1")
+    if load < 1:
+        for strictly in (True, False):
+            plan = _first_that_keeps_up(kinds, d0, d1, limit, strictly)
             if plan is not None:
                 return plan
     return WaitPlan(kinds, _largest_that_fit(kinds, limit), d0, d1)
 
 
-def batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[int, ...]:
+def batch_cap_thresholds(
+    types: Sequence[PromptType], batch_cap: int, *, as_printed: bool = False
+) -> tuple[int, ...]:
     """n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1.
 
     The rule of [A25] Section 6.1 in the form that agrees with (11): proportional to lambda_j,
     with sum_j n_j (l'_j + 1) at most the cap B on the prompts of a batch (unless the 1s exceed it).
 
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        No types, or a cap that is no whole number >= 1.
-    """
-    token_load(types)
-    cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
-    total = math.fsum(kind.arrival_rate * kind.stages for kind in types)
-    return tuple(max(1, int(cap * kind.arrival_rate / total + ROUNDING)) for kind in types)
-
-
-def printed_batch_cap_thresholds(types: Sequence[PromptType], batch_cap: int) -> tuple[int, ...]:
-    """n_j = B rho_j / (l'_j + 1), rho_j = lambda_j / sum_i lambda_i, as [A25] Section 6.1 has it.
-
-    Not proportional to lambda_j, so (11) asks more of the long types than it grants them: see
-    docs/fluid.md. Rounded down, at least 1, as in `batch_cap_thresholds`.
+    Parameters
+    ----------
+    types : Sequence[PromptType]
+        The workload.
+    batch_cap : int
+        B.
+    as_printed : bool, default False
+        Return n_j = B rho_j / (l'_j + 1) with rho_j = lambda_j / sum_i lambda_i, as [A25] prints
+        it. That is not proportional to lambda_j, so (11) asks more of the long types than it grants
+        them (docs/fluid.md).
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        As `batch_cap_thresholds`.
+        No types, or a cap that is not a whole number >= 1.
     """
     token_load(types)
     cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
-    total = math.fsum(kind.arrival_rate for kind in types)
-    return tuple(
-        max(1, int(cap * kind.arrival_rate / total / kind.stages + ROUNDING)) for kind in types
-    )
+    weights = [kind.arrival_rate * (1 if as_printed else kind.stages) for kind in types]
+    total = math.fsum(weights)
+    exact = [cap * kind.arrival_rate / total for kind in types]
+    if as_printed:
+        exact = [one / kind.stages for one, kind in zip(exact, types, strict=True)]
+    return tuple(max(1, int(one + ROUNDING)) for one in exact)
 
 
 def _first_that_keeps_up(
-    kinds: tuple[PromptType, ...],
-    d0: float,
-    d1: float,
-    slack: float,
-    limit: float,
-    strictly: bool,
+    kinds: tuple[PromptType, ...], d0: float, d1: float, limit: float, strictly: bool
 ) -> WaitPlan | None:
     """Return the smallest thresholds that keep up, or None if they do not fit.
 
@@ -224,9 +204,8 @@ def _first_that_keeps_up(
     edge = ROUNDING if strictly else -ROUNDING
     counts = np.ones(len(kinds))
     while counts @ footprints <= limit:
-        arrivals = (1 + slack) * rates * (d0 + d1 * (counts @ footprints))
         # The drift n - arrivals is compared with the share of n that counts as rounding.
-        least = arrivals / (1 - edge)
+        least = rates * (d0 + d1 * (counts @ footprints)) / (1 - edge)
         needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
         if (needed == counts).all():
             return WaitPlan(kinds, tuple(int(n) for n in counts), d0, d1)

@@ -46,7 +46,7 @@ def fluid_latency(
     prompt_length : int
         s of every request, >= 0.
     lower : int
-        Lower end of the interval told to the policy; the last length of ``x`` is its upper.
+        Lower end of the interval that the policy is given; the last length of ``x`` is its upper.
     batches : float
         n / M, > 0.
     rule : Rule
@@ -71,6 +71,7 @@ class _Fluid:
 
     def __init__(self, x: FloatArray, s: int, ell: int, batches: float, rule: Rule) -> None:
         self._rule, self._prompt, self._lower = rule, s, ell
+        self._reserves = rule in ("a-min-reserve", "a-max-peaks")
         self._longest = top = ell + len(x) - 1
         self._mass = batches
         lengths = np.arange(top + 1)
@@ -82,10 +83,10 @@ class _Fluid:
         else:
             self.waiting[top if rule.startswith("a-max") else ell] = amounts
         self.running = np.zeros((top + 1, top + 1, top + 1))
-        self._bounds = lengths[:, None, None]
-        self._ages = lengths[None, :, None]
-        self._finished = self._ages == lengths[None, None, :]
-        self._beyond = (self._ages >= self._bounds) & (self._ages < lengths[None, None, :])
+        ages, bounds = lengths[None, :, None], lengths[:, None, None]
+        self._finished = ages == lengths[None, None, :]
+        self._beyond = (ages >= bounds) & (ages < lengths[None, None, :])
+        self._peaks = s + lengths[:, None]
         # Tokens held by a request of each age, and in the round after.
         self._held = s + lengths
         self._next = s + lengths + 1.0
@@ -102,21 +103,22 @@ class _Fluid:
             if left <= LEFT_OVER * self._mass:
                 return total
             if self._rule == "a-min-reserve":
-                self._admit_into_reservations()
-                back = self._evict_overdue()
+                self._admit()
+                back = self._evict()
             else:
                 back = self._send_back() if self._rule == "a-ell" else self._evict()
-                if self._rule == "a-max-peaks":
-                    self._admit_into_reservations()
-                else:
-                    self._admit_looking_ahead()
+                self._admit()
             self.waiting += back
             self.running[:, 1:] = self.running[:, :-1].copy()
             self.running[:, 0] = 0.0
         raise RuntimeError(f"{self._rule}: not everything is served after {MOST_ROUNDS} rounds")
 
+    def _reserved(self, overdue: FloatArray) -> float:
+        """Return the peaks of everything that is not overdue."""
+        return float(((self.running - overdue).sum(axis=2) * self._peaks).sum())
+
     def _send_back(self) -> FloatArray:
-        """A_l: whoever outlived the lower bound waits again, known to have the upper length."""
+        """A_l: requests beyond the lower bound wait again, with the upper length as their bound."""
         back = np.zeros_like(self.waiting)
         if self._lower < self._longest:
             gone = self.running[self._lower] * self._beyond[self._lower]
@@ -125,90 +127,78 @@ class _Fluid:
         return back
 
     def _evict(self) -> FloatArray:
-        """Smallest bound first, the same share of every request with that bound."""
+        """Evict until the next round fits, smallest bound first; return what waits again.
+
+        Of a bound that only has to leave in part, the same share of every request leaves. The
+        reserving A_min evicts only overdue requests, and those of size z at a rate like
+        log(1 + 1 / z).
+        """
         back = np.zeros_like(self.waiting)
-        excess = float((self.running.sum(axis=2) * self._next).sum()) - 1
-        for bound in range(self._longest + 1):
+        group, reserved = self.running, 0.0
+        is_overdue = self._rule == "a-min-reserve"
+        if is_overdue:
+            group = self.running * self._beyond
+            reserved = self._reserved(group)
+        tokens = group.sum(axis=2) * self._next
+        excess = float(tokens.sum()) + reserved - 1
+        for bound, held in enumerate(tokens.sum(axis=1)):
             if excess <= TOLERANCE:
                 break
-            held = float((self.running[bound].sum(axis=1) * self._next).sum())
-            if held > 0:
-                share = min(1.0, excess / held)
-                excess -= share * held
-                self._take(bound, share * self.running[bound], back, learnt=0)
+            share = np.full(len(tokens), min(1.0, excess / held) if held > 0 else 0.0)
+            if is_overdue and held > excess:
+                share = self._leaving(tokens[bound], excess)
+            excess -= float((tokens[bound] * share).sum())
+            gone = group[bound] * share[:, None]
+            self.running[bound] -= gone
+            for age in np.flatnonzero(gone.any(axis=1)):
+                back[max(bound, int(age) + is_overdue)] += gone[age]
         return back
 
-    def _evict_overdue(self) -> FloatArray:
-        """Smallest bound first; a request of size z leaves at a rate like log(1 + 1 / z)."""
-        back = np.zeros_like(self.waiting)
-        overdue = self.running * self._beyond
-        peaks = self._prompt + self._bounds[:, :, 0]
-        reserved = ((self.running - overdue).sum(axis=2) * peaks).sum()
-        excess = float((overdue.sum(axis=2) * self._next).sum() + reserved) - 1
-        for bound in range(self._longest + 1):
-            if excess <= TOLERANCE:
-                break
-            group = overdue[bound]
-            held = float((group.sum(axis=1) * self._next).sum())
-            if held <= 0:
-                continue
-            gone = group if held <= excess else group * self._leaving(group, excess)[:, None]
-            excess -= float((gone.sum(axis=1) * self._next).sum())
-            self._take(bound, gone, back, learnt=1)
-        return back
-
-    def _leaving(self, group: FloatArray, excess: float) -> FloatArray:
+    def _leaving(self, tokens: FloatArray, excess: float) -> FloatArray:
         """Share evicted of each age, 1 - (z / (z + 1))^theta, for the theta that frees enough."""
         rates = np.log1p(1 / np.maximum(self._held, 1))
-        tokens = group.sum(axis=1) * self._next
+
+        def share(theta: float) -> FloatArray:
+            found: FloatArray = -np.expm1(-theta * rates)
+            return found
+
         low, high = 0.0, 1.0
-        while float((tokens * -np.expm1(-high * rates)).sum()) < excess:
+        while float((tokens * share(high)).sum()) < excess:
             high *= 2
         for _ in range(60):
             theta = (low + high) / 2
-            if float((tokens * -np.expm1(-theta * rates)).sum()) < excess:
-                low = theta
-            else:
-                high = theta
-        share: FloatArray = -np.expm1(-high * rates)
-        return share
+            is_enough = float((tokens * share(theta)).sum()) >= excess
+            low, high = (low, theta) if is_enough else (theta, high)
+        return share(high)
 
-    def _take(self, bound: int, gone: FloatArray, back: FloatArray, learnt: int) -> None:
-        self.running[bound] -= gone
-        for age in np.flatnonzero(gone.any(axis=1)):
-            back[max(bound, int(age) + learnt)] += gone[age]
+    def _admit(self) -> None:
+        """Start the smallest bounds first, as much as fits in every round until their ends.
 
-    def _admit_into_reservations(self) -> None:
-        """Everything holds its peak from start to end, the overdue what they hold now."""
-        peaks = self._prompt + self._bounds[:, :, 0]
-        overdue = (self.running * self._beyond).sum(axis=2)
-        reserved = ((self.running.sum(axis=2) - overdue) * peaks).sum()
-        free = 1 - float(reserved + (overdue * self._held).sum())
+        Tokens by round are those of [C25] Equation (3), where an overdue request is taken to finish
+        in the next round. If peaks are reserved, each request holds its peak in all rounds, and an
+        overdue one the tokens that it holds now.
+        """
+        used = self._tokens_ahead()
         for bound in np.flatnonzero(self.waiting.any(axis=1)):
-            amount = float(self.waiting[bound].sum()) * (self._prompt + int(bound))
-            share = min(1.0, max(0.0, free / amount))
-            free -= share * amount
-            self._start(int(bound), share)
+            rounds = np.arange(1, int(bound) + 1)
+            needed = self._prompt + (np.full_like(rounds, bound) if self._reserves else rounds)
+            most = float(((1 - used[rounds]) / needed).min())
+            amount = float(self.waiting[bound].sum())
+            share = min(1.0, max(0.0, most / amount))
+            used[rounds] += share * amount * needed
+            self.running[bound, 0] += share * self.waiting[bound]
+            self.waiting[bound] *= 1 - share
             if share < 1:
                 break
 
-    def _admit_looking_ahead(self) -> None:
-        """[C25] Equation (3), whoever is past the bound being taken to finish in the next round."""
+    def _tokens_ahead(self) -> FloatArray:
+        if self._reserves:
+            overdue = self.running * self._beyond
+            held = float((overdue.sum(axis=2) * self._held).sum())
+            return np.full(self._longest + 1, self._reserved(overdue) + held)
         ahead = np.zeros(self._longest + 1)
         by_age = self.running.sum(axis=2)
         for bound, age in np.argwhere(by_age > 0):
             rounds = np.arange(1, max(int(bound) - int(age), 1) + 1)
             ahead[rounds] += by_age[bound, age] * (self._prompt + int(age) + rounds)
-        for bound in np.flatnonzero(self.waiting.any(axis=1)):
-            rounds = np.arange(1, int(bound) + 1)
-            most = float(((1 - ahead[rounds]) / (self._prompt + rounds)).min())
-            amount = float(self.waiting[bound].sum())
-            share = min(1.0, max(0.0, most / amount))
-            ahead[rounds] += share * amount * (self._prompt + rounds)
-            self._start(int(bound), share)
-            if share < 1:
-                break
-
-    def _start(self, bound: int, share: float) -> None:
-        self.running[bound, 0] += share * self.waiting[bound]
-        self.waiting[bound] *= 1 - share
+        return ahead

@@ -81,13 +81,7 @@ def _checked(
 
 
 def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
-    """Refuse what is no list of numbers >= 0, one of them above 0.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError
-        It is none.
-    """
+    """Refuse anything but a list of numbers >= 0, one of them above 0."""
     if not sum(as_number(share, None, "x", minimum=0) for share in x):
         raise InvalidValueError(None, "x", list(x), "is not a list of shares")
 
@@ -105,10 +99,10 @@ def a_max_ratio_upper_bound(alpha: Number) -> Number:
 def a_max_ratio_lower_bound(alpha: float) -> float:
     """(1/alpha) (1 + alpha^(-1/2)) / 2, as stated in [C25] Theorem 3.4.
 
-    The instance of its proof does not attain this: the proof's own expression is
-    `a_max_two_point_ratio` at a/b = alpha^(1/2), which is 3 and not 6 at alpha = 1/4, and over all
-    a/b it stays below 1.21 / alpha (`a_max_two_point_maximum`). Simulations agree with the
-    expression.
+    The instance of its proof does not attain this bound. The expression in the proof is
+    `a_max_two_point_ratio` at a/b = alpha^(1/2), which is 3 and not 6 at alpha = 1/4. Over all a/b
+    it stays below 1.21 / alpha; its maximum is at a/b = 1 + sqrt(2 + 2 alpha). Simulations agree
+    with the expression.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / math.sqrt(alpha)) / (2 * alpha)
@@ -123,12 +117,6 @@ def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
     alpha = _share(alpha, "alpha", above=0)
     t = _exact(balance, "balance", minimum=0)
     return (t + alpha) * (t + 1) / (alpha * (t * t + 2 * alpha * t + 1))
-
-
-def a_max_two_point_maximum(alpha: float) -> float:
-    """The maximum of `a_max_two_point_ratio`, at t = 1 + sqrt(2 + 2 alpha)."""
-    alpha = _share(alpha, "alpha", above=0)
-    return a_max_two_point_ratio(float(alpha), 1 + math.sqrt(2 + 2 * alpha))
 
 
 def a_random_ratio_bound(alpha: Number) -> Number:

@@ -5,9 +5,8 @@ An output of length o with prompt s takes the volume s o + o (o + 1) / 2 of memo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from instances import Instance, InvalidValueError
@@ -21,13 +20,17 @@ def volume_bound(instance: Instance) -> int:
     No schedule completes k requests before round t if the k smallest volumes exceed t M. Sorting
     by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
     smallest output: the larger of the two is summed. Time counts from the first arrival, and the
-    bound is never less than the sum of outputs. Prompts may be of any length. Weights enter by
-    `by_layers`. Under another memory rule, and for a fleet, it is that of the instance in tokens
-    that every schedule solves too (`instances.problem.memory_translation.pooled`).
+    bound is never less than the sum of outputs. Prompts may be of any length. Under another memory
+    rule, and for several replicas, it is the bound of one machine in tokens that has every schedule
+    too (`instances.problem.memory_translation.pooled`).
+
+    Raises
+    ------
+    InvalidValueError
+        A weight is not 1.
     """
+    instance.refuse_weights("is not 1: the bound counts every request alike")
     instance = pooled(instance)
-    if instance.is_weighted:
-        return by_layers(instance, volume_bound)
     limit = instance.memory_limit
     first = int(instance.arrival_times.min())
     volumes = sorted(request.volume for request in instance)
@@ -37,22 +40,6 @@ def volume_bound(instance: Instance) -> int:
         needed += volume
         total += first + max(-(-needed // limit), output)
     return max(total - int(instance.arrival_times.sum()), sum(outputs))
-
-
-def by_layers(instance: Instance, bound: Callable[[Instance], int]) -> int:
-    """Return the bound on weighted total latency that an unweighted bound gives.
-
-    Let v_1 < v_2 < ... be the distinct weights, and v_0 = 0. Weighted total latency is the sum over
-    k of v_k - v_{k-1} times the total latency of the requests of weight v_k or more, and a schedule
-    remains one without the others.
-    """
-    total = below = 0
-    for weight in sorted(set(instance.weights.tolist())):
-        layer = [replace(one, weight=1) for one in instance if one.weight >= weight]
-        alike = Instance(**instance.__getstate__() | {"requests": layer})
-        total += (weight - below) * bound(alike)
-        below = weight
-    return total
 
 
 def mc_sf_upper_bound(instance: Instance) -> Fraction:
@@ -103,54 +90,15 @@ def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
     return nested, int(instance.output_lengths.sum())
 
 
-@dataclass(frozen=True)
-class EqualRequestsDual:
-    """The dual pair of [J25] Equations (25)-(27) for n equal requests (s, o) at once, as fractions.
-
-    Attributes
-    ----------
-    prompt_length, output_length, count, memory_limit : int
-        s, o, n, M.
-    request_price : Fraction
-        y, the same for every request (25).
-    memory_prices : tuple[Fraction, ...]
-        lambda_1, lambda_2, .. as long as they are positive (26), (27).
-    """
-
-    prompt_length: int
-    output_length: int
-    count: int
-    memory_limit: int
-    request_price: Fraction
-    memory_prices: tuple[Fraction, ...]
-
-    @property
-    def objective(self) -> Fraction:
-        """Return n o + n y - M sum of lambda (22): a lower bound on total latency if feasible."""
-        fixed = self.count * (self.output_length + self.request_price)
-        return fixed - self.memory_limit * sum(self.memory_prices, Fraction(0))
-
-    def slack(self, start: int) -> Fraction:
-        """Return t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r, which must be >= 0 by (23)."""
-        paid = Fraction(0)
-        for age in range(1, self.output_length + 1):
-            if start + age <= len(self.memory_prices):
-                paid += (self.prompt_length + age) * self.memory_prices[start + age - 1]
-        return start - self.request_price + paid
-
-    @property
-    def is_feasible(self) -> bool:
-        """Tell whether (23) and (24) hold for every start; past the prices the slack only grows."""
-        starts = range(len(self.memory_prices) + 1)
-        return all(price >= 0 for price in self.memory_prices) and all(
-            self.slack(start) >= 0 for start in starts
-        )
-
-
 def equal_requests_dual(
     prompt_length: int, output_length: int, count: int, memory_limit: int
-) -> EqualRequestsDual:
-    """Construct the dual pair of [J25] Equations (25)-(27) and Appendix B.3.
+) -> tuple[Fraction, tuple[Fraction, ...]]:
+    """Return the dual pair of [J25] Equations (25)-(27) for n equal requests (s, o) at once.
+
+    The pair is y (25), the price of each request, and the memory prices lambda_1, lambda_2, .. as
+    long as they are positive (26), (27). It is feasible: t - y + sum_{r=t+1}^{t+o} (s + r - t)
+    lambda_r >= 0 for every start t (23). So total latency is at least n o + n y - M sum of lambda
+    (22).
 
     Raises
     ------
@@ -164,11 +112,6 @@ def equal_requests_dual(
     beta = 2 * s + o + 1
     shift = Fraction((o - 1) * (3 * s + 2 * o + 2), 3 * beta)
     price = max(Fraction(0), Fraction(beta * o * n, 2 * limit) - shift)
-    first = (2 * price + 2 * shift) / (beta * o)
-    step = Fraction(2, beta * o)
-    prices: list[Fraction] = []
-    current = first
-    while current > 0:
-        prices.append(current)
-        current -= step
-    return EqualRequestsDual(s, o, n, limit, price, tuple(prices))
+    # lambda_r falls by 2 / (beta o) per round.
+    rounds = range(math.ceil(price + shift))
+    return price, tuple(2 * (price + shift - r) / (beta * o) for r in rounds)

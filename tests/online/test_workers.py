@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pool_tasks import die_of_thirteen, double, refuse, sleep
+from pool_tasks import die_of_thirteen, double, refuse
 from process_groups import end, press_ctrl_c, start, wait_until_gone
 
 from instances import InvalidValueError
@@ -75,12 +75,6 @@ def test_tasks_may_follow_from_outcomes(jobs: int) -> None:
         found.append(outcome.value())
         tasks.waiting += [outcome.value()] if outcome.value() < 9 else []
     assert found == [2, 4, 8, 16]
-
-
-def test_workers_can_be_ended() -> None:
-    began = time.monotonic()
-    assert list(perform(sleep, [1, 2], jobs=2, must_end=lambda: time.monotonic() > began + 5)) == []
-    assert time.monotonic() < began + 40
 
 
 def test_jobs_are_counted_from_one() -> None:

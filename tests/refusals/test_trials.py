@@ -51,7 +51,12 @@ from online.theory.interval_ratios import (
     a_min_ratio,
     h_sf_latency,
 )
-from online.theory.paper_bounds import equal_requests_dual, mc_sf_upper_bound, optimum_lower_bound
+from online.theory.paper_bounds import (
+    equal_requests_dual,
+    mc_sf_upper_bound,
+    optimum_lower_bound,
+    volume_bound,
+)
 from online.theory.rayleigh import rayleigh_maximum
 from online.trials.intervals import MismatchError
 
@@ -68,6 +73,7 @@ WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
 EXACT = sweep([SMALL], "fcfs")[0].ratio
 LEMMAS = optimum_lower_bound, mc_sf_upper_bound
 NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
+HEAVY = Instance([Request(0, 1, 2, weight=2)], 9)
 LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
 TIGHT = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
 PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
@@ -173,14 +179,14 @@ VALUES: Rows = [
     (lambda: decay_rate(1, 2, 1.5), "share = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
-    (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, slack=-1), "slack = "),
     (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
     (lambda: WaitPlan(tuple(EXAMPLE), (0,), 0.4, 0.05), "thresholds = "),
     (lambda: batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
-    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "types = "),
+    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "workload = "),
     # Closed forms.
     *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
     *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
+    (lambda: volume_bound(HEAVY), "weight = 2"),
     (lambda: optimum_lower_bound(SMALL), "prompt_lengths = '' are not all equal"),
     (lambda: optimum_lower_bound(LATE), "arrival_times = '' are not all 0"),
     (lambda: mc_sf_upper_bound(TIGHT), "twice"),

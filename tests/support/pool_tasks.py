@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from online import workers
+from instances.ctrl_c import Interruption
 
 
 def double(number: int) -> int:
@@ -29,9 +29,10 @@ def wait_for_ctrl_c(number: int) -> str:
     """Tell that it began, and wait."""
     os.write(1, f"began {os.getpid()}\n".encode())  # at once: lines of two do not mix
     deadline = time.monotonic() + 60
-    while not workers.should_stop() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return "stopped" if workers.should_stop() else "never stopped"
+    with Interruption() as pressed:
+        while not pressed() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return "stopped" if pressed() else "never stopped"
 
 
 def sleep(number: int) -> int:

@@ -18,8 +18,8 @@ PLAN = NestedPlan(group(TYPES), (12, 7, 3), 1.0, 0.0005)
 
 def test_worked_example() -> None:
     """[A25] Equations (13), (14), (17)."""
-    assert PLAN.segments.entering_rates == (6, 3, 1)
-    assert PLAN.segments.continuation == pytest.approx((1 / 2, 1 / 3))
+    assert PLAN.workload.entering_rates == (6, 3, 1)
+    assert PLAN.workload.continuation == pytest.approx((1 / 2, 1 / 3))
     assert equilibrium(TYPES, 1.0, 0.0005).memory == pytest.approx(1169.57, abs=0.01)
     assert PLAN.batch_memory == 1722
     assert PLAN.batch_duration == pytest.approx(1.861)
@@ -94,7 +94,7 @@ def test_merging_keeps_rates_and_covers_lengths(count: int) -> None:
     """[A25] Section 7.2."""
     types = [PromptType(1 + j % 3, 5, 1 + j) for j in range(30)]
     segments = group(types, count)
-    assert segments.count == count
+    assert len(segments) == count
     assert segments.ends[-1] == 30
     assert sum(segments.arrival_rates) == pytest.approx(sum(k.arrival_rate for k in types))
     for k, end in enumerate(segments.ends):
@@ -121,7 +121,7 @@ def test_designed_thresholds_satisfy_12(rates: list[float], d1: float, margin: f
     plan = nested_thresholds(segments, 1.0, d1, margin=margin)
     memory = plan.batch_memory
     assert plan.thresholds[0] > segments.entering_rates[0] * (1.0 + d1 * memory)
-    for k in range(1, segments.count):
+    for k in range(1, len(segments)):
         share = segments.entering_rates[k] / segments.entering_rates[k - 1]
         assert plan.thresholds[k] > share * plan.thresholds[k - 1]
     assert plan.keeps_up

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.linalg
 from brute_force import optimal_total_latency
 from effort import examples
 from hypothesis import given, settings
@@ -17,7 +20,8 @@ from tiny_problems import least_total_latency
 
 import online
 from instances import Instance
-from online.theory import interval_ratios, paper_bounds, rayleigh
+from online.theory import interval_ratios, paper_bounds
+from online.theory.rayleigh import rayleigh_maximum
 
 ALPHAS = [Fraction(k, 20) for k in range(1, 21)]
 
@@ -55,54 +59,28 @@ def test_lemma_4_6_as_printed(x: list[int], s: int, ell: int) -> None:
     )
 
 
-@given(shares)
-def test_the_quotient_is_the_lemma(x: list[int]) -> None:
-    a, b = rayleigh.rayleigh_matrices(len(x))
-    vector = np.array(x, dtype=float)
-    quotient = (vector @ a @ vector) / (vector @ b @ vector)
-    assert quotient == pytest.approx(float(lemma_4_6([Fraction(v) for v in x], 0, 1)))
-
-
 @pytest.mark.parametrize(("u", "value"), [(1, 1.0), (2, 1.25), (10, 1.7249), (100, 2.3333)])
 def test_the_maximum_of_the_quotient(u: int, value: float) -> None:
     """[C25] Corollary 4.8."""
-    assert rayleigh.rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
+    assert rayleigh_maximum(u) == pytest.approx(value, abs=5e-5)
 
 
-@pytest.mark.parametrize("u", [2, 3, 10, 50, 300, pytest.param(1000, marks=pytest.mark.slow)])
-def test_the_maximiser_is_an_eigenvector_of_shares(u: int) -> None:
-    x = rayleigh.rayleigh_maximiser(u)
-    a, b = rayleigh.rayleigh_matrices(u)
-    assert (x >= 0).all()
-    assert x.sum() == pytest.approx(1)
-    top = rayleigh.rayleigh_maximum(u)
-    assert np.abs(a @ x - top * (b @ x)).max() <= 1e-8 * np.abs(a @ x).max()
-    assert interval_ratios.a_min_ratio(x.tolist(), 0, 1) == pytest.approx(top)
-
-
-@pytest.mark.parametrize("u", [2, 5, 20])
-def test_it_is_the_maximum(u: int) -> None:
-    scipy_linalg = pytest.importorskip("scipy.linalg")
-    a, b = rayleigh.rayleigh_matrices(u)
-    assert rayleigh.rayleigh_maximum(u) == pytest.approx(
-        scipy_linalg.eigh(a, b, eigvals_only=True)[-1]
-    )
-    for x in np.random.default_rng(u).dirichlet(np.full(u, 0.3), 2000):
-        assert interval_ratios.a_min_ratio(x.tolist(), 0, 1) <= rayleigh.rayleigh_maximum(u) + 1e-12
+@pytest.mark.parametrize("u", [2, 5, 20, 100])
+def test_the_quotient_has_its_maximum_at_shares(u: int) -> None:
+    """[C25] Corollary 4.8, with the matrices as printed; the eigenvector has no negative entry."""
+    i = np.arange(1, u + 1)
+    least = np.minimum.outer(i, i) ** 2
+    a = least / np.outer(i, i) * (np.add.outer(i, i) ** 2 / 2 - least)
+    values, vectors = scipy.linalg.eigh(a, least)
+    assert rayleigh_maximum(u) == pytest.approx(values[-1])
+    worst = vectors[:, -1] / vectors[:, -1].sum()
+    assert (worst >= 0).all()
+    assert interval_ratios.a_min_ratio(worst.tolist(), 0, 1) == pytest.approx(values[-1])
+    for x in np.random.default_rng(u).dirichlet(np.full(u, 0.3), 2000 // u):
+        quotient = (x @ a @ x) / (x @ least @ x)
+        assert interval_ratios.a_min_ratio(x.tolist(), 0, 1) == pytest.approx(quotient)
     # The trace bounds it: the harmonic number of u.
-    assert rayleigh.rayleigh_maximum(u) <= sum(1 / i for i in range(1, u + 1))
-
-
-def test_where_the_fit_holds() -> None:
-    """[C25] Figure 1: off by 0.12 at u = 2, within 0.01 from u = 40 and 0.001 around u = 250."""
-    errors = {
-        u: rayleigh.rayleigh_fit(u) - rayleigh.rayleigh_maximum(u) for u in (2, 10, 40, 100, 250)
-    }
-    assert rayleigh.rayleigh_fit(2) == pytest.approx(1.3692, abs=5e-5)
-    assert errors[2] == pytest.approx(0.1192, abs=5e-4)
-    assert errors[10] == pytest.approx(0.0291, abs=5e-4)
-    assert all(abs(errors[u]) < 0.01 for u in (40, 100, 250))
-    assert abs(errors[250]) < 0.001
+    assert rayleigh_maximum(u) <= sum(1 / i)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -184,7 +162,8 @@ def test_theorem_3_4_claims_more_than_its_proof(alpha: Fraction) -> None:
             lower * (upper * a * a + lower * 2 * a * b + upper * b * b),
         )
         assert interval_ratios.a_max_two_point_ratio(alpha, Fraction(a, b)) == printed
-    worst = interval_ratios.a_max_two_point_maximum(float(alpha))
+    at = 1 + math.sqrt(2 + 2 * alpha)
+    worst = interval_ratios.a_max_two_point_ratio(float(alpha), at)
     tried = [interval_ratios.a_max_two_point_ratio(float(alpha), k / 50) for k in range(1, 500)]
     assert max(tried) - 1e-12 <= worst < max(tried) + 1e-3
     assert worst <= 1.2072 / float(alpha)
@@ -203,9 +182,10 @@ def test_the_volume_bound(instance: Instance) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fleet = tiny_fleet(rng, 4, replicas=1 + seed % 3)
-    best = least_total_latency(fleet)
-    assert paper_bounds.volume_bound(fleet) <= best
+    drawn = tiny_fleet(rng, 4, replicas=1 + seed % 3)
+    requests = [replace(one, weight=1) for one in drawn]
+    fleet = Instance(**drawn.__getstate__() | {"requests": requests})
+    assert paper_bounds.volume_bound(fleet) <= least_total_latency(fleet)
 
 
 @given(st.integers(1, 3), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 10))
@@ -231,28 +211,25 @@ def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
 
 @given(st.integers(0, 8), st.integers(1, 8), st.integers(1, 60), st.integers(0, 60))
 @settings(max_examples=examples(300))
-def test_the_dual_pair_is_feasible(s: int, o: int, n: int, room: int) -> None:
+def test_the_dual_pair_is_feasible_and_falls_to_0(s: int, o: int, n: int, room: int) -> None:
     """[J25] Equations (25)-(27), Appendix B.3."""
-    dual = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
-    assert dual.is_feasible
-    # (23) once more, as printed, over every start up to one with nothing left to pay.
-    price = dict(enumerate(dual.memory_prices, 1))
-    for t in range(len(price) + 2):
-        paid = sum((s + r - t) * price.get(r, Fraction(0)) for r in range(t + 1, t + o + 1))
-        assert dual.request_price - paid <= t
+    price, memory = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
+    assert all(value > 0 for value in memory)
+    # (26): a price less 2 / ((2s + o + 1) o) is that of the next round, or not above 0.
+    step = Fraction(2, (2 * s + o + 1) * o)
+    assert [one - other for one, other in pairwise(memory)] == [step] * max(0, len(memory) - 1)
+    assert not memory or memory[-1] <= step
+    # (23) as printed, over every start up to one with nothing left to pay.
+    charged = dict(enumerate(memory, 1))
+    for t in range(len(memory) + 2):
+        paid = sum((s + r - t) * charged.get(r, Fraction(0)) for r in range(t + 1, t + o + 1))
+        assert price - paid <= t
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 12))
 @settings(max_examples=examples(100))
 def test_the_dual_pair_bounds_the_optimum(s: int, o: int, n: int, room: int) -> None:
     instance = Instance.from_arrays([s] * n, [o] * n, memory_limit=s + o + room)
-    dual = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
-    assert dual.objective <= optimal_total_latency(instance)[0]
-
-
-def test_a_price_too_high_is_infeasible() -> None:
-    dual = paper_bounds.equal_requests_dual(2, 3, 40, 20)
-    raised = paper_bounds.EqualRequestsDual(
-        2, 3, 40, 20, dual.request_price + 1, dual.memory_prices
-    )
-    assert not raised.is_feasible
+    price, memory = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
+    objective = n * (o + price) - instance.memory_limit * sum(memory, Fraction(0))
+    assert 0 <= objective <= optimal_total_latency(instance)[0]

@@ -20,7 +20,7 @@ from instances.generators.typed_arrivals import poisson_arrivals
 from instances.problem.workload import poisson_times
 from online.fluid.balance import PromptType, token_load
 from online.fluid.nested_design import Segments, group, nested_thresholds
-from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, printed_batch_cap_thresholds
+from online.fluid.wait_design import WaitPlan, batch_cap_thresholds
 from online.pictures import new_axes
 from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
@@ -183,7 +183,7 @@ def wait_schedulers(types: Sequence[PromptType], cap: int) -> Schedulers:
     kinds = tuple(types)
     rules = {
         "WAIT": batch_cap_thresholds(kinds, cap),
-        "WAIT, printed rule": printed_batch_cap_thresholds(kinds, cap),
+        "WAIT, printed rule": batch_cap_thresholds(kinds, cap, as_printed=True),
     }
     ours = {
         label: ("wait", {"thresholds": WaitPlan(kinds, numbers, D0, D1).as_parameter()})
