@@ -162,9 +162,9 @@ def _in_processes(
                 for worker, *_ in running.values():
                     worker.interrupt()
             for future in done:
-                worker, *task = running.pop(future)
+                worker, place, task = running.pop(future)
                 idle.append(worker)
-                yield _outcome(future, *task, worker)
+                yield _outcome(future, place, task, worker)
     finally:
         for worker in (*idle, *(worker for worker, *_ in running.values())):
             worker.end()
