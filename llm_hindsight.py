@@ -127,7 +127,7 @@ def version() -> str:
         own = metadata.version(PROGRAM)
     except metadata.PackageNotFoundError:
         # The package is not installed: it runs from a checkout of the repository.
-        from instances import __version__ as own
+        from instances.version import __version__ as own
     try:
         highs = metadata.version("highspy")
     except metadata.PackageNotFoundError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from instances.version import package_version as _package_version
+from instances.version import __version__  # noqa: F401
 
 if TYPE_CHECKING:
     from .certificates.checking import check_certificate as check_certificate
@@ -75,12 +75,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = sorted(_HOMES)
 
 
-__version__: str
-
-
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return _package_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

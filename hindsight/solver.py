@@ -21,7 +21,7 @@ from .runtime.search import Search, refuse
 from .sizing import solve_tail
 
 
-@partial(shows_progress, at_terminals=lambda options: True)
+@partial(shows_progress, at_terminals=True)
 def solve(  # noqa: PLR0913
     problem: Instance | Workload,
     time_limit: float | None = None,

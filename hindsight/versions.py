@@ -6,7 +6,7 @@ import os
 import platform
 from importlib import metadata
 
-from instances.version import package_version
+from instances.version import __version__
 
 PACKAGES = ("highspy", "numba", "numpy", "scipy", "pandas", "pyomo", "pulp", "networkx")
 
@@ -21,7 +21,7 @@ def show_versions() -> None:
     llm-hindsight ...
     Python ...
     """
-    print(f"{'llm-hindsight':<14}{package_version()}")
+    print(f"{'llm-hindsight':<14}{__version__}")
     print(f"{'Python':<14}{platform.python_version()}")
     for name in PACKAGES:
         try:

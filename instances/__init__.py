@@ -6,8 +6,6 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .adversaries.proof_schedules import class_batches, one_long_and_units
 from .adversaries.reductions import (
     partition_makespan_instance,
@@ -21,7 +19,6 @@ from .errors import (
     FileFormatError,
     InvalidTypeError,
     InvalidValueError,
-    MissingParameterError,
     UnknownNameError,
 )
 from .generators.registry import (
@@ -42,7 +39,7 @@ from .problem.rounding import rounding_note
 from .problem.schedule import Schedule, Violation
 from .problem.workload import Workload
 from .service_level import ServiceLevel
-from .version import package_version as _package_version
+from .version import __version__  # noqa: F401
 
 __all__ = [
     "FileFormatError",
@@ -55,7 +52,6 @@ __all__ = [
     "LibraryEntry",
     "LibrarySet",
     "MemoryRule",
-    "MissingParameterError",
     "PreemptiveSchedule",
     "Record",
     "RecordStore",
@@ -88,12 +84,3 @@ __all__ = [
     "three_partition_target",
     "trace_windows",
 ]
-
-__version__: str
-
-if not TYPE_CHECKING:  # a typed one would let every misspelt name pass
-
-    def __getattr__(name):
-        if name == "__version__":
-            return _package_version()
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,9 @@
-"""Errors raised at the door: each names the offender, the field and the value."""
+"""Errors of invalid input: each names the owner, the field and the value."""
 
 from __future__ import annotations
 
 import difflib
 import unicodedata
-from functools import partial
 from typing import Any
 
 LONGEST_SHOWN = 200
@@ -24,15 +23,16 @@ class _RefusedError(Exception):
     """Error that names the owner, the field, the value and the reason."""
 
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
+        # Exceptions are pickled by what they give their base.
+        super().__init__(owner, field, value, reason)
         self.owner = owner
         self.field = field
         self.value = value
         self.reason = reason
-        prefix = f"{owner}: " if owner else ""
-        super().__init__(f"{prefix}{field} = {shown(value)} {reason}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.owner, self.field, self.value, self.reason)
+    def __str__(self) -> str:
+        prefix = f"{self.owner}: " if self.owner else ""
+        return f"{prefix}{self.field} = {shown(self.value)} {self.reason}"
 
 
 class InvalidValueError(_RefusedError, ValueError):
@@ -53,50 +53,40 @@ class InvalidTypeError(_RefusedError, TypeError):
     """A field has a type the model cannot hold, such as a float token count."""
 
 
-class MissingParameterError(InvalidTypeError):
-    """A parameter without a default was not given."""
-
-    def __init__(self, owner: str, field: str) -> None:
-        super().__init__(owner, field, None, "is missing")
-        self.args = (f"{owner}: parameter {field!r} is missing and has no default",)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.owner, self.field)
-
-
 class UnknownNameError(ValueError):
     """A name that is not registered; the message lists those that are and names the nearest."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
+        super().__init__(kind, name, known)
         self.kind = kind
         self.name = name
         self.known = known
+
+    def __str__(self) -> str:
+        known = self.known
         lowered = {one.lower(): one for one in known}
-        near = difflib.get_close_matches(str(name).lower(), lowered, n=2, cutoff=0.65)
-        meant = " or ".join(repr(lowered[one]) for one in near)
+        near = difflib.get_close_matches(str(self.name).lower(), lowered, n=2, cutoff=0.65)
         more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
         listed = f"{', '.join(known[:MOST_LISTED])}{more}"
-        told = f"; known: {listed}"
+        hint = f"; known: {listed}"
         if near:
-            told = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
-        super().__init__(f"unknown {kind} {name!r}{told}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind, self.name, self.known)
+            meant = " or ".join(repr(lowered[one]) for one in near)
+            hint = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
+        return f"unknown {self.kind} {self.name!r}{hint}"
 
 
 class FileFormatError(ValueError):
     """A file cannot be read as what it claims to be: path, place inside it, and the reason."""
 
-    def __init__(self, path: Any, reason: str, *, row: int | None = None) -> None:
+    def __init__(self, path: Any, reason: str, row: int | None = None) -> None:
+        super().__init__(str(path), reason, row)
         self.path = str(path)
-        self.row = row
         self.reason = reason
-        place = f"{self.path}, row {row}" if row is not None else self.path
-        super().__init__(printable(f"{place}: {reason}"))
+        self.row = row
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(FileFormatError, row=self.row), (self.path, self.reason)
+    def __str__(self) -> str:
+        place = self.path if self.row is None else f"{self.path}, row {self.row}"
+        return printable(f"{place}: {self.reason}")
 
 
 def shown(value: Any) -> str:
@@ -110,7 +100,7 @@ def shown(value: Any) -> str:
 
 
 def is_control(character: str) -> bool:
-    """Tell whether a character is a control character or cannot be stored as text."""
+    """Return whether a character is a control character or cannot be stored as text."""
     return unicodedata.category(character) in CONTROL_CATEGORIES or character in DIRECTION_MARKS
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
-import stat
-import tempfile
+import secrets
+import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -119,7 +118,7 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
     Parameters
     ----------
     text : str | bytes
-        What is parsed.
+        The JSON text.
     path : object
         What errors call the document.
     hooks : Any
@@ -131,8 +130,7 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
         Not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer that is too
         large.
     """
-    decoded = _decoded(text, path)
-    return _parsed(lambda: json.loads(decoded, **{"object_pairs_hook": unique_keys, **hooks}), path)
+    return _parsed(partial(json.loads, **{"object_pairs_hook": unique_keys, **hooks}), text, path)
 
 
 def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
@@ -143,33 +141,26 @@ def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
     FileFormatError
         Not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
     """
-    decoded = _decoded(text, path)
-    document: dict[str, Any] = _parsed(lambda: tomllib.loads(decoded), path)
+    document: dict[str, Any] = _parsed(tomllib.loads, text, path)
     return document
 
 
-def _parsed(parse: Callable[[], Any], path: object) -> Any:
+def _parsed(parse: Callable[[str], Any], text: str | bytes, path: object) -> Any:
     try:
-        document = parse()
-    except DuplicateKeyError as error:
-        raise FileFormatError(path, str(error)) from None
+        document = parse(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except RecursionError:
         raise FileFormatError(path, _TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise FileFormatError(path, f"not UTF-8 text: {error}") from None
     except json.JSONDecodeError as error:
         raise FileFormatError(path, f"not valid JSON at line {error.lineno}: {error.msg}") from None
     except tomllib.TOMLDecodeError as error:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
-        raise FileFormatError(path, f"holds a number that is none: {error}") from None
+        # A key given twice, or an integer of thousands of digits.
+        raise FileFormatError(path, str(error)) from None
     check_shape(document, path)
     return document
-
-
-def _decoded(text: str | bytes, path: object) -> str:
-    try:
-        return text if isinstance(text, str) else text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(path, f"not UTF-8 text: {error}") from None
 
 
 def check_shape(document: Any, path: object) -> None:
@@ -225,33 +216,8 @@ def _inert(cell: Any) -> Any:
     return text
 
 
-_unnamed: ContextVar[list[tuple[str, Path]] | None] = ContextVar("_unnamed", default=None)
-"""Temporary names of what `all_or_nothing` is to rename, and the names that they get."""
-
-
-@contextlib.contextmanager
-def all_or_nothing() -> Iterator[None]:
-    """Have files that `write_atomically` writes inside appear together at the end, or none of them.
-
-    Each has a temporary name until the last is written. If anything raises, all are removed.
-    """
-    unnamed: list[tuple[str, Path]] = []
-    token = _unnamed.set(unnamed)
-    try:
-        yield
-        for temporary, target in unnamed:
-            os.replace(temporary, target)
-    finally:
-        _unnamed.reset(token)
-        for temporary, _ in unnamed:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-
-
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename over ``path``.
-
-    Inside `all_or_nothing` the renaming waits for the other files.
 
     Raises
     ------
@@ -265,31 +231,18 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     if isinstance(content, str):
         # A name may hold half of a surrogate pair, which no encoding has.
         content = content.encode("utf-8", "backslashreplace")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with open(temporary, "xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, _mode_of(target))
-        unnamed = _unnamed.get()
-        if unnamed is None:
-            os.replace(temporary, target)
-        else:
-            unnamed.append((temporary, target))
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             # A full disk does not say of which file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
-
-
-def _mode_of(target: Path) -> int:
-    """The permissions of the file replaced, or those a plain open() would give a new one."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -47,28 +47,25 @@ class Registry(dict[str, Thing]):
     def add(self, name: str, function: Any) -> None:
         """Keep a function or class by a name, to be called from a decorator.
 
-        What is defined again takes the place of what it was, with a warning: by the same module
-        and qualified name, as in a notebook's cell that is run again, or in a cell or file that
-        was edited and no longer defines what has the name.
+        A module that defines the name again, such as an edited file or a notebook's cell that is
+        run again, replaces its earlier definition, with a warning.
 
         Raises
         ------
         ValueError
-            Another function or class has the name.
+            A function or class of another module has the name.
         """
         name = as_name(name, None, f"name of a {self._kind}")
         if not callable(function):
-            raise InvalidTypeError(None, self._kind, function, f"is no {self._kind}")
+            raise InvalidTypeError(None, self._kind, function, f"is not a {self._kind}")
         known: Any = self.get(name)
         if known is not None:
-            module = main_name(function.__module__)
-            replaced = main_name(known.__module__) == module and not _stands(known)
-            if _origin(known) != _origin(function) and not replaced:
+            if main_name(known.__module__) != main_name(function.__module__):
                 places = f"{_origin(known)} and {_origin(function)}"
                 raise ValueError(f"{self._kind} {name!r} is registered twice, by {places}")
-            told = f"{self._kind} {name!r} is replaced: {_origin(function)} is defined anew"
+            text = f"{self._kind} {name!r} is replaced: {_origin(function)} is defined again"
             # Above this: the decorator, and the line it decorates.
-            warnings.warn(told, stacklevel=3)
+            warnings.warn(text, stacklevel=3)
         self[name] = function
 
 
@@ -78,10 +75,3 @@ def _origin(registered: Any) -> str:
     if FILE_MARK in module:
         return f"{getattr(sys.modules.get(module), '__file__', module)}:{name}"
     return f"{module}.{name}"
-
-
-def _stands(registered: Any) -> bool:
-    """Tell whether its module still has it: a notebook keeps what its cells no longer define."""
-    module = sys.modules.get(registered.__module__)
-    name = getattr(registered, "__qualname__", "")
-    return hasattr(module, "__file__") and getattr(module, name, None) is registered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import os
@@ -34,7 +33,7 @@ _imported: dict[str, None] = {}
 Value = TypeVar("Value")
 
 
-def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -> list[ModuleType]:
+def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -> None:
     """Import modules and files, such as those that register policies or generators.
 
     Parameters
@@ -47,13 +46,11 @@ def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -
     Raises
     ------
     InvalidValueError
-        No such module or file, or it cannot be imported; the message tells the line.
+        No such module or file, or it cannot be imported; the message names the line.
     """
-    modules = []
     for name in names:
-        modules.append(import_source(name, folder))
+        import_source(name, folder)
         _imported[str(_path(name, folder)) if is_file_name(name) else name] = None
-    return modules
 
 
 def import_source(
@@ -84,13 +81,15 @@ def imported_sources() -> list[str]:
 
 def file_of(thing: Callable[..., object]) -> str | None:
     """The file that a function or class was loaded from by `import_source`; else None."""
-    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
-    return _short(file) if file and FILE_MARK in thing.__module__ else None
+    if FILE_MARK not in thing.__module__:
+        return None
+    path, here = Path(str(sys.modules[thing.__module__].__file__)), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def is_file_name(text: str) -> bool:
-    """Tell whether a text names a file rather than a module."""
-    return text.endswith(SUFFIX) or "/" in text or os.sep in text
+    """Return whether a text names a file rather than a module."""
+    return text.endswith(SUFFIX) or "/" in text
 
 
 def attribute_of(thing: Any, name: str) -> Any:
@@ -119,14 +118,12 @@ def described(
         return action()
     except passing:
         raise
-    except SyntaxError as error:
-        reason = f"is no Python: {error.msg} ({_short(error.filename or named)}:{error.lineno})"
-    except ModuleNotFoundError as error:
-        inside = users_line(error)
-        missing = f"needs a module that is not there: {error.name}{inside}"
-        reason = missing if inside else f"cannot be imported: no module {error.name!r}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a user's file raises)
-        reason = f"fails: {type(error).__name__}: {error}{users_line(error)}"
+        where, message = users_line(error), str(error)
+        if isinstance(error, SyntaxError):
+            message = error.msg
+            where = f" ({Path(error.filename or named).name}:{error.lineno})"
+        reason = f"fails: {type(error).__name__}: {message}{where}"
     raise InvalidValueError(None, field, named, printable(" ".join(reason.split()))) from None
 
 
@@ -137,8 +134,6 @@ def _path(name: str, folder: str | os.PathLike[str]) -> Path:
 def _from_file(path: Path, name: str, field: str) -> ModuleType:
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidValueError(None, field, name, "is not there: no such file") from None
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise InvalidValueError(None, field, name, reason) from None
@@ -148,37 +143,31 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
         return known
     # Unlike any name that Python imports.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-    title = f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}"
-    module = ModuleType(title)
+    module = ModuleType(f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}")
     module.__file__ = str(path)
     setattr(module, _EDITION, edition)
-    before = sys.modules.get(title)
-    sys.modules[title] = module
+    sys.modules[module.__name__] = module
     _search(path.parent)
-    try:
+
+    def run() -> None:
         # Not by a loader: its bytecode takes two edits within a second for one.
-        described(lambda: _run(content, module), name, field)
+        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
+
+    try:
+        described(run, name, field)
     except BaseException:
-        if before is None:
-            del sys.modules[title]
-        else:
-            sys.modules[title] = before
+        del sys.modules[module.__name__]
         raise
     return module
 
 
-def _run(content: bytes, module: ModuleType) -> None:
-    exec(compile(content, str(module.__file__), "exec", dont_inherit=True), vars(module))
-
-
 def _loaded(path: Path) -> ModuleType | None:
     """The module that a file is already, under whichever name."""
+    real = os.path.realpath(path)
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and os.path.basename(file) == path.name:
-            with contextlib.suppress(OSError):
-                if path.samefile(file):
-                    return module
+        if isinstance(file, str) and file.endswith(path.name) and os.path.realpath(file) == real:
+            return module
     return None
 
 
@@ -197,12 +186,6 @@ def users_line(error: BaseException) -> str:
         if os.path.exists(frame.filename) and is_users_file(frame.filename):
             return f" ({Path(frame.filename).name}:{frame.lineno})"
     return ""
-
-
-def _short(file: str) -> str:
-    """Return a path relative to the working directory if it lies below it."""
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
 
 
 def main_name(module: str) -> str:

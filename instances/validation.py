@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -186,19 +186,20 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
         if "bounds" not in one.metadata:
             continue
         value, kind = getattr(record, one.name), str(one.type)
-        is_tuple = kind.startswith("tuple")
-        if is_tuple and not isinstance(value, tuple):
-            raise InvalidTypeError(owner, one.name, value, "is not a tuple")
-        if is_tuple and not value:
-            raise InvalidValueError(owner, one.name, value, "is empty")
-        check: Any = as_number if "float" in kind else as_integer
-        checked = tuple(
-            None
-            if item is None and "None" in kind
-            else check(item, owner, one.name, **one.metadata["bounds"])
-            for item in (value if is_tuple else (value,))
+        check: Any = partial(
+            as_number if "float" in kind else as_integer,
+            owner=owner,
+            field=one.name,
+            **one.metadata["bounds"],
         )
-        set_fields(record, **{one.name: checked if is_tuple else checked[0]})
+        if kind.startswith("tuple"):
+            if not isinstance(value, tuple):
+                raise InvalidTypeError(owner, one.name, value, "is not a tuple")
+            if not value:
+                raise InvalidValueError(owner, one.name, value, "is empty")
+            set_fields(record, **{one.name: tuple(map(check, value))})
+        elif value is not None or "None" not in kind:
+            set_fields(record, **{one.name: check(value)})
 
 
 def as_name(value: Any, owner: str | None, field: str) -> str:
@@ -220,24 +221,3 @@ def as_name(value: Any, owner: str | None, field: str) -> str:
                 shown = f"U+{ord(character):04X}"
                 raise InvalidValueError(owner, field, value, f"holds the control character {shown}")
     return str(value)
-
-
-def check_storable(value: Any, owner: str | None, field: str) -> None:
-    """Refuse text that no file can hold, at any depth of a JSON value.
-
-    Raises
-    ------
-    InvalidValueError
-        Half of a surrogate pair.
-    """
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            if not one.isascii() and any("\ud800" <= character <= "\udfff" for character in one):
-                raise InvalidValueError(owner, field, one, "holds half of a surrogate pair")
-        elif isinstance(one, Mapping):
-            left += one.keys()
-            left += one.values()
-        elif isinstance(one, (list, tuple)):
-            left += one

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from instances.batch_time import AffineTime, IterationTime, TiledTime
-from instances.version import package_version as _package_version
+from instances.version import __version__  # noqa: F401
 
 from . import policies as _policies  # registers the policies
 from . import routers as _routers  # registers the routers
@@ -82,12 +80,3 @@ __all__ = [
     "sweep",
     "table",
 ]
-
-__version__: str
-
-if not TYPE_CHECKING:  # a typed one would let every misspelt name pass
-
-    def __getattr__(name):
-        if name == "__version__":
-            return _package_version()
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

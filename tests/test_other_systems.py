@@ -60,7 +60,7 @@ def test_the_letter_of_a_drive_is_no_kind_of_source(name: str) -> None:
 
 
 def test_the_colon_of_a_drive_ends_no_file_name() -> None:
-    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' is not there"):
+    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' cannot be read"):
         PolicySpec.read(r"C:\rules.py")
-    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' is not there"):
+    with pytest.raises(InvalidValueError, match=r"C:\\+rules\.py' cannot be read"):
         PolicySpec.read(r"C:\rules.py:Mine(alpha=2)")

@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from instances.version import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -43,7 +45,7 @@ def test_every_requirement_is_locked_at_a_version_it_allows() -> None:
         known = versions.get(canonicalize_name(requirement.name))
         assert known, f"{requirement.name} is not in requirements.lock: run `make lock`"
         for version in known:
-            assert version in requirement.specifier, f"{requirement} is locked at {version}"
+            assert version in requirement.specifier, f"{requirement} is locked at {__version__}"
 
 
 def test_the_lock_pins_hashes_and_names_no_place() -> None:
@@ -58,9 +60,8 @@ def test_the_build_needs_nothing_outside_the_lock() -> None:
 
 
 def test_one_version_is_told_everywhere() -> None:
-    version = PROJECT["version"]
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_pythons_are_those_tried() -> None:
@@ -94,5 +95,5 @@ def test_workflows_run_what_is_there() -> None:
 @pytest.mark.parametrize("package", ["instances", "hindsight", "online"])
 def test_every_package_tells_the_version(package: str) -> None:
     module = importlib.import_module(package)
-    assert module.__version__ == PROJECT["version"]
+    assert module.__version__ == __version__
     assert not hasattr(module, "__versions__")

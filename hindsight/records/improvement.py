@@ -17,7 +17,7 @@ from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore
 from instances.catalogue.records import LATE, rounds_of
 from instances.problem.memory_rule import TOKENS
-from instances.version import package_version
+from instances.version import __version__
 
 from . import verification
 from .verification import RefusedRecordError, check_schedule
@@ -121,7 +121,7 @@ def record_of(
             raise RefusedRecordError(f"certificate: {error}") from error
         if proved > lower:
             lower, proof, certificate = proved, kind, compressed(document)
-    credit = (datetime.now(UTC).date().isoformat(), method, package_version())
+    credit = (datetime.now(UTC).date().isoformat(), method, __version__)
     upper = verification.cost(schedule, entry)
     record = Record(entry, upper, rounds_of(schedule), lower, proof, *credit)
     check_schedule(entry, record)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
-from instances.errors import InvalidValueError, MissingParameterError
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
 from instances.registry import Registry
@@ -95,7 +95,7 @@ def check_parameters(
     ------
     InvalidValueError
         One that ``owner`` does not have.
-    MissingParameterError
+    InvalidTypeError
         None for a parameter without a default.
     """
     for key, value in given.items():
@@ -104,7 +104,7 @@ def check_parameters(
             raise InvalidValueError(owner, key, value, reason)
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in given:
-            raise MissingParameterError(owner, key)
+            raise InvalidTypeError(owner, key, None, "is not given and has no default")
 
 
 def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
@@ -117,9 +117,8 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     UnknownNameError
         No such generator.
     InvalidValueError, InvalidTypeError
-        A parameter the generator does not have, or a bad value.
-    MissingParameterError
-        A parameter without a default is not given.
+        A parameter the generator does not have, a bad value, or no value for a parameter without a
+        default.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -21,7 +22,6 @@ from instances.validation import (
     LARGEST_TOKEN_COUNT,
     as_integer,
     as_name,
-    check_storable,
     set_fields,
 )
 
@@ -400,8 +400,12 @@ def as_metadata(given: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
     """
     if given is not None and not isinstance(given, Mapping):
         raise InvalidTypeError(owner, "metadata", given, "is not a mapping")
-    check_storable(given or {}, owner, "metadata")
-    return deepcopy(dict(given or {}))
+    details = deepcopy(dict(given or {}))
+    try:
+        json.dumps(details, ensure_ascii=False, default=str, skipkeys=True).encode()
+    except UnicodeEncodeError:
+        raise InvalidValueError(owner, "metadata", given, "has half of a surrogate pair") from None
+    return details
 
 
 def _label(requests: Iterable[Request]) -> tuple[Request, ...]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import instances
-from instances import Instance, InvalidValueError
-from instances.files import all_or_nothing
+from instances import InvalidValueError
 from online.tables import table_of
 
 from .console import check_output, fail
@@ -37,12 +34,17 @@ def generate(
     drawn = [in_rounds(one) for one in read.problems]
     if single and len(drawn) > 1:
         fail(f"--out {out} is one file for {len(drawn)} instances; give a folder")
-    paths = [out if out is None or single else out / f"{stem}.json" for stem in read.stems]
+    paths: list[Any] = [
+        out if out is None or single else out / f"{stem}.json" for stem in read.stems
+    ]
     if out is not None and len(set(paths)) < len(paths):
         double = next(path for path in paths if paths.count(path) > 1)
         raise InvalidValueError(None, "--out", str(double), "would hold two of the instances")
     if out is not None:
-        _save(drawn, paths, None if single else out)
+        if not single:
+            out.mkdir(exist_ok=True)
+        for instance, path in zip(drawn, paths, strict=True):
+            instances.save(instance, path or out)
     found = [
         {
             "instance": one.name,
@@ -61,19 +63,3 @@ def generate(
     order = ("instance", "n", "M", "file", "digest")
     table = table_of("", shown, text=("instance", "digest", "file"), main=order)
     answer(json_file, "generate", {"instances": found, "notes": read.notes}, *read.notes, table)
-
-
-def _save(drawn: Sequence[Instance], paths: Sequence[Any], folder: Path | None) -> None:
-    """Write all the files, or none and no folder."""
-    is_new = folder is not None and not folder.exists()
-    try:
-        if folder is not None:
-            folder.mkdir(exist_ok=True)
-        with all_or_nothing():
-            for instance, path in zip(drawn, paths, strict=True):
-                instances.save(instance, path)
-    except BaseException:
-        if folder is not None and is_new:
-            with suppress(OSError):
-                folder.rmdir()
-        raise

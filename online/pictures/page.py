@@ -27,7 +27,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instances import show
-from instances.version import package_version
+from instances.version import __version__
 
 from . import style
 
@@ -85,7 +85,7 @@ def page(
         answer=escape(answer),
         content=_contents(content),
         sections="".join(folded),
-        written=f"{datetime.now(UTC):%Y-%m-%d}, llm-hindsight {package_version()}",
+        written=f"{datetime.now(UTC):%Y-%m-%d}, llm-hindsight {__version__}",
     )
 
 

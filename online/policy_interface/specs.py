@@ -342,9 +342,8 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     UnknownNameError
         No such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, or nothing that stands for a policy.
-    MissingParameterError
-        A parameter without a default is not given.
+        A parameter it does not have, a bad value, no value for a parameter without a default, or
+        nothing that stands for a policy.
     """
     return _made(PolicySpec.of(policy), params)
 
@@ -365,9 +364,8 @@ def make_router(router: AnyRouter, /, **params: Any) -> Router:
     UnknownNameError
         No such router; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, or nothing that stands for a router.
-    MissingParameterError
-        A parameter without a default is not given.
+        A parameter it does not have, a bad value, no value for a parameter without a default, or
+        nothing that stands for a router.
     """
     return _made(RouterSpec.of(router), params)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from instances import Instance, Workload
 from instances.problem.arrival_source import AnySource
 from instances.validation import as_integer, as_time_limit
-from instances.version import package_version
+from instances.version import __version__
 from online import workers
 from online.policy_interface.predictions import PredictionModel
 from online.policy_interface.specs import (
@@ -180,7 +180,7 @@ def _asked(
         router=router.label if router else "",
         predictions=model.label,
         code="-".join(filter(None, map(code_of, (spec, model, router)))),
-        version=package_version(),
+        version=__version__,
         **search.asked(problem, policy),
     )
     used = seeds if draws else seeds[:1]

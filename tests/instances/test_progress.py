@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import sys
 import types
+from collections.abc import Callable
 
 import pytest
 
 import hindsight
 from instances import Instance
-from instances.progress import listener
+from instances.progress import shows_progress
 
 INSTANCE = Instance.from_arrays([2, 1, 3], [3, 2, 4], memory_limit=8, name="<three>")
 
@@ -24,10 +25,13 @@ def test_a_terminal_has_one_line_written_over(monkeypatch: pytest.MonkeyPatch) -
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "40")
-    with listener(True) as told:
-        assert told is not None
+
+    @shows_progress
+    def count(progress: Callable[[str], None]) -> None:
         for finished in range(1000):
-            told(f"{finished}/1000, {'x' * 100}: gap 50 %")
+            progress(f"{finished}/1000, {'x' * 100}: gap 50 %")
+
+    count(progress=True)
     lines = terminal.getvalue().split("\r")
     assert [line[:6] for line in lines] == ["", "0/1000", "999/10"]
     assert all(len(line.rstrip("\n")) < 40 for line in lines)
@@ -37,12 +41,14 @@ def test_a_terminal_has_one_line_written_over(monkeypatch: pytest.MonkeyPatch) -
 def test_a_new_phase_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with listener(True) as told:
-        assert told is not None
+
+    @shows_progress
+    def work(progress: Callable[[hindsight.Progress], None]) -> list[str]:
         for phase in ("heuristics", "compiling loop 1 (once)", "heuristics", "heuristics"):
-            told(hindsight.Progress(0.0, phase, 5, 9, 4 / 9, 0, "[5, 9]"))
-        shown = [line.partition(":")[0] for line in terminal.getvalue().split("\r")[1:]]
-    assert shown == ["heuristics", "compiling loop 1 (once)", "heuristics"]
+            progress(hindsight.Progress(0.0, phase, 5, 9, 4 / 9, 0, "[5, 9]"))
+        return [line.partition(":")[0] for line in terminal.getvalue().split("\r")[1:]]
+
+    assert work(progress=True) == ["heuristics", "compiling loop 1 (once)", "heuristics"]
 
 
 def test_a_file_has_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,8 +71,7 @@ def test_callers_may_print() -> None:
     told: list[str] = []
     hindsight.solve(INSTANCE, progress=lambda news: told.append(str(news)))
     assert told[-1].endswith("gap 0 %")
-    with listener(False) as nobody:
-        assert nobody is None
+    assert shows_progress(lambda progress: progress)(progress=False) is None
 
 
 @pytest.mark.parametrize("progress", [None, False])

@@ -85,7 +85,7 @@ generate "generator:uniform(n=1, n=2)" | = 'n=2' is given twice
 generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
 generate generator:uniform(count=x) | count = 'x' is not a whole number
 generate generator:uniform(faster=2) | faster = 2 is not one of its parameters
-generate generator:missing.py:mine | import = 'missing.py' is not there
+generate generator:missing.py:mine | import = 'missing.py' cannot be read
 generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you mean 'vl
 generate generator:uniform(memory_rule=blocks:x) | block_size = 'x' is not a whole number
 generate generator:uniform(memory_rule=tokens:3) | unknown memory rule 'tokens:3'
@@ -116,7 +116,7 @@ ratios --demo --batch-time affine:1,0,0 --preemption never | does not exist in s
 ratios --demo --preemption sometimes | preemption = 'sometimes' is not None, 'never'
 ratios --demo --goal speed | goal = 'speed' is not 'latency'
 ratios --demo --predictions exakt | unknown prediction model 'exakt'; did you mean 'exact'?
-ratios --demo --predictions noisy | parameter 'delta' is missing
+ratios --demo --predictions noisy | delta = None is not given and has no default
 ratios --demo --optimum records | is not an instance of the library
 ratios --demo --columns speed --policy fcfs --time-limit 0 | --columns = 'speed' is not a column
 ratios --demo --store ../text.json | is not a store of trials

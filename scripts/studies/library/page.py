@@ -7,7 +7,7 @@ from pathlib import Path
 
 import instances
 from instances import RecordStore
-from instances.files import all_or_nothing, write_atomically
+from instances.files import write_atomically
 from online.tables import Table
 from studies.library.gaps import median_gap, open_gaps
 
@@ -146,10 +146,9 @@ def write_library_summary(folder: Path) -> None:
 
     known = Known.of(instances.library(), RecordStore())
     figure = gap_figure(known)
-    with all_or_nothing():
-        for suffix in (".png", ".svg"):
-            style.save(figure, folder / f"{FIGURE}{suffix}")
-        write_atomically(folder / INSTANCES, instances_csv(known))
+    for suffix in (".png", ".svg"):
+        style.save(figure, folder / f"{FIGURE}{suffix}")
+    write_atomically(folder / INSTANCES, instances_csv(known))
 
 
 def _sets(known: Known) -> str:

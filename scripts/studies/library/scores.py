@@ -14,7 +14,7 @@ from typing import Any
 import online
 from instances import FileFormatError, Library, LibraryEntry
 from instances.files import read_bytes
-from instances.version import package_version
+from instances.version import __version__
 from online import Trial
 from online.policy_interface.policy import policy_parameters
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
@@ -223,7 +223,7 @@ def _score(entry: LibraryEntry, spec: PolicySpec, predictions: str, trial: Trial
         figure = trial.cost if reason is None else None
         if entry.level is not None and figure is not None:
             figure = entry.n - figure
-    version = package_version()
+    version = __version__
     return Score(entry.name, entry.digest, spec.label, predictions, version, figure, reason)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from instances import FileFormatError, InvalidValueError, UnknownNameError
-from instances.files import all_or_nothing, parse_json, read_bytes, write_atomically
+from instances.files import parse_json, read_bytes, write_atomically
 from online.pictures import save
 from online.workers import in_order
 
@@ -309,10 +309,9 @@ def record(
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(outcome.columns)
     writer.writerows([_cell(value) for value in row] for row in outcome.rows)
-    with all_or_nothing():
-        write_atomically(base / f"{one.name}.csv", stream.getvalue())
-        save(outcome.picture, base / f"{one.name}.png")
-        write_atomically(base / f"{one.name}.json", text)
+    write_atomically(base / f"{one.name}.csv", stream.getvalue())
+    save(outcome.picture, base / f"{one.name}.png")
+    write_atomically(base / f"{one.name}.json", text)
     return found
 
 

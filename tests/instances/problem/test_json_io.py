@@ -171,7 +171,7 @@ def with_text(old: str, new: str) -> str:
         (with_text('"version": 1', '"version": 1, "version": 1'), "'version' is there twice"),
         (with_text('"id": "a"', '"id": "a", "id": "b"'), "'id' is there twice"),
         (with_text("{}", '{"a": 1, "a": 1}'), "'a' is there twice"),
-        (with_text('"memory_limit": 8', f'"memory_limit": {"9" * 5000}'), "number that is none"),
+        (with_text('"memory_limit": 8', f'"memory_limit": {"9" * 5000}'), "Exceeds the limit"),
         ("[" * 100_000, "is nested more than 100 deep"),
         ('{"metadata": ' + '{"a":' * 900 + "1" + "}" * 901, "is nested more than 100 deep"),
         ('{"memory_limit": ' + "9" * 400 + "}", "holds an integer of more than 300 digits"),

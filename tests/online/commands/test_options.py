@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-import instances
 from instances import ServiceLevel, Workload
 from online import AffineTime, sweep
-from online.commands.generate import generate
 from online.commands.options import service_level
 from online.commands.ratio_report import Report
 
@@ -38,26 +33,3 @@ def test_ends_of_intervals_are_written_rounded_outwards() -> None:
     (row,) = Report(found, [], None).document()["trials"]
     assert Fraction(row["lower"]) <= Fraction(9, 10) <= Fraction(row["upper"])
     assert Fraction(row["certified"]) <= Fraction(9, 10)
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_of_instances_that_cannot_all_be_written_none_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
-) -> None:
-    folder = tmp_path / "drawn"
-    if is_there:
-        folder.mkdir()
-    save, saved = instances.save, []
-
-    def full_at_the_second(instance: Any, path: Path) -> None:
-        saved.append(path)
-        if len(saved) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        save(instance, path)
-
-    monkeypatch.setattr(instances, "save", full_at_the_second)
-    with pytest.raises(OSError, match="No space left"):
-        generate(["generator:arrival-model-2(seed=7, count=2)"], out=folder)
-    assert len(saved) == 2
-    assert folder.exists() == is_there
-    assert not is_there or list(folder.iterdir()) == []

@@ -106,7 +106,7 @@ def test_text_names_policies(text: str, label: str) -> None:
     [
         ("rules.py", "is a file: add :LeastVolume or :ready"),
         ("rules.py:", "is a file: add :LeastVolume or :ready"),
-        ("no.py:Rule", "policy = 'no.py' is not there: no such file"),
+        ("no.py:Rule", "policy = 'no.py' cannot be read: No such file"),
         ("rules.py:Most", "is no Policy in rules.py: write :LeastVolume or :ready"),
         ("rules.py:sign_of_it", "is no Policy in rules.py: write :LeastVolume or :ready"),
         ("rules.py:Unfinished", "'Unfinished' is an abstract class: it lacks decide"),
@@ -121,8 +121,11 @@ def test_text_names_policies(text: str, label: str) -> None:
         ("rules.py:LeastVolume(**{'alpha': 2})", "has arguments unlike KEY=VALUE"),
         ("rules.py:LeastVolume(", "is not of the form NAME(KEY=VALUE, ...) or FILE.py:NAME"),
         ("rules.py:ready(alpha=1)", "is an object, which takes no arguments"),
-        ("rules.py:least", "parameter 'alpha' is missing"),
-        ("no_rules:Rule", "policy = 'no_rules' cannot be imported: no module 'no_rules'"),
+        ("rules.py:least", "alpha = None is not given and has no default"),
+        (
+            "no_rules:Rule",
+            "policy = 'no_rules' fails: ModuleNotFoundError: No module named 'no_rules'",
+        ),
         ("mc-sf:alpha", "has arguments unlike KEY=VALUE"),
         ("shortest", "unknown policy 'shortest'; known: a-ell"),
         ("MC_SF", "unknown policy 'MC_SF'; did you mean 'mc-sf'? Known: a-ell"),

@@ -22,7 +22,6 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    MissingParameterError,
     ServiceLevel,
     UnknownNameError,
     Workload,
@@ -163,7 +162,7 @@ def test_optimum_from_records(name: str) -> None:
     [
         ({"policies": "no-such"}, UnknownNameError),
         ({"predictions": "no-such"}, UnknownNameError),
-        ({"predictions": "noisy"}, MissingParameterError),
+        ({"predictions": "noisy"}, InvalidTypeError),
         ({"predictions": 3}, InvalidTypeError),
         ({"predictions": ["exact", "exact"]}, InvalidValueError),
         ({"preemption": "recompute"}, InvalidValueError),
