@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module, resources
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from instances import InvalidValueError
 from instances.batch_time import AffineTime, TiledTime, parse_batch_time
 
-from .fitting import fit_affine_time, fit_tiled_time
+from .fitting import fit_tiled_time
 from .measurements import Measurements
 
 PREFIX = "aiconfigurator:"
 FORM = "aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS"
 FOLLOWS = (
     "as in aiconfigurator:h200_sxm/vllm/llama-3.1-70b/tp4; /fp8, /fp8_block, /nvfp4 or /int4_wo "
-    "for quantised weights and /affine for an affine fit may follow"
+    "for quantised weights may follow"
 )
-QUANTISED = ("fp8", "fp8_block", "nvfp4", "int4_wo")
+FORM_PATTERN = re.compile(
+    r"aiconfigurator:([^/]+)/([^/]+)/([^/]+)/tp([1-9]\d*)(?:/(fp8|fp8_block|nvfp4|int4_wo))?"
+)
 
 TABLE = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 TILE = 8
@@ -45,88 +48,57 @@ PAST = (0, 512, 2048, 8192)
 """Decoding requests, KV tokens of each, prompt tokens of a step, and those processed before."""
 
 
-class Deployment(NamedTuple):
-    """An engine on given GPUs, as the text after `PREFIX` names it."""
+def _engine_of(text: str) -> tuple[Any, int]:
+    """Return the package's engine for a deployment, and M in tokens.
 
-    text: str
-    system: str
-    engine: str
-    model: str
-    tensor_parallel: int
-    quantised: str | None
-    affine: bool
+    Raises
+    ------
+    InvalidValueError
+        The text has another form, the package is not installed, or its tables lack the deployment.
+    """
+    parts = FORM_PATTERN.fullmatch(text)
+    if parts is None:
+        raise InvalidValueError(None, "batch time", text, f"is not of the form {FORM}, {FOLLOWS}")
+    system, backend, model, gpus, quantised = parts.groups()
+    settings: dict[str, Any] = {"backend_version": "current", "tp_size": int(gpus)}
+    if quantised:
+        settings |= {"gemm_quant_mode": quantised, "kvcache_quant_mode": "fp8"}
+    with _quiet():
+        try:
+            sdk: Any = import_module("aiconfigurator_core.sdk.engine")
+            memory: Any = import_module("aiconfigurator_core.sdk.memory")
+            place = (_model(model), system, backend)
+            estimate = memory.estimate_kv_cache(
+                *place,
+                **settings,
+                max_num_tokens=LARGEST_STEP,
+                max_batch_size=LARGEST_BATCH,
+                memory_fraction_kind="of_free" if backend == "trtllm" else "of_total",
+                memory_fraction_value=MEMORY_SHARE,
+            )
+            made = sdk.EngineHandle.compile(*place, **settings)
+        except ImportError:
+            install = "pip install 'llm-hindsight[aiconfigurator]'"
+            reason = f"needs the package 'aiconfigurator-core': {install}"
+            raise InvalidValueError(None, "batch time", text, reason) from None
+        # Errors of the package are of many kinds; each names what the tables lack.
+        except Exception as error:
+            reason = f"is not in the tables of aiconfigurator-core: {error}"
+            raise InvalidValueError(None, "batch time", text, reason) from error
+    return made, int(estimate["total_kv_size_tokens"])
 
-    @classmethod
-    def read(cls, text: str) -> Deployment:
-        """Read ``aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS`` with options after it.
 
-        Raises
-        ------
-        InvalidValueError
-            The text has another form.
-        """
-        parts = text.removeprefix(PREFIX).split("/")
-        options = set(parts[4:])
-        quantised = options.intersection(QUANTISED)
-        gpus = parts[3].removeprefix("tp") if len(parts) > 3 else ""
-        known = len(quantised) < 2 and options <= {*QUANTISED, "affine"}
-        if not gpus.isdecimal() or not int(gpus) or not known:
-            reason = f"is not of the form {FORM}, {FOLLOWS}"
-            raise InvalidValueError(None, "batch time", text, reason)
-        system, engine, model = parts[:3]
-        precision = next(iter(quantised), None), "affine" in options
-        return cls(text, system, engine, model, int(gpus), *precision)
-
-    def refused(self, reason: str) -> InvalidValueError:
-        """Return the error for a deployment without tables."""
-        return InvalidValueError(None, "batch time", self.text, reason)
-
-    def compiled(self) -> tuple[Any, int]:
-        """Return the package's engine for the deployment, and M in tokens.
-
-        Raises
-        ------
-        InvalidValueError
-            The package is not installed, or has no tables for it.
-        """
-        settings: dict[str, Any] = {"backend_version": "current", "tp_size": self.tensor_parallel}
-        if self.quantised:
-            settings |= {"gemm_quant_mode": self.quantised, "kvcache_quant_mode": "fp8"}
-        with _quiet():
-            try:
-                engine: Any = import_module("aiconfigurator_core.sdk.engine")
-                memory: Any = import_module("aiconfigurator_core.sdk.memory")
-            except ImportError:
-                install = "pip install 'llm-hindsight[aiconfigurator]'"
-                raise self.refused(f"needs the package 'aiconfigurator-core': {install}") from None
-            place = (self._model(), self.system, self.engine)
-            try:
-                estimate = memory.estimate_kv_cache(
-                    *place,
-                    **settings,
-                    max_num_tokens=LARGEST_STEP,
-                    max_batch_size=LARGEST_BATCH,
-                    memory_fraction_kind="of_free" if self.engine == "trtllm" else "of_total",
-                    memory_fraction_value=MEMORY_SHARE,
-                )
-                made = engine.EngineHandle.compile(*place, **settings)
-            # Its errors are of many kinds; each says what is not in the tables.
-            except Exception as error:
-                reason = f"is not in the tables of aiconfigurator-core: {error}"
-                raise self.refused(reason) from error
-            return made, int(estimate["total_kv_size_tokens"])
-
-    def _model(self) -> str:
-        """Find the package's name of the model by the end of it."""
-        files = resources.files("aiconfigurator_core") / "model_configs"
-        known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
-        wanted = self.model.lower()
-        found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
-        found = [one for one in known if one.lower() == wanted] or found
-        if len(found) != 1:
-            among = ", ".join(sorted(found or known))
-            raise self.refused(f"has a model that is {'several' if found else 'none'} of {among}")
-        return found[0].replace("--", "/", 1)
+def _model(name: str) -> str:
+    """Find the package's name of a model by the end of it."""
+    files = resources.files("aiconfigurator_core") / "model_configs"
+    known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
+    wanted = name.lower()
+    found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
+    found = [one for one in known if one.lower() == wanted] or found
+    if len(found) != 1:
+        number = "several models" if found else "none"
+        raise LookupError(f"{name!r} is {number} of {', '.join(sorted(found or known))}")
+    return found[0].replace("--", "/", 1)
 
 
 @contextmanager
@@ -164,13 +136,9 @@ def steps_of(engine: Any) -> Measurements:
 
 
 @functools.lru_cache(maxsize=32)
-def _fitted(text: str) -> tuple[AffineTime | TiledTime, int]:
-    deployment = Deployment.read(text)
-    engine, limit = deployment.compiled()
-    steps = steps_of(engine)
-    if deployment.affine:
-        return fit_affine_time(steps, relative=True).model, limit
-    return fit_tiled_time(steps, TABLE, TILE, relative=True).model, limit
+def _fitted(text: str) -> tuple[TiledTime, int]:
+    engine, limit = _engine_of(text)
+    return fit_tiled_time(steps_of(engine), TABLE, TILE, relative=True).model, limit
 
 
 def read_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
 
 import numpy as np
 
 from instances import FileFormatError
 from instances.arrays import FloatArray
 from instances.batch_time import BatchStretch, BatchTime
-from instances.files import bounded_lines
-from instances.validation import as_number
+from instances.files import read_bytes
 
 COLUMNS = ("tokens", "kv_tokens", "seconds")
 FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
@@ -40,23 +40,6 @@ def round_of(
         chunk_squares=square,  # type: ignore[arg-type]
         chunk_past=past,  # type: ignore[arg-type]
     )
-
-
-def csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows of a CSV file, each with its line number.
-
-    Raises
-    ------
-    OSError, FileFormatError
-        The file cannot be read, or is not CSV text.
-    """
-    with open(path, newline="", encoding="utf-8-sig") as stream:
-        reader = csv.DictReader(bounded_lines(stream, path))
-        try:
-            for row in reader:
-                yield reader.line_num, row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise FileFormatError(path, f"not a CSV file: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +80,29 @@ class Measurements:
         OSError
             The file cannot be read.
         FileFormatError
-            A missing column, a cell that is no number in range (with its row), or no rows.
+            A column is missing, a cell is not a number in its range (with its row), or there are no
+            rows.
         """
-        rows: list[tuple[float, ...]] = []
-        names: list[str] = []
-        for number, row in csv_rows(path):
-            if not rows:
-                for column in COLUMNS:
-                    if column not in row:
-                        reason = f"column {column!r} is missing (found: {', '.join(row)})"
-                        raise FileFormatError(path, reason)
-                names = [*COLUMNS, *[one for one in FURTHER_COLUMNS if one in row]]
-            cells = {name: _cell(row[name], name, path, number) for name in names}
-            if cells.get("decodes", 0) > cells["tokens"]:
-                reason = f"decodes {row['decodes']!r} is more than all tokens processed"
-                raise FileFormatError(path, reason, row=number)
-            rows.append(tuple(cells.values()))
-        if not rows:
-            raise FileFormatError(path, "holds no measurements")
-        table = np.array(rows, dtype=np.float64)
-        return cls(**{name: table[:, place] for place, name in enumerate(names)})
+        import pandas
+
+        try:
+            table = pandas.read_csv(BytesIO(read_bytes(path)), dtype=str, encoding="utf-8-sig")
+        except ValueError as error:
+            raise FileFormatError(path, f"not a CSV file: {error}") from None
+        missing = [name for name in COLUMNS if name not in table]
+        if missing or table.empty:
+            reason = f"column {missing[0]!r} is missing" if missing else "holds no measurements"
+            raise FileFormatError(path, reason)
+        found = {}
+        for name in [name for name in (*COLUMNS, *FURTHER_COLUMNS) if name in table]:
+            numbers = pandas.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
+            good = (numbers > 0) if name == "seconds" else (numbers >= 0) & (numbers % 1 == 0)
+            _refuse(path, table[name], good & np.isfinite(numbers), "is not a number in its range")
+            found[name] = numbers
+        if "decodes" in found:
+            good = found["decodes"] <= found["tokens"]
+            _refuse(path, table["decodes"], good, "is more than all tokens processed")
+        return cls(**found)
 
     def stretches(self) -> Iterator[BatchStretch]:
         """Yield each round as a batch time takes it; if unknown, all requests count as decoding."""
@@ -134,11 +120,8 @@ class Measurements:
         return np.array([model.durations(one)[0] for one in self.stretches()])
 
 
-def _cell(text: str | None, column: str, path: str | os.PathLike[str], row: int) -> float:
-    try:
-        value = as_number(float(text or ""), None, column, minimum=0)
-    except ValueError:
-        value = -1.0
-    if value < 0 or (value == 0 if column == "seconds" else not value.is_integer()):
-        raise FileFormatError(path, f"{column} {text!r} is not a number in its range", row=row)
-    return value
+def _refuse(path: str | os.PathLike[str], cells: Any, good: Any, reason: str) -> None:
+    """Refuse the first cell of a column that is not good."""
+    if not good.all():
+        row = int(good.argmin())
+        raise FileFormatError(path, f"{cells.name} {cells[row]!r} {reason}", row=row + 2)

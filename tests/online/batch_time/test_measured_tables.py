@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hindsight.prices.minorants import affine_minorants
 from instances import InvalidValueError
 from instances.batch_time import TiledTime, preset
 from online.batch_time import fit_affine_time, measured_tables, read_batch_time
-from online.batch_time.measured_tables import PREFIX, Deployment, steps_of
+from online.batch_time.measured_tables import PREFIX, steps_of
 
 SHIPPED = json.loads((resources.files("instances.batch_time") / "measured.json").read_text("utf-8"))
 
@@ -41,18 +43,27 @@ def test_the_steps_of_an_affine_engine_give_its_coefficients() -> None:
     assert steps.prompt_squares[rows].tolist() == [2048 * 512]
 
 
-def test_a_deployment_is_read() -> None:
-    text = f"{PREFIX}h200_sxm/vllm/llama-3.1-70b/tp4/affine/fp8"
-    found = Deployment.read(text)
-    assert found == (text, "h200_sxm", "vllm", "llama-3.1-70b", 4, "fp8", True)
-
-
 @pytest.mark.parametrize(
-    "text", ["", "a/b/c", "a/b/c/4x", "a/b/c/tp0", "a/b/c/tp1/fp8/nvfp4", "a/b/c/tp1/x"]
+    "text", ["", "a/b/c", "a/b/c/4x", "a/b/c/tp0", "a/b/c/tp1/fp8/nvfp4", "a/b/c/tp1/affine"]
 )
 def test_a_deployment_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="is not of the form aiconfigurator:SYSTEM/ENGINE"):
         read_batch_time(PREFIX + text)
+
+
+def test_a_deployment_is_asked_by_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def estimate(*place: Any, **settings: Any) -> dict[str, int]:
+        asked.append((*place, *map(settings.get, ("tp_size", "gemm_quant_mode"))))
+        return {"total_kv_size_tokens": 9}
+
+    handle = SimpleNamespace(compile=lambda *place, **settings: Engine())
+    package = SimpleNamespace(EngineHandle=handle, estimate_kv_cache=estimate)
+    monkeypatch.setattr(measured_tables, "import_module", lambda name: package)
+    monkeypatch.setattr(measured_tables, "_model", str.upper)
+    assert read_batch_time(f"{PREFIX}h200_sxm/vllm/m/tp4/fp8")[1] == 9
+    assert asked == [("M", "h200_sxm", "vllm", 4, "fp8")]
 
 
 def test_the_package_that_is_needed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +107,5 @@ def test_a_preset_is_what_the_tables_give() -> None:
     assert np.array(found.seconds) == pytest.approx(preset(name).batch_time.seconds, rel=1e-4)
     with pytest.raises(InvalidValueError, match="is not in the tables"):
         read_batch_time(f"{PREFIX}z80/vllm/llama-3.1-70b/tp4")
-    with pytest.raises(InvalidValueError, match="has a model that is none of"):
+    with pytest.raises(InvalidValueError, match="'llama-9' is none of"):
         read_batch_time(f"{PREFIX}h200_sxm/vllm/llama-9/tp4")
