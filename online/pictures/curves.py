@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,15 +26,12 @@ class Curve:
     ----------
     x, mean, low, high : tuple[float, ...]
         Equally long.
-    counts : tuple[int, ...]
-        Number of samples behind each point.
     """
 
     x: tuple[float, ...]
     mean: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    counts: tuple[int, ...]
 
     @classmethod
     def from_samples(
@@ -45,7 +42,7 @@ class Curve:
         Parameters
         ----------
         samples : Mapping[float, Sequence[float]]
-            For each x the values measured, one a seed.
+            Measured values for each x, one value per seed.
         confidence : float, default 0.95
             Confidence level of each interval by itself.
 
@@ -53,7 +50,7 @@ class Curve:
         ------
         InvalidValueError
             An x has no samples, a sample is not finite, or the confidence is not between 0 and 1.
-            A run that never ended has no latency: leave it out and say so.
+            A run that never ended has no latency: leave it out and name it.
         """
         from scipy.stats import t
 
@@ -67,11 +64,10 @@ class Curve:
             if len(values) > 1:
                 error = float(values.std(ddof=1)) / math.sqrt(len(values))
                 half = float(t.ppf(0.5 + confidence / 2, len(values) - 1)) * error
-            points.append((float(x), mean, mean - half, mean + half, len(values)))
+            points.append((float(x), mean, mean - half, mean + half))
         if not points:
             raise InvalidValueError(None, "samples", dict(samples), "is empty")
-        x_column, mean_column, low, high, counts = zip(*points, strict=True)
-        return cls(x_column, mean_column, low, high, counts)
+        return cls(*zip(*points, strict=True))
 
 
 def latency_curves(
@@ -84,13 +80,12 @@ def latency_curves(
 ) -> Axes:
     """Draw a line for each policy, with error bars from low to high.
 
-    Lines differ by colour, marker and dashes. A point of a single sample has no error bar and a
-    hollow marker: its error is unknown.
+    Lines differ by colour, marker and dashes. A point of a single sample has no error bar.
 
     Parameters
     ----------
     curves : Mapping[str, Curve]
-        Curves by label, at most seven.
+        Curves by label. Seven have different colours.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str, default ''
@@ -99,32 +94,15 @@ def latency_curves(
         Label of the horizontal axis.
     y_label : str, default 'mean latency (rounds)'
         Label of the vertical axis.
-
-    Raises
-    ------
-    InvalidValueError
-        There are more curves than colours, or none.
     """
-    style.check_few("len(curves)", len(curves))
     ax = style.axes_or_new(ax, 4.6, 3.0)
-    for index, (label, curve) in enumerate(curves.items()):
-        mean = np.array(curve.mean)
-        errors = np.abs(np.array([curve.low, curve.high]) - mean)
+    for place, (label, curve) in enumerate(curves.items()):
+        errors = np.abs(np.array([curve.low, curve.high]) - np.array(curve.mean))
         errors[~np.isfinite(errors)] = np.nan
-        marks: dict[str, Any] = {
-            "color": style.LINE_COLOURS[index],
-            "marker": style.LINE_MARKERS[index],
-            "markersize": 4,
-        }
-        line = style.LINE_STYLES[index % len(style.LINE_STYLES)]
-        widths: dict[str, Any] = {"linewidth": 1.2, "elinewidth": 0.8, "capsize": 2.5}
-        ax.errorbar(curve.x, mean, yerr=errors, label=label, linestyle=line, **widths, **marks)
-        alone = [place for place, count in enumerate(curve.counts) if count == 1]
-        hollow: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white", "zorder": 3}
-        ax.plot(np.array(curve.x)[alone], mean[alone], **hollow, **marks)
+        look = style.line(place)
+        ax.errorbar(curve.x, curve.mean, errors, label=label, **look, linewidth=1.2, capsize=2.5)
     ax.set_ylim(bottom=0)
     style.dress(ax, title, x_label, y_label)
     ax.grid(axis="y", color=style.GRID, linewidth=0.6)
-    ax.set_axisbelow(True)
     style.legend(ax, handlelength=2.6)
     return ax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from online.simulation import metrics
 from online.simulation.run import Run
 
 from . import style
-from .memory import length_colours, length_scale, stays_of, unfinished_label
+from .memory import SENT_BACK, length_colours, length_scale, stays_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,33 +55,24 @@ def gantt(
     # Stays of a request stand in order of time, so its last one is written last.
     finish[request[completed]] = begin[completed]
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
-    for done in (True, False):
-        chosen = completed == done
+    bars: dict[str, Any] = {"height": 0.78, "zorder": 2}
+    look: dict[str, Any]
+    for chosen, look in (
+        (completed, {"color": colours.to_rgba(lengths[request[completed]])}),
+        (~completed, {"color": style.LOST, "ec": style.QUIET, "lw": 0.4, "hatch": "////"}),
+    ):
         if chosen.any():
-            ax.barh(
-                row[request[chosen]],
-                (end - begin)[chosen],
-                left=begin[chosen],
-                height=0.78,
-                color=colours.to_rgba(lengths[request[chosen]]) if done else style.LOST,
-                edgecolor="none" if done else style.QUIET,
-                linewidth=0.0 if done else 0.4,
-                hatch=None if done else "////",
-                label=None if done else unfinished_label(shown),
-                zorder=2,
-            )
+            label = None if chosen is completed else SENT_BACK
+            wide = (end - begin)[chosen]
+            ax.barh(row[request[chosen]], wide, left=begin[chosen], label=label, **bars, **look)
     ax.set_ylim(len(lengths) - 0.4, -0.6)
     ax.set_xlim(0, last * 1.02)
+    ax.set_yticks([])
     if len(lengths) <= MOST_NAMED_ROWS:
         ax.set_yticks(np.arange(len(lengths)), [str(ids[index]) for index in order])
-    else:
-        style.whole_numbers(ax, "y")
     seconds = isinstance(shown, Run) and shown.round_end_times is not None
-    named = "request" if len(lengths) <= MOST_NAMED_ROWS else "request (by arrival)"
-    style.dress(ax, title, "time (s)" if seconds else "time (rounds)", named)
-    ax.tick_params(axis="y", length=0)
-    if len(lengths) > 20:
-        ax.tick_params(axis="y", labelsize=style.TEXT_POINTS - 2)
+    style.dress(ax, title, "time (s)" if seconds else "time (rounds)", "requests by arrival")
+    ax.tick_params(axis="y", length=0, labelsize=style.TEXT_POINTS - 2 * (len(lengths) > 20))
     style.legend(ax)
     if colorbar:
         length_scale([ax], lengths)

@@ -54,13 +54,13 @@ def ratio_histogram(
     bins: int | Sequence[float] = 20,
     ax: Axes | None = None,
     title: str = "",
-    x_label: str | None = None,
+    x_label: str = "total latency / hindsight optimum",
 ) -> Axes:
     """Count trials by ratio: solid if a ratio surely lies in the bin, hatched if it may.
 
     If an optimum is not proved, the ratio is an interval, and the trial is hatched in every bin
     that the interval meets. So solid bars sum to at most the number of trials, solid and hatched
-    bars to at least that number. Failed runs have no ratio: leave them out and say so.
+    bars to at least that number. Failed runs have no ratio: leave them out and name them.
 
     Parameters
     ----------
@@ -72,17 +72,21 @@ def ratio_histogram(
         The axes to draw on; None makes a new figure.
     title : str, default ''
         Title of the axes.
-    x_label : str or None, default None
-        Label of the horizontal axis. None names the optimum that the ratios are to.
+    x_label : str, default 'total latency / hindsight optimum'
+        Label of the horizontal axis.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No ratios, ratios to different optima, something that is not an `Interval`, fewer
-        than one bin, or edges that do not increase.
+        No ratios, something that is not an `Interval`, fewer than one bin, or edges that do not
+        increase.
     """
-    found = _intervals(ratios, "ratios")
-    label = _label(found, x_label)
+    found = list(ratios)
+    for ratio in found:
+        if not isinstance(ratio, Interval):
+            raise InvalidTypeError("ratios", "ratio", ratio, "is not an Interval")
+    if not found:
+        raise InvalidValueError(None, "ratios", [], "is empty: at least one ratio is needed")
     edges = _edges(found, bins)
     certain, possible = certain_and_possible(found, edges)
     ax = style.axes_or_new(ax, 4.6, 2.8)
@@ -96,33 +100,9 @@ def ratio_histogram(
         ax.bar(left, possible - certain, color="white", edgecolor=colour, **shape)
     style.whole_numbers(ax, "y")
     ax.set_ylim(0, max(1, possible.max(initial=1)) * 1.25)
-    style.dress(ax, title, label, "trials")
+    style.dress(ax, title, x_label, "trials")
     style.legend(ax, loc="upper right")
     return ax
-
-
-def _intervals(ratios: Iterable[Interval], owner: str) -> list[Interval]:
-    found = list(ratios)
-    for ratio in found:
-        if not isinstance(ratio, Interval):
-            raise InvalidTypeError(owner, "ratio", ratio, "is no Interval")
-    if not found:
-        raise InvalidValueError(None, owner, [], "is empty: at least one ratio is needed")
-    return found
-
-
-def _label(ratios: Sequence[Interval], given: str | None) -> str:
-    """Label an axis with the one optimum that all ratios are to."""
-    names = list(dict.fromkeys(one.compared_with for one in ratios if one.compared_with))
-    if len(names) > 1:
-        reason = "are different optima: draw ratios to one, such as Trial.to_preemptive_optimum"
-        raise InvalidValueError("ratios", "compared_with", names, reason)
-    name = "hindsight optimum" if names in ([], ["optimum"]) else names[0]
-    return f"total latency / {name}" if given is None else given
-
-
-def _known_ends(ratios: Sequence[Interval]) -> list[float]:
-    return [float(end) for one in ratios for end in (one.lower, one.upper) if end is not None]
 
 
 def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArray:
@@ -132,7 +112,6 @@ def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArra
             raise InvalidValueError(None, "bins", list(bins), "are not increasing edges")
         return edges
     bins = as_integer(bins, None, "bins", minimum=1)
-    ends = _known_ends(ratios) or [1.0]
-    low, high = min(ends), max(ends)
-    # From a bin border downwards of the smallest to one past the largest, never of no width.
-    return np.linspace(low, max(high, low + 0.01), bins + 1)
+    ends = [end for one in ratios for end in one.ends if end is not None] or [1.0]
+    # The bins have a width even if all ends are equal.
+    return np.linspace(min(ends), max(*ends, min(ends) + 0.01), bins + 1)

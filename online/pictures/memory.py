@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 FEW_BANDS = 200
 """More bands have no edges, which would hide them."""
-LAYOUT_SHARE = 0.85
-"""Share of the axes that labels and the colour scale leave, roughly: ids come before layout."""
+SENT_BACK = "sent back to the queue"
+"""Label of stays that did not end by completion."""
+LETTER_WIDTH, LINE_HEIGHT = 0.012, 0.06
+"""Room that an id needs, as shares of the axes."""
 
 
 def stacked_memory(
@@ -90,23 +92,21 @@ def policy_and_optimum(
     NoScheduleError
         No schedule of the round model describes the run.
     """
-    schedule = optimum.schedule
-    found, preemptive = ratio(run, optimum), optimum.preemption != "never"
+    found, schedule = ratio(run, optimum), optimum.schedule
     if axes is None:
         axes = style.new_axes(6.4, 4.6, rows=2, sharex=True, sharey=True)
     above, below = axes
     extent = max(_last_round(run), _last_round(schedule))
     _draw_bands(above, run, extent, list(axes))
     _draw_bands(below, schedule, extent)
-    policy_title = f"{run.policy_name}: {_cost(run)}, ratio {found}"
-    name = "preemptive" if preemptive else "hindsight"
-    known = f"{name} optimum" if found.is_exact else "best schedule known"
-    below_title = f"{known}: {_cost(schedule)}"
+    name = "hindsight" if optimum.preemption == "never" else "preemptive"
+    known, rest = f"{name} optimum", ""
     if not found.is_exact:
-        of = "preemptive optimum" if preemptive else "optimum"
-        below_title += f", {of} at least {optimum.lower_bound}"
-    style.dress(above, policy_title, "", "KV cache (tokens)")
-    style.dress(below, below_title, "time (rounds)", "KV cache (tokens)")
+        known, rest = "best schedule known", f", optimum at least {optimum.lower_bound}"
+    title = f"{run.policy_name}: {_cost(run)}, ratio {found}"
+    style.dress(above, title, "", "KV cache (tokens)")
+    title = f"{known}: {_cost(schedule)}{rest}"
+    style.dress(below, title, "time (rounds)", "KV cache (tokens)")
     return axes
 
 
@@ -147,7 +147,7 @@ def _draw_bands(
     ax.set_ylim(0, limit * 1.1)
     line = 0.4 if len(shades) <= FEW_BANDS else 0.0
     lost: dict[str, Any] = {"color": style.LOST, "ec": style.QUIET, "hatch": "////", "lw": line}
-    lost["label"] = unfinished_label(shown)
+    lost["label"] = SENT_BACK
     for row, bottom, top in stacked(stays.begin, stays.held, stays.rounds):
         edges = np.arange(stays.begin[row], stays.begin[row] + len(top) + 1)
         if stays.completed[row]:
@@ -167,21 +167,18 @@ def _write_id(
     ax: Axes, name: str, edges: IntArray, bottom: IntArray, top: IntArray, shade: Any
 ) -> None:
     """Write an id into the middle of a band that has room for it."""
-    box, size = ax.get_window_extent(), style.TEXT_POINTS - 1.5
-    # Points on paper of a round and of a token, before layout.
-    scale = LAYOUT_SHARE * 72 / ax.figure.dpi
-    wide, tall = box.width * scale / ax.get_xlim()[1], box.height * scale / ax.get_ylim()[1]
-    middle = len(top) // 2
-    reach = max(0, math.ceil((0.65 * size * len(name) + 2) / wide / 2 - 0.5))
+    middle, wide = len(top) // 2, LETTER_WIDTH * len(name) * ax.get_xlim()[1]
+    reach = max(0, math.ceil(wide / 2 - 0.5))
     window = slice(middle - reach, middle + reach + 1)
     if middle < reach or middle + reach >= len(top):
         return
     low, high = int(bottom[window].max()), int(top[window].min())
-    if (high - low) * tall >= 1.15 * size:
-        pale = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) > 0.5
+    if high - low >= LINE_HEIGHT * ax.get_ylim()[1]:
+        is_pale = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) > 0.5
         place: dict[str, Any] = {"ha": "center", "va": "center", "clip_on": True}
-        color = style.ON_PALE if pale else style.ON_DARK
-        ax.text(edges[middle] + 0.5, (low + high) / 2, name, fontsize=size, color=color, **place)
+        place |= {"fontsize": style.TEXT_POINTS - 1.5}
+        place |= {"color": style.ON_PALE if is_pale else style.ON_DARK}
+        ax.text(edges[middle] + 0.5, (low + high) / 2, name, **place)
 
 
 def stacked(
@@ -254,24 +251,12 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
     )
 
 
-def unfinished_label(shown: RoundSchedule | Run) -> str:
-    """Name the stays that did not end by completion."""
-    keeps = isinstance(shown, Run) and bool(shown.attempts.tokens_kept.any())
-    return "sent back to the queue" if keeps else "lost to an eviction"
-
-
 def draw_limit(ax: Axes, memory_limit: int) -> None:
     """Draw the memory limit as a line with its value at the left."""
     ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid="memory-limit")
-    ax.annotate(
-        f"M = {memory_limit:,}",
-        (0, memory_limit),
-        xycoords=("axes fraction", "data"),
-        xytext=(3, 2),
-        textcoords="offset points",
-        fontsize=style.TEXT_POINTS,
-        color=style.LIMIT,
-    )
+    place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    text: Any = {"xytext": (3, 2), "fontsize": style.TEXT_POINTS, "color": style.LIMIT}
+    ax.annotate(f"M = {memory_limit:,}", (0, memory_limit), **place, **text)
 
 
 def _last_round(shown: RoundSchedule | Run) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
@@ -107,19 +107,17 @@ def _table(frame: DataFrame) -> str:
     """Write a frame; text is aligned to the left, figures to the right."""
     if any(frame.index.names):
         frame = frame.reset_index()
-    columns = [list(frame[name]) for name in frame.columns]
-    kinds = [
-        ' class="text"' if any(isinstance(cell, str) for cell in cells) else "" for cells in columns
-    ]
-    head = "".join(
-        f"<th{kind}>{escape(str(name))}</th>"
-        for name, kind in zip(frame.columns, kinds, strict=True)
-    )
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td{kind}>{_cell(one)}</td>" for one, kind in cells) + "</tr>"
-        for cells in (list(zip(row, kinds, strict=True)) for row in zip(*columns, strict=True))
-    )
-    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    columns = [list(frame[name]) for name in frame]
+    is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns]
+
+    def row(tag: str, cells: Iterable[str]) -> str:
+        kinds = (' class="text"' if text else "" for text in is_text)
+        written = (f"<{tag}{kind}>{one}</{tag}>" for one, kind in zip(cells, kinds, strict=True))
+        return f"<tr>{''.join(written)}</tr>"
+
+    head = row("th", (escape(str(name)) for name in frame))
+    body = "\n".join(row("td", map(_cell, cells)) for cells in zip(*columns, strict=True))
+    table = f"<table><thead>{head}</thead>\n<tbody>{body}</tbody></table>"
     return f'<div class="scroll">{table}</div>'
 
 
@@ -128,14 +126,13 @@ def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
-        text = f"{value:,.4f}"
-        return text.rstrip("0").rstrip(".")
+        return f"{value:,.4f}".rstrip("0").rstrip(".")
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
 
 
 def svg(drawn: Axes | Figure) -> str:
     """Write a figure as SVG for a page, with the colours of the page's style."""
-    figure: Any = drawn.figure if hasattr(drawn, "transAxes") else drawn
+    figure = style.figure_of(drawn)
     # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
     text = show.svg(figure).replace("<svg ", least, 1)

@@ -28,7 +28,8 @@ ON_PALE, ON_DARK = "#010101", "#fefefe"
 INK = "#222222"
 QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0
-SUFFIXES = (".png", ".svg", ".pdf")
+DATES = {".png": (), ".svg": ("Date",), ".pdf": ("CreationDate",)}
+"""Names of dates in files by suffix."""
 
 
 def new_axes(
@@ -50,10 +51,14 @@ def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 2.6) -> Axe
     return axes
 
 
-def check_few(field: str, count: int) -> None:
-    """Refuse no lines, and more lines than there are colours."""
-    if not 1 <= count <= len(LINE_COLOURS):
-        raise InvalidValueError(None, field, count, f"is not between 1 and {len(LINE_COLOURS)}")
+def line(place: int) -> dict[str, Any]:
+    """Return colour, marker and dashes of the line at a place among several."""
+    return {
+        "color": LINE_COLOURS[place % len(LINE_COLOURS)],
+        "marker": LINE_MARKERS[place % len(LINE_MARKERS)],
+        "markersize": 4,
+        "linestyle": LINE_STYLES[place % len(LINE_STYLES)],
+    }
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -80,10 +85,16 @@ def legend(ax: Axes, **options: Any) -> None:
     """Add a frameless legend if a label is set, by default above the axes at the right."""
     labels = ax.get_legend_handles_labels()[1]
     if labels:
-        above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderpad": 0.0}
-        plain = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6}
-        place = options if "loc" in options else {**above, "ncols": len(labels), **options}
-        ax.legend(**{**plain, **place})
+        plain: dict[str, Any] = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6}
+        if "loc" not in options:
+            plain |= {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderpad": 0.0}
+            plain |= {"ncols": len(labels)}
+        ax.legend(**{**plain, **options})
+
+
+def figure_of(drawn: Axes | Figure) -> Any:
+    """Return the figure of axes, or the figure itself."""
+    return drawn.figure if hasattr(drawn, "transAxes") else drawn
 
 
 def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
@@ -99,12 +110,11 @@ def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
     import matplotlib
 
     suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        reason = f"does not end in {' or '.join(SUFFIXES)}"
+    if suffix not in DATES:
+        reason = f"does not end in {' or '.join(DATES)}"
         raise InvalidValueError(None, "path", str(path), reason)
-    figure: Any = drawn.figure if hasattr(drawn, "transAxes") else drawn
     stream = io.BytesIO()
-    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
     with matplotlib.rc_context({"svg.hashsalt": "llm-hindsight"}):
-        figure.savefig(stream, format=suffix[1:], dpi=200, metadata=dated[suffix])
+        undated = dict.fromkeys(DATES[suffix])
+        figure_of(drawn).savefig(stream, format=suffix[1:], dpi=200, metadata=undated)
     write_atomically(path, stream.getvalue())

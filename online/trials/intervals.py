@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from instances import FleetSchedule, InvalidTypeError, SecondsSchedule, Workload
 from instances.service_level import AnyLevel
 from online.simulation.run import Run
 from online.simulation.schedules import NoScheduleError
-
-if TYPE_CHECKING:
-    pass
 
 ROUNDS, SECONDS = "rounds", "seconds"
 """Units of latency."""
@@ -65,13 +62,10 @@ class Interval:
     ----------
     lower, upper : Fraction or None
         The ends.
-    compared_with : str or None, default None
-        Of the ratio of a trial, the name of the optimum; it does not count in comparisons.
     """
 
     lower: Fraction | None
     upper: Fraction | None
-    compared_with: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:

@@ -157,7 +157,6 @@ VALUES: Rows = [
     *each(pictures.Curve.from_samples, "x = 1: samples", {1: []}),
     *each(pictures.Curve.from_samples, "finite", {1: [2.0, NAN]}),
     (lambda: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=95), "confidence"),
-    (lambda: pictures.latency_curves({}), "curves"),
     # The fluid model.
     *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
     (lambda: PromptType(1, 0, 1), "prefill_length = "),
@@ -208,7 +207,7 @@ TYPES: Rows = [
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
     (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
-    (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is no Interval"),
+    (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is not an Interval"),
     (lambda: PromptType("1", 1, 1), "arrival_rate"),
     (lambda: equilibrium([(1, 1, 1)], 1, 0), "is not a PromptType"),
 ]

@@ -104,20 +104,8 @@ def test_lost_work_is_drawn_and_named(evicting: online.Run) -> None:
     ax = drawn(pictures.stacked_memory(evicting))
     assert len(polygons(ax)) == len(evicting.attempts.request)
     assert sum(area for _, area in polygons(ax)) == evicting.memory_profile().sum()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["lost to an eviction"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sent back to the queue"]
     assert ax.get_title(loc="left") == f"a-min: total latency {evicting.total_latency:,}"
-
-
-def test_stays_whose_tokens_were_kept_are_not_called_lost() -> None:
-    instance = Instance.from_arrays([2, 2], [6, 6], memory_limit=12)
-    policy = online.make_policy("sarathi", watermark=0, preemption="recompute")
-    run = online.simulate(instance, policy)
-    assert run.attempts.tokens_kept.any()
-    for draw in (pictures.stacked_memory, pictures.gantt):
-        ax = drawn(draw(run))
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-            "sent back to the queue"
-        ]
 
 
 def test_an_axes_given_is_used_and_its_figure_kept() -> None:
