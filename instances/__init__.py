@@ -7,11 +7,6 @@ t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
 from __future__ import annotations
 
 from .adversaries.proof_schedules import class_batches, one_long_and_units
-from .adversaries.reductions import (
-    partition_makespan_instance,
-    three_partition_instance,
-    three_partition_target,
-)
 from .batch_time.seconds_schedule import SecondsSchedule
 from .catalogue.library import Library, LibraryEntry, LibrarySet, library
 from .catalogue.records import Record, RecordStore
@@ -74,13 +69,10 @@ __all__ = [
     "library",
     "load",
     "one_long_and_units",
-    "partition_makespan_instance",
     "read_log",
     "read_trace",
     "read_workload",
     "rounding_note",
     "save",
-    "three_partition_instance",
-    "three_partition_target",
     "trace_windows",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from numbers import Integral, Rational, Real
@@ -153,8 +154,20 @@ def set_fields(record: object, **values: Any) -> None:
         object.__setattr__(record, field, value)
 
 
+def as_choice(value: Any, owner: str | None, field: str, known: Sequence[str]) -> None:
+    """Refuse what is not one of the words ``known``.
+
+    Raises
+    ------
+    InvalidValueError
+        It is another value.
+    """
+    if value not in known:
+        raise InvalidValueError(owner, field, value, f"is not one of {', '.join(known)}")
+
+
 def ranged(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
-    """A field of a frozen dataclass of parameters: its default, and what `check_ranges` asks.
+    """A number of a dataclass of parameters: its default, and the bounds that `check_ranges` asks.
 
     Parameters
     ----------
@@ -166,8 +179,15 @@ def ranged(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
+def chosen(*known: str) -> Any:
+    """A word of a dataclass of parameters, for `check_ranges`; the first is the default."""
+    return dataclasses.field(default=known[0], metadata={"known": known})
+
+
 def check_ranges(record: Any, owner: str | None = "") -> None:
-    """Check the `ranged` fields of a dataclass as their annotations say: whole numbers or floats.
+    """Check the fields of a dataclass made by `ranged` and `chosen`.
+
+    A number is whole or a float as its annotation says.
 
     Parameters
     ----------
@@ -179,13 +199,15 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A parameter that is no such number, or an empty tuple.
+        A parameter that is not in its range, or an empty tuple.
     """
     owner = type(record).__name__ if owner == "" else owner
     for one in dataclasses.fields(record):
+        value, kind = getattr(record, one.name), str(one.type)
+        if "known" in one.metadata:
+            as_choice(value, owner, one.name, one.metadata["known"])
         if "bounds" not in one.metadata:
             continue
-        value, kind = getattr(record, one.name), str(one.type)
         check: Any = partial(
             as_number if "float" in kind else as_integer,
             owner=owner,

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import numpy as np
 
 from instances.errors import InvalidValueError
-from instances.generators.registry import register_generator
+from instances.generators.registry import Family
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from instances.problem.request import Request
-from instances.validation import as_flag, as_integer
-
-Example = Literal["one-type", "two-types"]
-Arrivals = Literal["poisson", "constant"]
-Convention = Literal["prefill-round", "token-per-round"]
+from instances.validation import as_flag, chosen, ranged
 
 TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "one-type": ((1, 1, 4),),
@@ -25,21 +19,11 @@ TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
 EQUILIBRIUM_MEMORY = {"one-type": 12, "two-types": 9}
 """M*, with iterations of length 1: the capacity of both examples."""
 
-
 FIRST_ITERATIONS = (3, 6)
 """Example 2's imbalance: three prompts decode while six wait for their prefill."""
 
 
-@register_generator("fcfs-cascade")
-def fcfs_cascade(
-    rng: np.random.Generator,
-    *,
-    example: Example = "one-type",
-    rounds: int = 200,
-    arrivals: Arrivals = "poisson",
-    imbalanced: bool = False,
-    convention: Convention = "prefill-round",
-) -> Instance:
+class FcfsCascade(Family, name="fcfs-cascade"):
     """Arrivals that M could just carry in level stages ([A25] Example 2, Proposition 3).
 
     ``"one-type"`` is Example 2 (prefill 1, decode 1, four an iteration, C = 12); ``"two-types"``
@@ -54,47 +38,47 @@ def fcfs_cascade(
 
     Parameters
     ----------
-    example : Example, default "one-type"
+    example : {"one-type", "two-types"}
         As above.
     rounds : int, default 200
         Iterations with arrivals, 0 .. rounds - 1.
-    arrivals : Arrivals, default "poisson"
+    arrivals : {"poisson", "constant"}
         ``"poisson"`` as in the paper, or ``"constant"``, the rate itself in every iteration: then
         nothing but an imbalance at the start can cause an eviction.
     imbalanced : bool, default False
         Three and six requests in the first two iterations, Example 2's start; only for
         ``"one-type"``, since the paper states none for the other.
-    convention : Convention, default "prefill-round"
+    convention : {"prefill-round", "token-per-round"}
         How lengths are written.
     """
-    for field, value, known in (
-        ("example", example, get_args(Example)),
-        ("arrivals", arrivals, get_args(Arrivals)),
-        ("convention", convention, get_args(Convention)),
-    ):
-        if value not in known:
-            raise InvalidValueError(None, field, value, f"is not one of {', '.join(known)}")
-    rounds = as_integer(rounds, None, "rounds", minimum=1)
-    types = TYPES[example]
-    rates = np.array([rate for _, _, rate in types])
-    if arrivals == "poisson":
-        counts = rng.poisson(rates, (rounds, len(types)))
-    else:
+
+    example: str = chosen("one-type", "two-types")
+    rounds: int = ranged(200, minimum=1)
+    arrivals: str = chosen("poisson", "constant")
+    imbalanced: bool = False
+    convention: str = chosen("prefill-round", "token-per-round")
+
+    def draw(self, rng: np.random.Generator) -> Instance:
+        """Draw the number of requests of each type in each iteration."""
+        rounds, types = self.rounds, TYPES[self.example]
+        rates = np.array([rate for _, _, rate in types])
         counts = np.tile(rates, (rounds, 1))
-    if as_flag(imbalanced, None, "imbalanced"):
-        if len(types) > 1:
-            raise InvalidValueError(None, "imbalanced", imbalanced, "is for one-type only")
-        counts[:2, 0] = FIRST_ITERATIONS[:rounds]
-    if not counts.any():
-        raise InvalidValueError(None, "rounds", rounds, "brought no request: take more")
-    shift = int(convention == "token-per-round")
-    requests = [
-        Request(time, prefill - shift, decode + shift)
-        for time in range(rounds)
-        for (prefill, decode, _), count in zip(types, counts[time].tolist(), strict=True)
-        for _ in range(count)
-    ]
-    metadata: dict[str, object] = {"service_model": convention}
-    if shift:
-        metadata[ALLOW_ZERO_PROMPT_LENGTH] = True
-    return Instance(requests, EQUILIBRIUM_MEMORY[example], metadata=metadata)
+        if self.arrivals == "poisson":
+            counts = rng.poisson(rates, (rounds, len(types)))
+        if as_flag(self.imbalanced, None, "imbalanced"):
+            if len(types) > 1:
+                raise InvalidValueError(None, "imbalanced", True, "is for one-type only")
+            counts[:2, 0] = FIRST_ITERATIONS[:rounds]
+        if not counts.any():
+            raise InvalidValueError(None, "rounds", rounds, "brought no request: take more")
+        shift = int(self.convention == "token-per-round")
+        requests = [
+            Request(time, prefill - shift, decode + shift)
+            for time in range(rounds)
+            for (prefill, decode, _), count in zip(types, counts[time].tolist(), strict=True)
+            for _ in range(count)
+        ]
+        metadata: dict[str, object] = {"service_model": self.convention}
+        if shift:
+            metadata[ALLOW_ZERO_PROMPT_LENGTH] = True
+        return Instance(requests, EQUILIBRIUM_MEMORY[self.example], metadata=metadata)

@@ -6,7 +6,7 @@ its ratio to the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -71,38 +71,32 @@ def one_long_and_units(instance: Instance) -> Schedule:
         raise InvalidValueError(
             "instance", "requests", len(instance), "are not one long one at 0 and equal unit ones"
         )
-    long = instance[longs[0]]
-    arrival, prompt = kinds.pop()
-    limit, size = instance.memory_limit, prompt + 1
-    alone = -(-len(shorts) // (limit // size))
-    # From this round on the long request could as well start sooner: the short ones are done.
+    long, prompt = instance[longs[0]], instance[shorts[0]].prompt_length
+    arrival = instance[shorts[0]].arrival_time
+
+    def rounds(long_starts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Each round, and how many unit requests it starts, by the starts with some left."""
+        active = np.arange(len(long_starts))
+        left = np.full(len(long_starts), len(shorts))
+        round_index = arrival
+        while len(active):
+            round_index += 1
+            age = round_index - long_starts[active]
+            held = np.where((age >= 1) & (age <= long.output_length), long.prompt_length + age, 0)
+            started = np.minimum(left, (instance.memory_limit - held) // (prompt + 1))
+            yield round_index, active, started
+            left = left - started
+            active, left = active[left > 0], left[left > 0]
+
+    # From the last of these rounds on the long request could as well start sooner.
+    alone = -(-len(shorts) // (instance.memory_limit // (prompt + 1)))
     candidates = np.arange(arrival + alone + 1, dtype=np.int64)
     costs = candidates + long.output_length
-    active = candidates
-    left = np.full(len(candidates), len(shorts), dtype=np.int64)
-    round_index = arrival
-    while len(active):
-        round_index += 1
-        started = np.minimum(left, _room(limit, size, long, active, round_index))
+    for round_index, active, started in rounds(candidates):
         costs[active] += started * (round_index - arrival)
-        left = left - started
-        active, left = active[left > 0], left[left > 0]
     best = int(np.argmin(costs))
-    starts = np.zeros(len(instance), dtype=np.int64)
-    starts[longs[0]] = best
-    position, round_index = 0, arrival
-    while position < len(shorts):
-        round_index += 1
-        room = int(_room(limit, size, long, np.array([best]), round_index)[0])
-        starts[shorts[position : position + room]] = round_index - 1
-        position += room
+    starts = np.full(len(instance), best, dtype=np.int64)
+    found = [(round_index - 1, int(one[0])) for round_index, _, one in rounds(np.array([best]))]
+    begins, counts = np.transpose(found)
+    starts[shorts] = np.repeat(begins, counts)
     return Schedule(instance, starts)
-
-
-def _room(
-    limit: int, size: int, long: Request, long_starts: np.ndarray, round_index: int
-) -> np.ndarray:
-    """Return the unit requests that fit beside the long one in a round, for each of its starts."""
-    age = round_index - long_starts
-    held = np.where((age >= 1) & (age <= long.output_length), long.prompt_length + age, 0)
-    return (limit - held) // size

@@ -62,48 +62,39 @@ class SqrtNAdversary:
             memory_limit, None, "memory_limit", minimum=4, maximum=LARGEST_TOKEN_COUNT
         )
         self.name: str | None = f"sqrt-n-adversary[memory_limit={self.memory_limit}]"
-        self._forget()
+        self.reset()
 
-    def _forget(self) -> None:
-        self._long_released = False
-        self._released = False
-        self._release_time: int | None = None
-
-    def reset(self, rng: np.random.Generator) -> None:
+    def reset(self, rng: np.random.Generator | None = None) -> None:
         """Begin again; nothing is random."""
-        self._forget()
+        self._next = [Arrival(0, 1, self.memory_limit - 1, LONG_REQUEST)]
+        self._is_over = False
 
     def next_arrival(self) -> float | None:
         """0, then the time of the short requests once the long one has started."""
-        if not self._long_released:
-            return 0
-        return None if self._released else self._release_time
+        return self._next[0].time if self._next else None
 
     def release(self, now: float) -> Sequence[Arrival]:
         """The long request at 0, the short ones at r."""
-        if not self._long_released:
-            self._long_released = True
-            return [Arrival(0, 1, self.memory_limit - 1, LONG_REQUEST)]
-        if self._released or self._release_time is None or self._release_time > now:
+        if not self._next or self._next[0].time > now:
             return []
-        self._released = True
-        return [
-            Arrival(self._release_time, 1, 1, f"short-{k}") for k in range(self.memory_limit // 2)
-        ]
+        released, self._next = self._next, []
+        self._is_over = released[0].id != LONG_REQUEST
+        return released
 
     def observe(self, observation: Observation) -> None:
         """Watch the long request start, or go back to the queue."""
-        if self._released:
+        if self._is_over:
             return
-        if observation.time != observation.round_index:
-            raise InvalidValueError(
-                self.name, "time", observation.time, "is not counted in rounds of unit length"
-            )
+        begun = observation.round_index
+        if observation.time != begun:
+            reason = "is not counted in rounds of unit length"
+            raise InvalidValueError(self.name, "time", observation.time, reason)
         if LONG_REQUEST in observation.evicted:
-            self._release_time = None
+            self._next = []
         if LONG_REQUEST in observation.started:
-            begun = observation.round_index
-            self._release_time = begun + self.memory_limit - half_root(self.memory_limit)
+            time = begun + self.memory_limit - half_root(self.memory_limit)
+            ids = [f"short-{k}" for k in range(self.memory_limit // 2)]
+            self._next = [Arrival(time, 1, 1, one) for one in ids]
 
 
 @register_generator("sqrt-n-adversary")

@@ -7,43 +7,31 @@ were taken.
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
 
 import numpy as np
 
-from instances.errors import InvalidValueError
 from instances.generators.prediction_families import equal_prompts
 from instances.generators.registry import Family
 from instances.problem.instance import Instance
-from instances.validation import as_integer, ranged
-
-TrapSizes = Literal["printed", "balanced", "steep"]
+from instances.validation import as_integer, chosen, ranged
 
 
 class _Trap(Family):
     memory_limit: int = ranged(256, minimum=4)
-    sizes: TrapSizes = "printed"
+    sizes: str = chosen("printed", "balanced", "steep")
 
     def draw(self, rng: np.random.Generator) -> Instance:
         """Draw nothing: the first type comes first."""
-        if self.sizes not in get_args(TrapSizes):
-            known = ", ".join(get_args(TrapSizes))
-            raise InvalidValueError(None, "sizes", self.sizes, f"is not one of {known}")
-        root = math.isqrt(self.memory_limit)
-        if self.sizes == "printed":
-            found = self.types(self.memory_limit, root, self.memory_limit * root)
-        elif self.sizes == "balanced":
-            # floor(M^1.25).
-            others = math.isqrt(math.isqrt(self.memory_limit**5))
-            found = self.types(self.memory_limit, root, others)
-        else:
-            found = self.types(*self.steep(root))
-        (x, s, o), (y, t, p) = found
+        limit, root = self.memory_limit, math.isqrt(self.memory_limit)
+        # floor(M^1.25) where it is balanced.
+        others = limit * root if self.sizes == "printed" else math.isqrt(math.isqrt(limit**5))
+        sizes = self.steep(root) if self.sizes == "steep" else (limit, root, others)
+        (x, s, o), (y, t, p) = self.types(*sizes)
         construction = {"sizes": self.sizes, "first_type": x, "second_type": y}
         return Instance.from_arrays(
             [s] * x + [t] * y,
             [o] * x + [p] * y,
-            memory_limit=self.memory_limit,
+            memory_limit=limit,
             metadata={"construction": construction},
         )
 
@@ -73,7 +61,7 @@ class McSfTrap(_Trap, name="mc-sf-trap"):
     ----------
     memory_limit : int, default 256
         M >= 4.
-    sizes : TrapSizes, default "printed"
+    sizes : {"printed", "balanced", "steep"}
         As above.
     """
 
@@ -105,7 +93,7 @@ class McSfTotalTrap(_Trap, name="mc-sf-total-trap"):
     ----------
     memory_limit : int, default 256
         M >= 4.
-    sizes : TrapSizes, default "printed"
+    sizes : {"printed", "balanced", "steep"}
         As above.
     """
 

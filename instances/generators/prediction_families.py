@@ -73,30 +73,28 @@ class TwoPoint(Family, name="two-point"):
         return equal_prompts(outputs, self.prompt_length, self.memory_limit, lower, upper)
 
 
-_DECAYING = """P(o = k) = {law}, given o <= upper ([C25] Section {section}).
+class Geometric(Family, name="geometric"):
+    """P(o = k) = (1 - q) q^(k-1), given o <= upper ([C25] Section 5.2).
 
-Parameters
-----------
-n : int
-    Number of requests.
-q : float
-    Decay, strictly between 0 and 1.
-upper : int or None
-    Largest length; None takes M - s.
-prompt_length : int
-    s of every request.
-memory_limit : int
-    M.
-"""
+    Parameters
+    ----------
+    n : int
+        Number of requests.
+    q : float
+        Decay, strictly between 0 and 1.
+    upper : int or None
+        Largest length; None takes M - s.
+    prompt_length : int
+        s of every request.
+    memory_limit : int
+        M.
+    """
 
-
-class _Decaying(Family):
     n: int = ranged(1000, minimum=1)
     q: float = ranged(0.8, above=0, below=1)
     upper: int | None = ranged(None, minimum=1)
     prompt_length: int = ranged(0, minimum=0)
     memory_limit: int = 200
-
     linear: ClassVar[bool] = False
 
     def draw(self, rng: np.random.Generator) -> Instance:
@@ -111,12 +109,23 @@ class _Decaying(Family):
         return equal_prompts(outputs, prompt, self.memory_limit, 1, upper)
 
 
-class _Geometric(_Decaying, name="geometric"):
-    __doc__ = _DECAYING.format(law="(1 - q) q^(k-1)", section="5.2")
+class LinearlyWeightedGeometric(Geometric, name="linearly-weighted-geometric"):
+    """P(o = k) = k (1 - q)^2 q^(k-1), given o <= upper ([C25] Section 5.3).
 
+    Parameters
+    ----------
+    n : int
+        Number of requests.
+    q : float
+        Decay, strictly between 0 and 1.
+    upper : int or None
+        Largest length; None takes M - s.
+    prompt_length : int
+        s of every request.
+    memory_limit : int
+        M.
+    """
 
-class _LinearlyWeightedGeometric(_Decaying, name="linearly-weighted-geometric"):
-    __doc__ = _DECAYING.format(law="k (1 - q)^2 q^(k-1)", section="5.3")
     linear = True
 
 

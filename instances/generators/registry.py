@@ -13,7 +13,7 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload
 from instances.registry import Registry
-from instances.validation import as_integer, check_ranges, ranged
+from instances.validation import as_integer, check_ranges, chosen, ranged
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
@@ -24,9 +24,9 @@ SYNTHETIC = "synthetic"
 """Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(ranged,))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(ranged, chosen))
 class Family:
-    """Base of a generator that declares its parameters: a dataclass with `ranged` fields.
+    """Base of a generator: a dataclass whose `ranged` and `chosen` fields are its parameters.
 
     ``class Mine(Family, name="mine")`` registers a generator.
     """

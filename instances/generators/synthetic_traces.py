@@ -11,7 +11,7 @@ instance say that it is synthetic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -20,10 +20,10 @@ import numpy.typing as npt
 from instances.errors import InvalidValueError
 from instances.problem.instance import Instance
 from instances.problem.workload import Workload, poisson_times
-from instances.validation import as_integer, as_number, ranged
+from instances.validation import as_integer, ranged
 
 from .length_laws import Law, draw_lengths, draw_order, lognormal_law
-from .registry import SYNTHETIC, Family, register_generator
+from .registry import SYNTHETIC, Family
 
 Lengths = npt.NDArray[np.int64]
 
@@ -46,20 +46,13 @@ class PublishedLengths:
     maximum: int
     mirrored: bool = False
 
+    @cached_property
     def law(self) -> Law:
         """A law with this mean and median, shape (maximum,)."""
-        return _law(self)
-
-
-@cache
-def _law(lengths: PublishedLengths) -> Law:
-    top = lengths.maximum + 1
-    if lengths.mirrored:
-        law = lognormal_law(top - lengths.median, top - lengths.mean, lengths.maximum)[::-1]
-    else:
-        law = lognormal_law(lengths.median, lengths.mean, lengths.maximum)
-    law.setflags(write=False)
-    return law
+        if not self.mirrored:
+            return lognormal_law(self.median, self.mean, self.maximum)
+        top = self.maximum + 1
+        return lognormal_law(top - self.median, top - self.mean, self.maximum)[::-1]
 
 
 CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
@@ -74,6 +67,13 @@ is."""
 SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
 SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
 """arXiv summaries: moments of [W25] Section 7; a prompt and an output of one token fill 4096."""
+
+
+def _drawn(
+    rng: np.random.Generator, laws: tuple[PublishedLengths, PublishedLengths], n: int
+) -> tuple[Lengths, Lengths]:
+    prompts, outputs = (draw_lengths(rng, one.law, n) for one in laws)
+    return prompts, outputs
 
 
 def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> Lengths:
@@ -136,14 +136,10 @@ class LmsysLike(_Scaled, name="lmsys-like"):
 
     def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
         """Draw both of conversations."""
-        prompts, outputs = (draw_lengths(rng, one.law(), self.n) for one in self.longest)
-        return prompts, outputs
+        return _drawn(rng, self.longest, self.n)
 
 
-@register_generator("conversations")
-def conversations(
-    rng: np.random.Generator, *, rate: float, n: int = 1000, memory_limit: int = MEMORY_LIMIT
-) -> Workload:
+class Conversations(Family, name="conversations"):
     """Synthetic conversations arriving in seconds, with the moments of [J25] Section 5.2.
 
     Prompts have mean 40.62 and median 11, outputs 85.32 and 45; none exceeds 2048 tokens. Arrival
@@ -158,23 +154,22 @@ def conversations(
     memory_limit : int, default MEMORY_LIMIT
         M, tokens.
     """
-    n, rate = as_integer(n, None, "n", minimum=1), as_number(rate, None, "rate", above=0)
-    prompts, outputs = conversation_lengths(rng, n)
-    return Workload(
-        poisson_times(rng, n, rate),
-        prompts,
-        outputs,
-        memory_limit=memory_limit,
-        metadata={SYNTHETIC: "lengths drawn from laws with the mean and median of [J25]"},
-    )
+
+    rate: float = ranged(above=0)
+    n: int = ranged(1000, minimum=1)
+    memory_limit: int = MEMORY_LIMIT
+
+    def draw(self, rng: np.random.Generator) -> Workload:
+        """Draw lengths, then arrivals."""
+        lengths = conversation_lengths(rng, self.n)
+        metadata = {SYNTHETIC: "lengths drawn from laws with the mean and median of [J25]"}
+        times, limit = poisson_times(rng, self.n, self.rate), self.memory_limit
+        return Workload(times, *lengths, memory_limit=limit, metadata=metadata)
 
 
 def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths, Lengths]:
     """Prompts and outputs of ``conversations``: lognormal laws that meet both moments, rounded."""
-    prompts, outputs = (
-        draw_lengths(rng, one.law(), count) for one in (SERVED_PROMPTS, SERVED_OUTPUTS)
-    )
-    return prompts, outputs
+    return _drawn(rng, (SERVED_PROMPTS, SERVED_OUTPUTS), count)
 
 
 class MixedLongShort(_Scaled, name="mixed-long-short"):
@@ -209,7 +204,7 @@ class MixedLongShort(_Scaled, name="mixed-long-short"):
         conversations = (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS)
         prompts, outputs = (
             np.concatenate(
-                [draw_lengths(rng, one.law(), self.n - long), draw_lengths(rng, two.law(), long)]
+                [draw_lengths(rng, one.law, self.n - long), draw_lengths(rng, two.law, long)]
             )
             for one, two in zip(conversations, self.longest, strict=True)
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances.errors import InvalidValueError
-from instances.problem.request import Request
 from instances.problem.workload import Workload
 from instances.validation import as_number
 
@@ -43,16 +42,11 @@ def poisson_arrivals(
     rates = [
         as_number(rate, f"type {j}", "arrival_rate", above=0) for j, (rate, *_) in enumerate(types)
     ]
-    # `Request` refuses lengths that are not whole numbers in their range.
-    lengths = [
-        (one.prompt_length, one.output_length)
-        for one in (Request(0, prompt, output) for _, prompt, output in types)
-    ]
     horizon = as_number(horizon, None, "horizon", above=0)
     # Given their number, the points of a Poisson process are independent and uniform.
     total = sum(rates)
     count = int(rng.poisson(total * horizon))
     times = np.sort(rng.uniform(0.0, horizon, count))
     kinds = rng.choice(len(rates), size=count, p=np.array(rates) / total)
-    prompts, outputs = np.array(lengths, dtype=np.int64)[kinds].T
+    prompts, outputs = np.array([lengths for _, *lengths in types], dtype=object)[kinds].T
     return Workload(times, prompts, outputs, memory_limit=memory_limit)

@@ -33,15 +33,19 @@ class _Lengths(Family):
     memory_limit: int = 100
 
     def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
+        """Return the laws of prompts and of outputs, which are the same unless a family differs."""
+        law = self.law()
+        return law, law
+
+    def law(self) -> Law:
+        """Return the law of prompts and of outputs."""
         raise NotImplementedError
 
     def draw(self, rng: np.random.Generator) -> Instance:
         """Draw prompts, then outputs."""
-        laws = self.laws()
         largest = 2 * self.maximum_length
         limit = as_integer(self.memory_limit, None, "memory_limit", minimum=largest)
-        prompts, outputs = (draw_lengths(rng, law, self.n) for law in laws)
+        prompts, outputs = (draw_lengths(rng, law, self.n) for law in self.laws())
         return Instance.from_arrays(prompts, outputs, memory_limit=limit)
 
 
@@ -61,10 +65,9 @@ class UniformLengths(_Lengths, name="uniform"):
         M, at least 2 maximum_length.
     """
 
-    def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
-        law = uniform_law(self.maximum_length)
-        return law, law
+    def law(self) -> Law:
+        """Return the law of prompts and of outputs."""
+        return uniform_law(self.maximum_length)
 
 
 class NormalLengths(_Lengths, name="normal"):
@@ -85,10 +88,9 @@ class NormalLengths(_Lengths, name="normal"):
     mean: float = ranged(25.0)
     standard_deviation: float = ranged(8.33, above=0)
 
-    def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
-        law = rounded(normal(self.mean, self.standard_deviation), self.maximum_length)
-        return law, law
+    def law(self) -> Law:
+        """Return the law of prompts and of outputs."""
+        return rounded(normal(self.mean, self.standard_deviation), self.maximum_length)
 
 
 class BinomialLengths(_Lengths, name="binomial"):
@@ -108,10 +110,9 @@ class BinomialLengths(_Lengths, name="binomial"):
 
     probability: float = ranged(0.5, above=0, below=1)
 
-    def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
-        law = binomial_law(self.probability, self.maximum_length)
-        return law, law
+    def law(self) -> Law:
+        """Return the law of prompts and of outputs."""
+        return binomial_law(self.probability, self.maximum_length)
 
 
 class ExponentialLengths(_Lengths, name="exponential"):
@@ -131,10 +132,9 @@ class ExponentialLengths(_Lengths, name="exponential"):
 
     scale: float = ranged(5.0, above=0)
 
-    def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
-        law = rounded(exponential(self.scale), self.maximum_length)
-        return law, law
+    def law(self) -> Law:
+        """Return the law of prompts and of outputs."""
+        return rounded(exponential(self.scale), self.maximum_length)
 
 
 class MixedLengths(_Lengths, name="mixed"):

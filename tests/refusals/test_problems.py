@@ -23,8 +23,6 @@ from instances import (
     Schedule,
     SecondsSchedule,
     Workload,
-    partition_makespan_instance,
-    three_partition_instance,
 )
 from online import AffineTime
 
@@ -43,10 +41,6 @@ WORKLOAD = Workload([1.0], [3], [2], memory_limit=6, batch_time=TIME)
 PARTS = FleetSchedule.from_starts(FLEET, [0, 1, 1], [0, 0, 2]).parts
 WEIGHTED = Instance.from_arrays([1, 2, 1], [3, 2, 1], [0, 1, 1], memory_limit=6, weights=[1, 5, 2])
 SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
-NUMBERS = [6, 7, 7, 6, 6, 8]
-GROUPS = three_partition_instance(NUMBERS)
-CLAIM = {"problem": "three-partition", "numbers": [6, 7, 8, 6, 6, 7], "target": 20}
-PLAIN = Instance.from_arrays([3] * 6, [1] * 6, memory_limit=12)
 CONTROL = "\x1b[31mred", "line\nbreak", "\r", "\x00", "\x7f", "\x9b31m", "\u2028", "\u202eabc"
 SURROGATES = {"a": "\ud800"}, {"\udfff": 1}, {"a": [{"b": ("x", "y\udc80")}]}
 LARGEST = {"arrival_time": 2**53, "prompt_length": 2**31 - 1, "output_length": 2**31 - 1}
@@ -107,6 +101,11 @@ def rows(given: Any, times: Any = None) -> SecondsSchedule:
 
 def assigned(replicas: Any) -> FleetSchedule:
     return FleetSchedule.from_starts(FLEET, replicas, [0, 0, 0])
+
+
+def reduced(name: str) -> Callable[[Any], Instance]:
+    """Generate an instance of given numbers."""
+    return lambda numbers: instances.generate(name, numbers=numbers)
 
 
 def carried(**changes: Any) -> Any:
@@ -204,12 +203,13 @@ VALUES: Rows = [
     (lambda: carried(upper_bound=7), "upper_bound"),
     (lambda: carried(start_times=[0, 0, 0]), "start_times"),
     # Reductions.
-    *each(three_partition_instance, r"len\(numbers\) = 0", []),
-    *each(three_partition_instance, r"sum\(numbers\) = 25 is not 2 times T", [4, 4, 4, 4, 4, 5]),
-    *each(three_partition_instance, "number 0: value = 3 is not between", [3, 4, 5]),
-    *each(three_partition_instance, "number 2: value = 0", [4, 4, 0]),
-    *each(partition_makespan_instance, "sum", []),
-    *each(partition_makespan_instance, "number 2: value = 4 exceeds", [1, 1, 4]),
+    *each(reduced("three-partition"), r"len\(numbers\) = 0", []),
+    *each(reduced("three-partition"), r"sum\(numbers\) = 25 is not 2 times T", [4, 4, 4, 4, 4, 5]),
+    *each(reduced("three-partition"), "number 0: value = 3 is below 4", [3, 4, 5]),
+    *each(reduced("three-partition"), "number 0: value = 6 is above 5", [6, 3, 3]),
+    *each(reduced("three-partition"), "number 2: value = 0", [4, 4, 0]),
+    *each(reduced("partition-makespan"), "sum", []),
+    *each(reduced("partition-makespan"), "number 2: value = 4 is above 3", [1, 1, 4]),
 ]
 TYPES: Rows = [
     *[row for field in LARGEST for row in each(with_field(field), f"'r7': {field}", *NOT_INTEGERS)],
@@ -235,7 +235,7 @@ TYPES: Rows = [
     (lambda: carried(lower_bound=1.5), "lower_bound"),
     (lambda: carried(start_times=5), "start_times"),
     (lambda: instances.known_bounds(TRIO.with_metadata(known_bounds=[8])), "known_bounds"),
-    *each(three_partition_instance, "number 2", [4, 4, 4.0]),
+    *each(reduced("three-partition"), "number 2", [4, 4, 4.0]),
 ]
 FROZEN: Rows = [
     *each(lambda name: setattr(TINY, name, None), "{}", "requests", "memory_limit", "metadata"),

@@ -208,7 +208,7 @@ def _laws(name: str) -> tuple[Law, Law]:
         "conversations": (SERVED_PROMPTS, SERVED_OUTPUTS),
         "summaries": (SUMMARY_PROMPTS, SUMMARY_OUTPUTS),
     }[name]
-    return prompts.law(), outputs.law()
+    return prompts.law, outputs.law
 
 
 def drawn_lengths(

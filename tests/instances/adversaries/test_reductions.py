@@ -5,48 +5,33 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import (
-    Schedule,
-    generate,
-    partition_makespan_instance,
-    three_partition_instance,
-    three_partition_target,
-)
+from instances import Schedule, generate
 
 # T = 20: 5 < x < 10.
 MIXED = [6, 7, 7, 6, 6, 8]
 
 
-def test_the_target_by_hand() -> None:
-    # m = 2: three requests complete in round 1, three in round 2.
-    assert [three_partition_target(m) for m in (1, 2, 3, 4)] == [3, 9, 18, 30]
-
-
-def test_the_instance_holds_each_number_as_its_peak() -> None:
-    instance = three_partition_instance(MIXED)
+def test_a_schedule_of_the_target_is_a_partition() -> None:
+    """[W25] Theorem 2."""
+    instance = generate("three-partition", numbers=MIXED)
     assert instance.peak_memories.tolist() == MIXED
     assert instance.memory_limit == 20
     assert instance.output_lengths.tolist() == [1] * 6
-
-
-def test_a_schedule_of_the_target_is_a_partition() -> None:
-    """[W25] Theorem 2."""
-    instance = three_partition_instance(MIXED)
-    schedule = Schedule(instance, [0, 0, 0 + 0, 1, 1, 1])
+    # m = 2: three requests complete in round 1, three in round 2.
+    schedule = Schedule(instance, [0, 0, 0, 1, 1, 1])
     assert schedule.is_feasible
-    assert schedule.total_latency == three_partition_target(2)
+    assert schedule.total_latency == 9
 
 
 def test_partition_by_hand() -> None:
     """[W25] Theorem EC.2."""
-    instance = partition_makespan_instance([3, 5, 2, 4])
-    schedule = Schedule(instance, [0, 1, 1, 0])
+    schedule = Schedule(generate("partition-makespan", numbers=[3, 5, 2, 4]), [0, 1, 1, 0])
     assert schedule.is_feasible
     assert schedule.makespan == 2
 
 
 def test_ones_are_doubled_because_a_prompt_has_a_token() -> None:
-    instance = partition_makespan_instance([1, 1, 2])
+    instance = generate("partition-makespan", numbers=[1, 1, 2])
     assert instance.prompt_lengths.tolist() == [1, 1, 3]
     assert instance.memory_limit == 4
     assert Schedule(instance, [0, 0, 1]).is_feasible
@@ -68,8 +53,3 @@ def test_drawn_numbers_of_partition(seed: int, n: int, largest: int) -> None:
     assert len(numbers) == n
     assert sum(numbers) % 2 == 0
     assert 1 <= min(numbers) <= max(numbers) <= min(largest, sum(numbers) // 2)
-
-
-def test_given_numbers() -> None:
-    assert generate("three-partition", numbers=MIXED).peak_memories.tolist() == MIXED
-    assert generate("partition-makespan", numbers=[2, 2]).memory_limit == 2
