@@ -5,20 +5,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
-from instances import InvalidValueError
 from instances.batch_time import BatchStretch
+from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 from online.policy_interface.lookahead import PriorityPolicy
-from online.policy_interface.policy import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
 
 
 @register_policy("edf")
@@ -34,42 +26,32 @@ class EarliestDeadlineFirst(PriorityPolicy):
     prediction; in seconds its own rounds are those of the batch time with nothing else in the
     batch.
 
-    Parameters
-    ----------
-    late : {"last", "keep"}, default "last"
-        Place of those that can no longer be on time: behind all that can, or by their deadlines.
-        Late requests have the earliest deadlines: kept in front they make others late while
-        they gain nothing, and under overload next to none is on time.
+    Requests that can no longer be on time go behind all that can. They have the earliest deadlines:
+    in front they would make others late while they gain nothing.
     """
 
     reads_deadlines = True
-
-    def __init__(self, late: Literal["last", "keep"] = "last") -> None:
-        if late not in ("last", "keep"):
-            raise InvalidValueError("policy", "late", late, "is neither last nor keep")
-        self.late = late
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue."""
         super().reset(setup)
         self._batch_time = setup.batch_time
+        # Latest start with which each request can be on time: its deadline less its own time.
         self._latest: dict[int, float] = {}
         self._time = 0.0
 
-    def latest_start(self, request: VisibleRequest) -> float:
-        """Latest start with which the request can be on time: its deadline less its own time."""
-        first, last = self._own_times(request)
-        return min(request.first_token_deadline - first, request.deadline - last)
-
     def priority(self, request: VisibleRequest) -> tuple[bool, float]:
-        """Whether it comes behind the others, and its deadline."""
+        """Whether it can no longer be on time, and its deadline."""
         deadline = min(request.first_token_deadline, request.deadline)
-        return self._is_put_last(request.index), deadline
+        return self._latest[request.index] < self._time, deadline
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue them."""
         self._time = state.time
-        self._latest |= {request.index: self.latest_start(request) for request in requests}
+        for request in requests:
+            first, last = self._own_times(request)
+            latest = min(request.first_token_deadline - first, request.deadline - last)
+            self._latest[request.index] = latest
         super().arrive(requests, state)
 
     def decide(self, state: State) -> Decision:
@@ -77,17 +59,14 @@ class EarliestDeadlineFirst(PriorityPolicy):
         self._time = state.time
         return super().decide(state)
 
-    def _is_put_last(self, index: int) -> bool:
-        return self.late == "last" and self._latest[index] < self._time
-
     def _head(self) -> VisibleRequest | None:
         """Return the next request to start, after those that became late have gone behind."""
         while (request := super()._head()) is not None:
-            (is_last, *_), index = self._queue[0]
-            if is_last or not self._is_put_last(index):
+            (was_late, *_), index = self._queue[0]
+            key = self.priority(request)
+            if was_late or not key[0]:
                 break
-            self._pop_head()
-            heapq.heappush(self._queue, (self.priority(request), index))
+            heapq.heapreplace(self._queue, (key, index))
         return request
 
     def _wake(self, now: int, evicted: bool) -> float:
@@ -96,12 +75,10 @@ class EarliestDeadlineFirst(PriorityPolicy):
         In seconds nobody knows which round that is: the next arrival or completion has to do.
         """
         wake, head = super()._wake(now, evicted), self._head()
-        if head is None or self._batch_time is not None or self.late == "keep":
+        if head is None or self._batch_time is not None:
             return wake
         latest = self._latest[head.index]
-        if not now <= latest < math.inf:
-            return wake
-        return min(wake, math.floor(latest) + 1)
+        return min(wake, math.floor(latest) + 1) if now <= latest < math.inf else wake
 
     def _own_times(self, request: VisibleRequest) -> tuple[float, float]:
         """Time to the first and to the last token in a batch of its own."""

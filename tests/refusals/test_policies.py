@@ -54,21 +54,18 @@ WORK = Workload([0.0], [2], [9], memory_limit=40)
 WHOLE = Workload([0.0], [20], [2], memory_limit=64, memory_rule=MemoryRule(16, "next", "whole"))
 UNEVEN = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
 CROWD = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
-ENGINES = ("vllm", "mc-sf", "sglang", "tensorrt-llm")
+ENGINES = ("vllm", "mc-sf", "sglang")
 SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
 UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
 PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "vllm": {"policy": ["lifo"], "watermark": [1.0], "max_num_batched_tokens": [0]}
-    | {"max_num_seqs": [0], "long_prefill_token_threshold": [-1], "block_size": [0]}
+    | {"max_num_seqs": [0], "long_prefill_token_threshold": [-1]}
     | {"prefill_schedule_interval": [0]},
     "vllm-v0": {"max_num_seqs": [0], "max_num_batched_tokens": [0], "watermark": [1.0]},
     "sarathi": {"preemption": ["swap"], "chunk_size": [0]} | {"ageing": [-1, INFINITE]},
     "sglang": {"chunked_prefill_size": [0], "max_prefill_tokens": [0], "max_new_tokens": [0]}
     | {"max_running_requests": [0], "schedule_conservativeness": [0]},
-    "tensorrt-llm": {"capacity_scheduler_policy": ["max_utilization"], "max_batch_size": [0]}
-    | {"max_num_tokens": [0]},
     "a-min": {"overdue": ["shrink"]},
-    "edf": {"late": ["drop"]},
     "two-point-switch": {"threshold": [2]},
     "gsa": {"factor": [1]},
     "alpha-protection": {"alpha": [1, -0.1]},
@@ -218,7 +215,6 @@ VALUES: Rows = [
     (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
     (lambda: simulate(FLEET, "mc-sf"), "router = None is needed for 2 replicas"),
     (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
-    (lambda: simulate(PAGED, make_policy("vllm", block_size=8)), "not that of the memory rule, 16"),
     *each(lambda name: simulate(PAGED, name, prefill_rounds=1), "= 1 is not 0", *ENGINES),
     (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
     (lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS), "= 15 is below a block of 16"),

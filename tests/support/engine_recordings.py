@@ -19,7 +19,7 @@ import numpy as np
 from instances import Instance, MemoryRule
 from online.policies.engines.sglang import SGLang
 from online.policies.engines.vllm import VLLM
-from online.policy_interface.policy import Decision, State, VisibleRequest
+from online.policy_interface import Decision, Setup, State, VisibleRequest
 from online.policy_interface.predictions import Prediction, PredictionModel
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
@@ -175,6 +175,14 @@ class _Watched(VLLM):
 
     planned: dict[int, Step]
 
+    def reset(self, setup: Setup) -> None:
+        super().reset(setup)
+        self.blocks = self._pool.free
+
+    def _carry_out(self, now: int) -> None:
+        self.blocks_planned = self.blocks - self._pool.free
+        super()._carry_out(now)
+
     def decide(self, state: State) -> Decision:
         decision = super().decide(state)
         emitting = [index for index in self.scheduled if index not in decision.prefill]
@@ -186,7 +194,7 @@ class _Watched(VLLM):
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         super().complete(requests, state)
         # The step after the last one, where nothing is left to ask the policy about.
-        self.planned[state.round_index] = Step([], [], [], self.blocks_in_use)
+        self.planned[state.round_index] = Step([], [], [], self.blocks - self._pool.free)
 
 
 class _WatchedSGLang(SGLang):

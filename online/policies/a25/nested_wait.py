@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from instances import InvalidValueError
 from instances.validation import as_integer
-from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest, register_policy
+from online.policy_interface import Decision, Policy, Setup, State, register_policy
 from online.policy_interface.token_count import TokenCount
-
-Group = dict[int, None]
 
 
 @register_policy("nested-wait")
@@ -73,28 +71,9 @@ class NestedWait(Policy):
                 raise InvalidValueError(owner, "segment_ends", segment_ends, "do not grow")
 
     def reset(self, setup: Setup) -> None:
-        """Empty segments."""
+        """Forget overflows."""
         self.count = self._tokens = TokenCount(setup, holds=True)
-        segments = len(self._thresholds)
-        # Residents at the entry stage of each segment. The first stays empty: who waits for stage 0
-        # is in the queue and holds nothing.
-        self._boundary: list[Group] = [{} for _ in range(segments)]
-        # The later stages of each segment, a group each, first stage first: all advance or none.
-        # Nothing depends on the stage within the last segment, so there one group is enough.
-        self._inside: list[deque[Group]] = []
-        entry = 0
-        for end in self._ends[: segments - 1]:
-            self._inside.append(deque({} for _ in range(end - entry)))
-            entry = end + 1
-        self._inside.append(deque([{}]))
-        self._group_of: dict[int, Group] = {}
-        self._draining = False
-        self._overflowed = False
-
-    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Forget them."""
-        for request in requests:
-            del self._group_of.pop(request.index)[request.index]
+        self._draining = self._overflowed = False
 
     def drain(self, state: State) -> bool:
         """Stop waiting for company."""
@@ -103,62 +82,48 @@ class NestedWait(Policy):
 
     def decide(self, state: State) -> Decision:
         """Choose segments, make room, let them advance."""
-        depth = self._depth(state)
+        segments = len(self._thresholds)
+        # Residents in order of admission, in which they also come to each boundary.
+        segment_of: dict[int, int] = {}
+        boundary: list[list[int]] = [[] for _ in range(segments)]
+        for index, running in state.running.items():
+            stage = running.rounds_run(state.round_index)
+            k = segment_of[index] = bisect_left(self._ends, stage, hi=segments - 1)
+            if k and stage == self._ends[k - 1] + 1:
+                boundary[k].append(index)
+        present = [len(state.waiting), *map(len, boundary[1:])]
+        short = (k for k, number in enumerate(self._thresholds) if present[k] < number)
+        depth = segments if self._draining else next(short, segments)
         if not depth:
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
-            depth = max(depth, self._bring_forward(next(iter(state.running))))
-        entering = [list(islice(self._boundary[k], self._thresholds[k])) for k in range(depth)]
-        chosen = {index for group in entering for index in group}
-        waiting = {i for boundary in self._boundary for i in boundary if i not in chosen}
-        evict, start = self._make_room(state, waiting)
+            depth = max(depth, 1 + segment_of[next(iter(state.running))])
+        # Those at a boundary that are not part of the batch.
+        left = {
+            index
+            for k, residents in enumerate(boundary)
+            for index in residents[self._thresholds[k] if k < depth else 0 :]
+        }
+        evict, start = self._make_room(state, left)
         self._overflowed = self._overflowed or bool(evict)
-        for index in evict:
-            del self._group_of.pop(index)[index]
-        entering = [[i for i in group if i in self._group_of] for group in entering]
-        entering[0] = start
-        hold = [index for index in waiting if index in self._group_of]
-        hold += [i for groups in self._inside[depth:] for group in groups for i in group]
-        for k in reversed(range(depth)):
-            self._advance(k, entering[k])
+        hold = [
+            index
+            for index, k in segment_of.items()
+            if (k >= depth or index in left) and index not in evict
+        ]
         advances = len(state.running) - len(evict) + len(start) > len(hold)
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
-    def _depth(self, state: State) -> int:
-        """k*: how many segments run."""
-        if self._draining:
-            return len(self._thresholds)
-        depth = 0
-        while depth < len(self._thresholds):
-            present = len(self._boundary[depth]) if depth else len(state.waiting)
-            if present < self._thresholds[depth]:
-                break
-            depth += 1
-        return depth
-
-    def _bring_forward(self, index: int) -> int:
-        """Put a resident first at its boundary, if it is at one; returns its segment, from 1."""
-        for k, boundary in enumerate(self._boundary):
-            if index in boundary:
-                rest = [other for other in boundary if other != index]
-                boundary.clear()
-                boundary.update(dict.fromkeys([index, *rest]))
-                return k + 1
-            if any(index in group for group in self._inside[k]):
-                return k + 1
-        raise AssertionError(f"request {index} runs but is in no segment")
-
-    def _make_room(self, state: State, waiting: set[int]) -> tuple[list[int], list[int]]:
-        """Whom to evict and whom to start; ``waiting`` are residents at a boundary, not chosen."""
+    def _make_room(self, state: State, left: set[int]) -> tuple[list[int], list[int]]:
+        """Whom to evict and whom to start, where ``left`` hold only what they have."""
         tokens = self._tokens
         planned = list(islice(state.waiting.values(), self._thresholds[0]))
         needs = [tokens.base(request.prompt_length) + 1 for request in planned]
-        # All but those at a boundary reserve one token more than they hold.
-        room = len(waiting) - tokens.excess(state)
-        evict = tokens.last_admitted(state, sum(needs) - room, waiting, growth=0)
+        room = len(left) - tokens.excess(state)
+        evict = tokens.last_admitted(state, sum(needs) - room, left, growth=0)
         room += sum(tokens.held(state.running[index]) for index in evict)
         if room < 0:
-            others = state.running.keys() - waiting
+            others = state.running.keys() - left
             return evict + tokens.last_admitted(state, -room, others), []
         start: list[int] = []
         for request, needed in zip(planned, needs, strict=True):
@@ -167,19 +132,3 @@ class NestedWait(Policy):
                 break
             start.append(request.index)
         return evict, start
-
-    def _advance(self, k: int, entering: list[int]) -> None:
-        """Move segment k on by one stage."""
-        boundary, inside = self._boundary[k], self._inside[k]
-        for index in entering:
-            boundary.pop(index, None)
-        group = dict.fromkeys(entering)
-        if k == len(self._thresholds) - 1:
-            inside[0].update(group)
-            self._group_of.update(dict.fromkeys(group, inside[0]))
-            return
-        inside.appendleft(group)
-        self._group_of.update(dict.fromkeys(group, group))
-        leaving = inside.pop()
-        self._boundary[k + 1].update(leaving)
-        self._group_of.update(dict.fromkeys(leaving, self._boundary[k + 1]))

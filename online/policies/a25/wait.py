@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, islice
 from typing import Any
 
 from instances import InvalidTypeError, InvalidValueError
@@ -14,20 +13,6 @@ from online.policy_interface import Decision, Policy, Setup, State, VisibleReque
 from online.policy_interface.token_count import TokenCount
 
 Lengths = tuple[int, int]
-
-
-class Lane:
-    """The prompts of one type.
-
-    All its residents advance or none does, and at most ``threshold`` enter at once: so no stage
-    ever holds more, and which resident is at which stage need not be recorded.
-    """
-
-    def __init__(self, threshold: int) -> None:
-        self.threshold = threshold
-        # (ticket, index) of prompts awaiting prefill, in order of arrival or return.
-        self.queue: deque[tuple[int, int]] = deque()
-        self.residents: dict[int, None] = {}
 
 
 @register_policy("wait")
@@ -73,24 +58,22 @@ class Wait(Policy):
     def reset(self, setup: Setup) -> None:
         """Empty queues."""
         self.count = self._tokens = TokenCount(setup, holds=True)
-        self._lanes = [Lane(threshold) for _, threshold in self._types]
-        self._lane_of: dict[int, Lane] = {}
-        self._tickets = 0
-        self._draining = False
-        self._overflowed = False
+        # By type: tickets of prompts awaiting prefill, by index, in order of arrival or return.
+        self._queues: list[dict[int, int]] = [{} for _ in self._types]
+        self._type_of: dict[int, int] = {}
+        self._tickets = count()
+        self._draining = self._overflowed = False
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue by type, evicted ones as if they were new."""
         for request in requests:
-            if request.index not in self._lane_of:
-                self._lane_of[request.index] = self._lanes[self._type_of(request)]
-            self._lane_of[request.index].queue.append((self._tickets, request.index))
-            self._tickets += 1
+            kind = self._type_of[request.index] = self._type(request)
+            self._queues[kind][request.index] = next(self._tickets)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget them."""
         for request in requests:
-            del self._lane_of.pop(request.index).residents[request.index]
+            del self._type_of[request.index]
 
     def drain(self, state: State) -> bool:
         """Stop waiting for company."""
@@ -99,50 +82,46 @@ class Wait(Policy):
 
     def decide(self, state: State) -> Decision:
         """Choose types, make room, let the chosen advance."""
-        if self._draining:
-            chosen = [lane for lane in self._lanes if lane.queue or lane.residents]
-        else:
-            chosen = [lane for lane in self._lanes if len(lane.queue) >= lane.threshold]
+        chosen = {
+            kind
+            for kind, (_, threshold) in enumerate(self._types)
+            if self._draining or len(self._queues[kind]) >= threshold
+        }
         if not chosen:
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
-            first = self._lane_of[next(iter(state.running))]
-            if not any(lane is first for lane in chosen):
-                chosen.append(first)
+            chosen.add(self._type_of[next(iter(state.running))])
         # Every resident reserves one token more than it holds.
         evict = self._tokens.last_admitted(state, self._tokens.excess(state))
-        for index in evict:
-            del self._lane_of[index].residents[index]
         self._overflowed = self._overflowed or bool(evict)
         # What was admitted last is evicted first, and prefills would be last of all.
         start = [] if evict else self._prefills(chosen, state)
-        hold = [
-            index
-            for lane in self._lanes
-            if not any(lane is other for other in chosen)
-            for index in lane.residents
-        ]
-        for index in start:
-            self._lane_of[index].residents[index] = None
-        advances = len(state.running) - len(evict) + len(start) > len(hold)
+        staying = [index for index in state.running if index not in evict]
+        hold = [index for index in staying if self._type_of[index] not in chosen]
+        advances = len(staying) + len(start) > len(hold)
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
-    def _prefills(self, chosen: Sequence[Lane], state: State) -> list[int]:
-        """Up to n_j prompts of each chosen type, in order of arrival as far as they fit."""
+    def _prefills(self, chosen: Iterable[int], state: State) -> list[int]:
+        """Up to n_j prompts of each chosen type, in order of arrival as far as they fit.
+
+        At most n_j of a type enter at once, and all its residents advance or none does: so no stage
+        ever holds more.
+        """
         candidates = sorted(
-            entry for lane in chosen for entry in islice(lane.queue, lane.threshold)
+            (ticket, index)
+            for kind in chosen
+            for index, ticket in islice(self._queues[kind].items(), self._types[kind][1])
         )
-        room = -self._tokens.excess(state)
-        start = []
+        room, start = -self._tokens.excess(state), list[int]()
         for _, index in candidates:
             room -= self._tokens.base(state.waiting[index].prompt_length) + 1
             if room < 0:
                 break
             start.append(index)
-            self._lane_of[index].queue.popleft()
+            del self._queues[self._type_of[index]][index]
         return start
 
-    def _type_of(self, request: VisibleRequest) -> int:
+    def _type(self, request: VisibleRequest) -> int:
         """The first type, from small to large, that the request does not exceed."""
         for place, (lengths, _) in enumerate(self._types):
             if lengths is None or (

@@ -14,13 +14,11 @@ import heapq
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal
 
 from instances.validation import as_fraction
-from online.policy_interface.policy import VisibleRequest
+from online.policy_interface import VisibleRequest
 
 Key = int | float | Fraction
-Returned = Literal["front", "tail", "arrival"]
 
 
 def output_class(request: VisibleRequest) -> int:
@@ -66,18 +64,13 @@ class WaitingQueue:
     ageing : float
         Units of the key, tokens or classes, that a unit of time waited, a round or a second, is
         worth; >= 0. It changes nothing under ``"fcfs"``.
-    returned : Returned, default "arrival"
-        Where a request that was preempted waits among those of its key: at the tail, where its
-        arrival puts it, or, under ``"fcfs"`` alone, at the front.
     """
 
-    def __init__(self, order: str, ageing: float, returned: Returned = "arrival") -> None:
+    def __init__(self, order: str, ageing: float) -> None:
         self._base = ORDERS[order]
         # In floats two requests of equal keys could come in either order.
         self._weight = as_fraction(ageing if order != "fcfs" else 0, "policy", "ageing")
-        self._returned = "arrival" if returned == "front" and order != "fcfs" else returned
         self._heap: list[tuple[Key, int, int]] = []
-        self._seen = self._front = self._tail = 0
 
     def key(self, request: VisibleRequest) -> tuple[Key, int]:
         """Sorts requests as they are served."""
@@ -94,17 +87,10 @@ class WaitingQueue:
         """Index of the request to be served first; there must be one."""
         return self._heap[0][2]
 
-    def push(self, request: VisibleRequest) -> None:
-        """Let a request wait: a new one, or one that was seen before and comes back."""
-        key, place = self.key(request)
-        if request.index < self._seen and self._returned == "front":
-            self._front -= 1
-            place = self._front
-        elif self._returned == "tail":
-            place = self._tail
-            self._tail += 1
-        self._seen = max(self._seen, request.index + 1)
-        heapq.heappush(self._heap, (key, place, request.index))
+    def push(self, request: VisibleRequest, place: int | None = None) -> None:
+        """Let a request wait, among equal keys at a place; None is that of its arrival."""
+        key, index = self.key(request)
+        heapq.heappush(self._heap, (key, index if place is None else place, index))
 
     def pop(self) -> int:
         """Take the head out; its index."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
 from dataclasses import dataclass
 
-from online.policy_interface.policy import Decision, Setup, State, register_policy
+from instances.validation import ranged
+from online.policy_interface import Decision, State, register_policy
 
-from .base import ServingPolicy, setting
+from .base import ServingPolicy
 
 
 @register_policy("sarathi")
@@ -46,58 +46,44 @@ class Sarathi(ServingPolicy):
         See `WaitingQueue`.
     """
 
-    chunk_size: int = setting(512, minimum=1)
-
-    def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
-        super().reset(setup)
-        # Requests in the batch whose prompt is in progress, in order of arrival.
-        self._in_progress: list[int] = []
+    chunk_size: int = ranged(512, minimum=1)
 
     def decide(self, state: State) -> Decision:
         """Allot the budget."""
-        evicted: list[int] = []
-        memory = self._tokens.memory(state)
+        running, batch = state.running, sorted(state.running)
+        in_progress = [index for index in batch if running[index].prompt_left]
+        memory, evicted = self._tokens.memory(state), list[int]()
         while True:
-            decodes = len(self._batch) - len(self._in_progress)
+            decodes = len(batch) - len(in_progress)
             budget = max(0, self.chunk_size - decodes)
-            prefill = self._continued(state, budget)
-            finished = [i for i in self._in_progress if prefill[i] == state.running[i].prompt_left]
-            needed = memory + decodes + len(finished)
-            if needed <= self._limit:
+            prefill: dict[int, int] = {}
+            for index in in_progress:
+                prefill[index] = min(budget, running[index].prompt_left)
+                budget -= prefill[index]
+            finished = sum(prefill[index] == running[index].prompt_left for index in in_progress)
+            needed = memory + decodes + finished
+            if needed <= self._tokens.limit:
                 break
-            index, held = self._evict_latest(state)
-            if self._in_progress and self._in_progress[-1] == index:
-                self._in_progress.pop()
-            evicted.append(index)
-            memory -= held
-        self._in_progress = [i for i in self._in_progress if i not in finished]
-        budget -= sum(prefill.values())
-        started = [] if evicted else self._begun(needed, budget, prefill)
+            latest = batch.pop()
+            if latest in in_progress[-1:]:
+                in_progress.pop()
+            evicted.append(latest)
+            memory -= self._tokens.held(running[latest])
+        started = [] if evicted else self._begun(len(batch), needed, budget, prefill)
         # The budget left for each prompt stays the same until a prompt or a request is done.
-        changes = evicted or finished or any(i not in self._in_progress for i in started)
-        emptied = len(evicted) == len(state.running) and not started
+        changes = evicted or finished or any(prefill[i] == self._prompt(i) for i in started)
+        emptied = len(evicted) == len(running) and not started
         wake = state.round_index + 1 if changes and not emptied else math.inf
-        return self._sent_back(evicted, start=started, prefill=prefill, wake=wake)
+        return self._sent_back(state, evicted, start=started, prefill=prefill, wake=wake)
 
-    def _continued(self, state: State, budget: int) -> dict[int, int]:
-        """Allotments of prompts in progress."""
-        prefill: dict[int, int] = {}
-        for index in self._in_progress:
-            prefill[index] = min(budget, state.running[index].prompt_left)
-            budget -= prefill[index]
-        return prefill
-
-    def _begun(self, memory: int, budget: int, prefill: dict[int, int]) -> list[int]:
+    def _begun(self, batch: int, memory: int, budget: int, prefill: dict[int, int]) -> list[int]:
         """Requests admitted into what is left of the budget; adds their allotments."""
         started: list[int] = []
-        while budget and (index := self._head(memory)) is not None:
-            self._admit(index)
+        while budget and self._admits(memory, batch + len(started)):
+            index = self._queue.pop()
             started.append(index)
             # The token of its last chunk is reserved from the first chunk on.
             memory += self._first_memory(index)
             prefill[index] = min(budget, self._prompt(index))
             budget -= prefill[index]
-            if prefill[index] < self._prompt(index):
-                insort(self._in_progress, index)
         return started

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from online.policy_interface.policy import (
+from instances import InvalidValueError
+from instances.validation import ranged
+from online.policy_interface import (
     Decision,
+    RunningRequest,
     Setup,
     State,
     VisibleRequest,
     register_policy,
 )
 
-from .base import ReservingPolicy, setting
+from .base import EnginePolicy, refuse_prefill_rounds
 
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
@@ -40,7 +44,7 @@ class _Room:
     reserved: float
     taken: int
     most: int
-    chunk: int | None
+    chunk: float
     ends: list[tuple[int, int]] | None = None
 
     @property
@@ -51,21 +55,19 @@ class _Room:
     @property
     def is_used_up(self) -> bool:
         """Tell whether the batch or the chunk is full although memory is free."""
-        chunk_is_used_up = self.chunk is not None and self.chunk <= 0
-        return self.free > 0 and (self.most <= 0 or chunk_is_used_up)
+        return self.free > 0 and min(self.most, self.chunk) <= 0
 
     def take(self, tokens: int, block: int, longest: int) -> None:
         """Charge a prompt of ``tokens``, which are whole blocks, a block, and an output."""
         self.taken += tokens + block
         self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
         self.most -= tokens
-        if self.chunk is not None:
-            self.chunk -= tokens
+        self.chunk -= tokens
 
 
 @register_policy("sglang")
 @dataclass(eq=False, repr=False, kw_only=True)
-class SGLang(ReservingPolicy):
+class SGLang(EnginePolicy):
     """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
 
     In each round, where a request waits and the batch is not known to be full, a batch of prompts
@@ -111,7 +113,8 @@ class SGLang(ReservingPolicy):
     schedule_conservativeness : float, default 1.0
         Multiplies the first ratio, which is at most 1.
     max_new_tokens : int or None, default None
-        Longest output; see `ReservingPolicy`.
+        Output tokens that every request may have; None for the upper end of its prediction, which
+        stands for the length that clients announce. What runs longer is not cut short.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
@@ -127,12 +130,11 @@ class SGLang(ReservingPolicy):
         is then admitted if there will be room for it and all others until each has ended.
     """
 
-    returned = "tail"
-
-    chunked_prefill_size: int | None = setting(8192, minimum=1)
-    max_prefill_tokens: int = setting(16384, minimum=1)
-    max_running_requests: int = setting(2048, minimum=1)
-    schedule_conservativeness: float = setting(1.0, above=0)
+    chunked_prefill_size: int | None = ranged(8192, minimum=1)
+    max_prefill_tokens: int = ranged(16384, minimum=1)
+    max_running_requests: int = ranged(2048, minimum=1)
+    schedule_conservativeness: float = ranged(1.0, above=0)
+    max_new_tokens: int | None = ranged(None, minimum=1)
     ignore_eos: bool = False
     enable_mixed_chunk: bool = False
     disable_radix_cache: bool = False
@@ -155,8 +157,13 @@ class SGLang(ReservingPolicy):
             Prompts cut to less than a block, or prefill rounds.
         """
         super().reset(setup)
-        if self.chunked_prefill_size is not None:
-            self._check_cut("chunked_prefill_size", self.chunked_prefill_size)
+        refuse_prefill_rounds(setup)
+        self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
+        chunk, block = self.chunked_prefill_size, self._rule.block_size
+        if chunk is not None and chunk < block:
+            reason = f"is below a block of {block} tokens: no prompt can be cut"
+            raise InvalidValueError("policy", "chunked_prefill_size", chunk, reason)
+        self._places = itertools.count()
         self._full = False
         self._chunked: int | None = None
         self._prefilled: list[int] = []
@@ -174,7 +181,9 @@ class SGLang(ReservingPolicy):
         if self._idle_since is not None and state.time > self._idle_since:
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
-        super().arrive(requests, state)
+        for request in requests:
+            self._requests[request.index] = request
+            self._queue.push(request, next(self._places))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Take them out of the batch, which makes room in it."""
@@ -205,9 +214,9 @@ class SGLang(ReservingPolicy):
             return Decision(start=started, hold=held, prefill=cut, wake=now + 1)
         retracted = self._retract(state)
         again = retracted or (self._queue and not self._full)
-        runs = len(retracted) < len(state.running)
-        wake = self._next(state, runs=runs) if again else math.inf
-        return Decision(preempt=retracted, wake=wake)
+        # A round in which nothing runs takes no time.
+        takes_time = len(retracted) < len(state.running) or not self._is_timed
+        return Decision(preempt=retracted, wake=now + takes_time if again else math.inf)
 
     def _count(self, now: int) -> None:
         """Count the rounds of decodes since the last time."""
@@ -229,10 +238,17 @@ class SGLang(ReservingPolicy):
         self._prefilled, self._mixed = [], False
 
     def _longest(self, index: int) -> int:
+        """Output tokens that a request may have."""
+        request = self._requests[index]
+        most = self.max_new_tokens or request.prediction.upper
         # The engine leaves a block and a token of its memory free.
-        request, block = self._requests[index], self._rule.block_size
-        rounding = self._paged(request.prompt_length) - request.prompt_length
-        return self._longest_output(request, self._limit - rounding - block - 1)
+        room = self._limit - self._rule.held(request.prompt_length) - self._rule.block_size - 1
+        return max(0, min(most, room))
+
+    def _memory(self, running: RunningRequest, round_index: int) -> int:
+        """Memory after a round up to which it advances in every round from now on."""
+        tokens = running.request.prompt_length + running.rounds_run(round_index)
+        return self._rule.held(tokens - self._rule.unstored)
 
     def _set_ratio(self, ratio: float, decodes: int) -> None:
         self._ratio, self._ratio_since = ratio, decodes
@@ -260,15 +276,12 @@ class SGLang(ReservingPolicy):
             self._full = True
             return {}
         now, decoding = state.round_index, len(self._end_of) if self._mixes else 0
-        held = sum(self._memory(state.running[index], now) for index in self._end_of)
-        chunk = self.chunked_prefill_size
-        room = _Room(
-            self._limit - held,
-            decoding + self._reserved(),
-            decoding,
-            self.max_prefill_tokens - decoding,
-            None if chunk is None else chunk - decoding,
-        )
+        available = self._limit
+        available -= sum(self._memory(state.running[index], now) for index in self._end_of)
+        most, chunk = self.max_prefill_tokens - decoding, math.inf
+        if self.chunked_prefill_size is not None:
+            chunk = self.chunked_prefill_size - decoding
+        room = _Room(available, decoding + self._reserved(), decoding, most, chunk)
         batch: dict[int, int] = {}
         if self._chunked is not None:
             self._continue(self._chunked, state.running[self._chunked].prompt_left, room, batch)
@@ -283,23 +296,23 @@ class SGLang(ReservingPolicy):
     def _continue(self, index: int, left: int, room: _Room, batch: dict[int, int]) -> None:
         """Add the prompt in progress to a batch of prompts."""
         # The rest of its prompt may be held already, and is charged as it is processed.
-        room.available -= self._paged(self._prompt(index) - left)
-        assert room.chunk is not None
-        fitting = min(room.chunk, int(room.free))
+        room.available -= self._rule.held(self._prompt(index) - left)
+        chunk = int(room.chunk)
+        fitting = min(chunk, int(room.free))
         # Nothing would be left of it beside many mixed decodes.
-        batch[index] = tokens = min(left, max(1, fitting if fitting > 0 else room.chunk))
+        batch[index] = tokens = min(left, max(1, fitting if fitting > 0 else chunk))
         longest = 0
         if tokens == left:
             longest = self._longest(index)
             self._prefilled.append(index)
             self._chunked = None
-        room.take(self._paged(tokens), self._rule.block_size, longest)
+        room.take(self._rule.held(tokens), self._rule.block_size, longest)
 
     def _begin(self, room: _Room, batch: dict[int, int]) -> bool:
         """Add the head of the queue to a batch of prompts; False where nobody else joins it."""
         index, block = self._queue.head, self._rule.block_size
         longest, tokens = self._longest(index), self._prompt(index)
-        paged = self._paged(tokens)
+        paged = self._rule.held(tokens)
         if self._knows_ends:
             fits = self._fits_to_the_end(index, paged + block, room, batch)
         else:
@@ -308,11 +321,11 @@ class SGLang(ReservingPolicy):
         if not fits and (batch or self._end_of):
             self._full = True
             return False
-        if room.chunk is None:
+        if self.chunked_prefill_size is None:
             if batch and paged >= room.most and not self._knows_ends:
                 return False
         elif (tokens if self._knows_ends else paged) > room.chunk:
-            tokens = room.chunk if self._knows_ends else room.chunk // block * block
+            tokens = int(room.chunk if self._knows_ends else room.chunk // block * block)
             if not tokens:
                 return False
             self._chunked, longest = index, 0
@@ -320,7 +333,7 @@ class SGLang(ReservingPolicy):
             self._prefilled.append(index)
         self._queue.pop()
         batch[index] = tokens
-        room.take(self._paged(tokens), block, longest)
+        room.take(self._rule.held(tokens), block, longest)
         if room.free <= 0:
             self._full = True
         return room.free > 0
@@ -363,7 +376,7 @@ class SGLang(ReservingPolicy):
                 stored = tokens + (stored - running.prompt_left if running else 0)
             if index in self._prefilled:
                 stored += 1 - self._rule.unstored
-            after += self._paged(stored)
+            after += self._rule.held(stored)
         return bool(self._end_of) and after <= self._limit
 
     def _retract(self, state: State) -> list[int]:
@@ -378,11 +391,10 @@ class SGLang(ReservingPolicy):
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
         retracted: list[int] = []
         while excess > 0 and len(stay) > 1:
-            _, running = stay.pop()
-            index = running.request.index
+            tokens, running = stay.pop()
             excess -= self._memory(running, now + 1)
-            self._keep(state, index)
-            retracted.append(index)
+            self._kept[running.request.index] = tokens
+            retracted.append(running.request.index)
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
         longest = sum(self._longest(index) for index in self._end_of)

@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances import InvalidValueError
-from online.policy_interface.policy import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from instances.validation import ranged
+from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import EnginePolicy, refuse_prefill_rounds, setting
+from .base import EnginePolicy, chosen, refuse_prefill_rounds
 from .block_pool import BlockPool
-from .orders import WaitingQueue
 
 
 @dataclass(slots=True, eq=False)
@@ -120,23 +114,19 @@ class VLLM(EnginePolicy):
     prefix_caching : bool, default True
         Whether a request that gave way finds those of its blocks again that nobody has been handed
         since.
-    block_size : int or None, default None
-        Tokens of a block; None is that of the instance's memory rule, the only one where that
-        counts blocks itself.
     """
 
-    max_num_batched_tokens: int = setting(2048, minimum=1)
-    max_num_seqs: int = setting(256, minimum=1)
-    long_prefill_token_threshold: int = setting(0, minimum=0)
+    max_num_batched_tokens: int = ranged(2048, minimum=1)
+    max_num_seqs: int = ranged(256, minimum=1)
+    long_prefill_token_threshold: int = ranged(0, minimum=0)
     long_prefill_token_threshold_adaptive: bool = False
     enable_chunked_prefill: bool = True
-    prefill_schedule_interval: int = setting(1, minimum=1)
+    prefill_schedule_interval: int = ranged(1, minimum=1)
     scheduler_reserve_full_isl: bool = True
-    watermark: float = setting(0.0, minimum=0, below=1)
-    policy: str = setting("fcfs", "fcfs", "priority")
+    watermark: float = ranged(0.0, minimum=0, below=1)
+    policy: str = chosen("fcfs", "priority")
     asynchronous: bool = True
     prefix_caching: bool = True
-    block_size: int | None = setting(None, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty engine.
@@ -144,41 +134,28 @@ class VLLM(EnginePolicy):
         Raises
         ------
         InvalidValueError
-            Blocks of another size than the memory rule's, or prefill rounds.
+            Prefill rounds.
         """
-        rule = setup.memory_rule
-        if self.block_size not in (None, rule.block_size) and rule.block_size > 1:
-            reason = f"is not that of the memory rule, {rule.block_size}"
-            raise InvalidValueError("policy", "block_size", self.block_size, reason)
         super().reset(setup)
         refuse_prefill_rounds(setup)
-        self._size = self.block_size or rule.block_size
+        rule = setup.memory_rule
+        self._size = rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
         # Tokens that a request stores in the step of its newest token beyond those processed.
         self._newest = 1 - rule.unstored
         blocks = setup.memory_limit // self._size
         self._pool = BlockPool(blocks, keeps=self.prefix_caching)
-        self._blocks = blocks
         # The engine counts its null block in, and rounds as floats do.
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
-        self._queue = WaitingQueue(
-            self.order, self.ageing, "front" if self.policy == "fcfs" else "arrival"
-        )
-        self._planned_until = 0
+        self._planned_until = self._gave_way = 0
         # Steps that processed anything, the last of them that processed prompts, and whether the
         # last that could admit left any request waiting.
         self._steps_run, self._last_prefill = 0, -self.prefill_schedule_interval
         self._left_waiting = False
-        # The step planned last: tokens by request, in order; who gave way; blocks handed out in it.
+        # The step planned last: tokens by request, in order; who gave way.
         self.scheduled, self.preempted = dict[int, int](), list[int]()
-        self.blocks_planned = 0
-
-    @property
-    def blocks_in_use(self) -> int:
-        """Blocks handed out, those of finished requests that the engine has not freed included."""
-        return self._blocks - self._pool.free
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue the new ones; those that gave way wait already."""
@@ -206,7 +183,6 @@ class VLLM(EnginePolicy):
         self._limit_prompts()
         budget = self._serve_running()
         reuse = {} if self.preempted else self._admit(budget)
-        self.blocks_planned = self.blocks_in_use
         decision = Decision(
             start=[i for i in self.scheduled if i not in state.running],
             hold=[i for i in running if i not in self.scheduled and i not in self.preempted],
@@ -339,7 +315,9 @@ class VLLM(EnginePolicy):
         job.blocks = job.computed = job.tokens_on_end = 0
         self.preempted.append(job.index)
         if job.finished_at is None:
-            self._queue.push(job.request)
+            self._gave_way += 1
+            in_front = self.policy == self.order == "fcfs"
+            self._queue.push(job.request, -self._gave_way if in_front else None)
 
     def _steps_alike(self) -> int:
         """Steps after this one that schedule the same requests, one token each, and no others."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from online.policy_interface.policy import Decision, State, register_policy
+from instances.validation import ranged
+from online.policy_interface import Decision, State, register_policy
 
-from .base import ServingPolicy, setting
+from .base import ServingPolicy
 
 
 @register_policy("vllm-v0")
@@ -44,35 +45,33 @@ class VLLMV0(ServingPolicy):
         See `WaitingQueue`.
     """
 
-    max_num_batched_tokens: int = setting(4096, minimum=1)
+    max_num_batched_tokens: int = ranged(4096, minimum=1)
 
     def decide(self, state: State) -> Decision:
         """A round of prompts if any can be admitted, else decodes."""
-        now = state.round_index
-        admitted = self._prompts(state)
-        if admitted:
-            return Decision(start=admitted, hold=list(state.running), wake=now + 1)
+        now, running = state.round_index, state.running
+        if admitted := self._prompts(state):
+            return Decision(start=admitted, hold=list(running), wake=now + 1)
         evicted: list[int] = []
         excess = self._tokens.excess(state)
-        while excess > 0:
-            index, held = self._evict_latest(state)
-            evicted.append(index)
-            excess -= held + 1
-        if not evicted:
-            # Memory only grows until a request completes or arrives: nobody else fits before.
-            return Decision(wake=math.inf)
-        wake = math.inf if len(evicted) == len(state.running) else now + 1
-        return self._sent_back(evicted, wake=wake)
+        for latest in sorted(running, reverse=True):
+            if excess <= 0:
+                break
+            evicted.append(latest)
+            excess -= self._tokens.held(running[latest]) + 1
+        # Memory only grows until a request completes or arrives: nobody else fits before.
+        wake = now + 1 if 0 < len(evicted) < len(running) else math.inf
+        return self._sent_back(state, evicted, wake=wake)
 
     def _prompts(self, state: State) -> list[int]:
         admitted: list[int] = []
         memory, tokens = self._tokens.memory(state), 0
-        while (index := self._head(memory)) is not None:
+        while self._admits(memory, len(state.running) + len(admitted)):
+            index = self._queue.head
             prompt = self._prompt(index)
             if admitted and tokens + prompt > self.max_num_batched_tokens:
                 break
-            self._admit(index)
-            admitted.append(index)
+            admitted.append(self._queue.pop())
             memory += self._first_memory(index)
             tokens += prompt
         return admitted

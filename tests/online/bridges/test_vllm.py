@@ -89,7 +89,6 @@ def add(server: Server, *lengths: tuple[int, int]) -> list[Request]:
         "a-min",
         "a-random",
         "sglang",
-        "tensorrt-llm",
         "vllm:asynchronous=False,prefix_caching=False",
         "sarathi:preemption=recompute,watermark=0,chunk_size=24",
         "edf",
@@ -270,7 +269,7 @@ def test_the_policy_vllm_takes_the_engine_s_settings(bridge: ModuleType) -> None
     policy = bridge.PolicyScheduler(engine).lead.policy
     assert (policy.max_num_batched_tokens, policy.max_num_seqs) == (8192, 8)
     assert (policy.watermark, policy.scheduler_reserve_full_isl) == (0.25, True)
-    assert (policy.asynchronous, policy.prefix_caching, policy.block_size) == (False, False, None)
+    assert (policy.asynchronous, policy.prefix_caching) == (False, False)
 
 
 @pytest.mark.parametrize(

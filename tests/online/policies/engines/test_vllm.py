@@ -105,22 +105,6 @@ def test_every_knob_of_a_recording_decides(recording: Recording, name: str, valu
     assert play(without).difference is not None
 
 
-def test_blocks_of_its_own_in_a_memory_of_tokens() -> None:
-    instance = Instance.from_arrays([5, 5], [3, 3], memory_limit=16)
-    runs = {
-        size: online.simulate(instance, online.make_policy("vllm", block_size=size))
-        for size in (None, 8)
-    }
-    assert runs[None].completion_rounds.tolist() == [3, 3]
-    # A block holds one of them; a second would have to begin beside it, and there are two.
-    assert runs[8].completion_rounds.tolist() == [3, 3]
-    small = Instance.from_arrays([5, 5], [4, 4], memory_limit=18)
-    own = online.simulate(small, online.make_policy("vllm", block_size=9))
-    assert own.completion_rounds.tolist() == [4, 4]
-    one = online.simulate(small, online.make_policy("vllm", block_size=10))
-    assert one.completion_rounds.tolist() == [4, 9]
-
-
 def test_a_prompt_that_is_not_to_be_cut_and_exceeds_the_budget() -> None:
     settings = {"max_num_batched_tokens": 8, "enable_chunked_prefill": False}
     fits = Instance.from_arrays([8, 8], [1, 1], memory_limit=32)
