@@ -85,16 +85,15 @@ def main() -> NoReturn:
             _tell(version())
         if not first.startswith("-") and first not in SUBCOMMANDS:
             _refuse(first)
-    from online.commands.application import run_application
+    from online.commands.application import run_subcommands
 
-    run_application(PROGRAM, SUBCOMMANDS)
+    run_subcommands(PROGRAM, SUBCOMMANDS)
 
 
 def run_subcommand(name: str) -> NoReturn:
-    """Run a subcommand as a command of its own, without the name ``llm-hindsight`` before it."""
-    from online.commands.application import run_alone
-
-    run_alone(name)
+    """Run the command as if the name of a subcommand had been its first argument."""
+    sys.argv.insert(1, name)
+    main()
 
 
 def first_screen() -> str:

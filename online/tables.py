@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from instances.files import TableWriter
@@ -35,11 +36,8 @@ class Table:
     text_columns : frozenset[str]
         Headings whose cells are aligned to the left; the others are numbers.
     main_columns : tuple[str, ...]
-        Headings of the columns that answer, the most important first. Other headings may be
-        named too. Empty: all columns answer, the most important on the left.
-    prose_columns : frozenset[str]
-        Headings of text columns whose cells may continue on the next line after a blank. All
-        other cells are names and numbers, which stay in one piece.
+        Headings of the columns that a narrow terminal shows, the most important first. Other
+        headings may be named too. Empty: all columns, the most important on the left.
     """
 
     title: str
@@ -47,15 +45,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[str] = frozenset()
     main_columns: tuple[str, ...] = ()
-    prose_columns: frozenset[str] = frozenset()
-
-    def __repr__(self) -> str:
-        return f"Table({self.title[:60]!r}, {len(self.rows)} rows, {len(self.columns)} columns)"
-
-    @property
-    def by_importance(self) -> list[str]:
-        """Headings of the columns that answer, the most important first."""
-        return [name for name in self.main_columns if name in self.columns] or [*self.columns]
 
     def only(self, names: Collection[str]) -> Table:
         """Leave out the columns whose headings are not in ``names``."""
@@ -65,10 +54,7 @@ class Table:
 
     def to_text(self) -> str:
         """Write aligned columns, for a file or a terminal of any width."""
-        widths = [
-            max(len(cell) for cell in column)
-            for column in zip(self.columns, *self.rows, strict=True)
-        ]
+        widths = self._widths()
         lines = [self.title] if self.title else []
         for cells in (self.columns, tuple("-" * width for width in widths), *self.rows):
             padded = [
@@ -78,9 +64,8 @@ class Table:
             lines.append("  ".join(padded).rstrip())
         return "\n".join(lines) + "\n"
 
-    def to_csv(self) -> str:
-        """Write headings and cells as CSV."""
-        return csv_text([self.columns, *self.rows])
+    def _widths(self) -> list[int]:
+        return [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
 
     def to_markdown(self) -> str:
         """Write a pipe table below its title."""
@@ -92,14 +77,19 @@ class Table:
             lines.append("| " + " | ".join(shown) + " |")
         return "\n".join(lines) + "\n"
 
-    def to_latex(self) -> str:
-        """Write a ``table`` with the rules of booktabs, its title as the caption.
+    def to_latex(self, notes: Iterable[str] = ()) -> str:
+        """Write a ``table`` with the rules of booktabs, its title as the caption, notes below it.
 
         One too wide for a page is shrunk to the width of the text, for which it needs graphicx.
         """
-        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
-        wide = sum(widths) > LATEX_LETTERS
+        wide = sum(self._widths()) > LATEX_LETTERS
         alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
+        escaped = [[_escape_latex(cell) for cell in row] for row in (self.columns, *self.rows)]
+        for row in escaped:
+            # A row that begins so would pass for an argument of the line break before.
+            if row and row[0].startswith(("[", "*")):
+                row[0] = "{" + row[0] + "}"
+        head, *body = (" & ".join(row) + r" \\" for row in escaped)
         lines = [
             f"% needs \\usepackage{{booktabs{', graphicx' if wide else ''}}}",
             "\\begin{table}",
@@ -107,31 +97,34 @@ class Table:
             *([f"\\caption{{{_escape_latex(self.title)}}}"] if self.title else []),
             *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
             f"\\begin{{tabular}}{{{alignment}}}",
-            "\\toprule",
+            *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
+            "\\end{tabular}" + ("}" if wide else ""),
+            *(f"\\par\\smallskip{{\\footnotesize {_escape_latex(note)}}}" for note in notes),
+            "\\end{table}",
         ]
-        for number, cells in enumerate((self.columns, *self.rows)):
-            escaped = [_escape_latex(cell) for cell in cells]
-            # A row that begins so would pass for an argument of the line break before.
-            if escaped and escaped[0].startswith(("[", "*")):
-                escaped[0] = "{" + escaped[0] + "}"
-            lines.append(" & ".join(escaped) + r" \\")
-            if number == 0:
-                lines.append("\\midrule")
-        lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), "\\end{table}"]
         return "\n".join(lines) + "\n"
 
 
 def table_of(
-    title: str,
-    rows: Sequence[Mapping[str, str]],
-    text: Collection[str] = (),
+    rows: Sequence[Mapping[str, Any]],
+    title: str = "",
     main: Sequence[str] = (),
-    prose: Collection[str] = (),
+    numbers: Collection[str] = (),
 ) -> Table:
-    """Make a table of rows whose cells stand below their headings, alike in all rows."""
-    cells = tuple(tuple(row.values()) for row in rows)
-    headings = tuple(rows[-1]) if rows else ()
-    return Table(title, headings, cells, frozenset(text), tuple(main), frozenset(prose))
+    """Make a table of rows of values by heading; a heading that a row lacks is an empty cell.
+
+    Columns of strings are aligned to the left, except those named as ``numbers``. ``main`` are the
+    `main_columns`.
+    """
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    filled = [[row.get(name) for name in columns] for row in rows]
+    text = {
+        name
+        for k, name in enumerate(columns)
+        if name not in numbers and any(isinstance(row[k], str | Path) for row in filled)
+    }
+    cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in filled)
+    return Table(title, columns, cells, frozenset(text), tuple(main))
 
 
 _LATEX = str.maketrans(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from .console import guarded, run, run_typer
+from .console import run_application
 
 
 class _Subcommands(TyperGroup):
@@ -19,29 +20,20 @@ class _Subcommands(TyperGroup):
         name, stub, rest = super().resolve_command(ctx, args)
         if name is None or stub is None:
             return name, stub, rest
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(guarded(_command(name)))
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        # The function of a subcommand has the name of its module.
+        alone.command(name)(getattr(import_module(f"{__package__}.{name}"), name))
         return name, typer.main.get_command(alone), rest
 
 
-def run_application(program: str, subcommands: Mapping[str, str]) -> NoReturn:
+def run_subcommands(program: str, subcommands: Mapping[str, str]) -> NoReturn:
     """Run the command line; ``subcommands`` maps each name to a line of help."""
-    application = typer.Typer(cls=_Subcommands, pretty_exceptions_enable=False)
+    application = typer.Typer(cls=_Subcommands, rich_markup_mode=None)
     for name, about in subcommands.items():
         application.command(name, help=about)(_stub)
-    run_typer(application, prog_name=program)
-
-
-def run_alone(name: str) -> NoReturn:
-    """Run one subcommand as a command line of its own."""
-    run(_command(name))
+    if f"_{program.replace('-', '_').upper()}_COMPLETE" in os.environ:
+        application(prog_name=program)
+    run_application(application, program)
 
 
 def _stub() -> None: ...
-
-
-def _command(name: str) -> Callable[..., int | None]:
-    """Return the function of a subcommand, which has the name of its module."""
-    name = name.replace("-", "_")
-    found: Callable[..., int | None] = getattr(import_module(f"{__package__}.{name}"), name)
-    return found

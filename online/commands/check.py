@@ -25,24 +25,23 @@ class Kind(StrEnum):
 
 
 def check(
-    kind: Annotated[Kind, typer.Argument(help="What is checked.")],
+    kind: Annotated[Kind, typer.Argument(help="Kind of code.")],
     subject: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
-    count: Annotated[int, typer.Option(min=1, help="Instances drawn.")] = 100,
+    count: Annotated[int, typer.Option(min=1, help="Number of drawn instances.")] = 100,
     seed: Seed = 0,
     json_file: JsonFile = None,
 ) -> int:
-    """Check code of your own on drawn instances, smallest first.
+    """Check a custom policy or bound on drawn instances, smallest first.
 
-    A policy: determinism, no peeking, memory kept, nobody starved. A bound: no tiny instance has a
-    schedule below it.
+    A policy must be deterministic, keep to the memory limit, read no unknown output length, and
+    complete every request. A bound must not exceed the optimum of any instance, which are tiny.
 
-    Exit status 0 if every check passed, 1 if one did not: each failure has the smallest instance
-    found, and lines of Python that show it.
+    Exit status 1 if a check fails: it shows the smallest instance found, and Python code that
+    repeats the failure.
     """
     report: CheckReport
     if kind is Kind.policy:
-        policy = read_policy(subject)
-        report = online.testing.check_policy(policy, count, seed=seed)
+        report = online.testing.check_policy(read_policy(subject), count, seed=seed)
     else:
         report = hindsight.check_bound(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Option
 
 import instances
 from instances import InvalidValueError
@@ -20,14 +20,17 @@ def generate(
     sources: SourceTexts = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .json file, or a folder (made if missing); default: write nothing."),
+        Option(help="A .json file, or a folder (made if missing); default: write nothing."),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Draw instances and write them as JSON. Equal seeds give equal digests."""
     if not sources:
         fail("a SOURCE is missing, such as generator:uniform (llm-hindsight show generators)")
-    single = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
+    single = out is not None and bool(out.suffix) and not out.is_dir()
+    if single and out is not None and out.suffix.lower() != ".json":
+        reason = "is neither a .json file nor a folder; solve --export writes .lp and .mps"
+        raise InvalidValueError(None, "--out", str(out), reason)
     check_output(out, folder=not single)
     check_json(json_file)
     read = read_sources(parse_source(text) for text in sources)
@@ -56,10 +59,6 @@ def generate(
         for one, path in zip(drawn, paths, strict=True)
     ]
     columns = ("instance", "n", "M", "digest", "file")[: 4 if out is None else 5]
-    shown = [
-        {name: str(value or "") for name, value in zip(columns, one.values(), strict=False)}
-        for one in found
-    ]
-    order = ("instance", "n", "M", "file", "digest")
-    table = table_of("", shown, text=("instance", "digest", "file"), main=order)
+    shown = [dict(zip(columns, one.values(), strict=False)) for one in found]
+    table = table_of(shown, main=("instance", "n", "M", "file", "digest"))
     answer(json_file, "generate", {"instances": found, "notes": read.notes}, *read.notes, table)

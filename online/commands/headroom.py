@@ -163,7 +163,7 @@ def headroom(  # noqa: PLR0913
 
 def _printed(title: str, frame: Any) -> Table:
     rows = tuple(tuple(row) for row in frame.itertuples(index=False))
-    return Table(title, tuple(frame.columns), rows, TEXT, prose_columns=frozenset({"why not"}))
+    return Table(title, tuple(frame.columns), rows, TEXT)
 
 
 def _status(found: Headroom, *, quick: bool) -> int:

@@ -28,18 +28,18 @@ JsonFile = Annotated[
     typer.Option(
         "--json",
         metavar="FILE",
-        help="Write what is found as JSON; - is standard output, where nothing else is then.",
+        help="Write the answer as JSON; - is standard output, where nothing else is then.",
     ),
 ]
 
 _kept: list[TextIO] = []
-"""Standard output, as long as it is kept for the JSON."""
+"""Standard output, while it is kept for the JSON."""
 
 
 def check_json(path: Path | None, source: Path | None = None) -> None:
     """Refuse a file that could not be written, as `check_output` does.
 
-    Where standard output is to have the JSON, other code prints on the error output from here on.
+    If standard output is to have the JSON, other code prints on the error output from here on.
     """
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
@@ -54,7 +54,7 @@ def answer(
     found: Mapping[str, Any],
     *parts: Table | Mapping[str, str] | str,
 ) -> None:
-    """Write what a subcommand found; unless that took the place of the screen, print its parts."""
+    """Write the answer of a subcommand as JSON, and print its parts unless JSON is printed."""
     if path is not None:
         document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
         text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
@@ -114,7 +114,7 @@ class Answer:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in JSON's types: intervals as [low, high], None for what is not known."""
+    """Return a value in the types of JSON: intervals as [low, high], None for an unknown value."""
     if isinstance(value, Interval):
         value = value.ends
     elif isinstance(value, Confidence):
@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
     elif isinstance(value, Fraction):
         value = float(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        value = vars(value)
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

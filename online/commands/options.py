@@ -1,4 +1,4 @@
-"""Options that several subcommands take, each declared once, and what they stand for."""
+"""Options that several subcommands take, each declared once, and the values that they stand for."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ TimeLimit = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help=f"Seconds for each optimum or bound; default: {DEFAULT_SECONDS:g}. inf: until it is "
-        "proved or at its end.",
+        help=f"Seconds for each optimum or bound; default: {DEFAULT_SECONDS:g}. inf: no limit.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")]
 LevelTexts = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,21 +51,18 @@ def limit_of(given: float | None) -> float | None:
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}
-"""Other names that `service_level` takes for the limits of a `ServiceLevel`."""
+"""Names that serving benchmarks have for the limits of a `ServiceLevel`."""
 
 
 def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
     """Return the service level that the `LevelTexts` make together; None without any.
-
-    Limits are ``latency=30``, ``first_token=1`` and ``time_per_token=0.1``, or by the names of
-    serving benchmarks ``e2e``, ``ttft`` and ``tpot``.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
         Not of the form NAME=TIME, a limit given twice, or a time that is not a number above 0.
     UnknownNameError
-        Another name.
+        Another name than those of a `ServiceLevel` and their aliases.
     """
     if not texts:
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from hindsight.outcomes.result import rounded_down as down
 from instances import InvalidValueError
-from online.tables import Table, csv_text
+from online.tables import Table, csv_text, table_of
 from online.trials.intervals import Interval, rounded_down, rounded_up
 from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import LATENCY, NOT_RUN, Trial, as_row
@@ -26,11 +26,11 @@ MAIN = ("trials", "failed", "proved", "mean latency, s", "mean ratio", "95 %", "
 
 FIGURES = (*MAIN, "ratio of totals", "totals 95 %", "ratio of waitings")
 
-IMPORTANT = ("mean ratio", "failed", "95 %", "trials", "max ratio", *FIGURES)
-"""The order in which columns are kept if a terminal is too narrow for all."""
+IMPORTANT = (*BY, "mean ratio", "failed", "95 %", "trials", "max ratio")
+"""Columns in the order in which they are kept if a terminal is too narrow for all."""
 
 LONGEST_NAME = 40
-"""Characters of a row's name beside a picture."""
+"""Characters of the name of a row in a picture."""
 
 MOST_REASONS = 20
 
@@ -44,6 +44,10 @@ LEAST = {
 CONFIDENCE_NOTE = (
     "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
     "instances (bootstrap)"
+)
+TWO_OPTIMA_NOTE = (
+    "Ratios to two optima, which do not compare: policies that preempt are divided by the "
+    "preemptive optimum, which is less. --preemption keep divides all by it"
 )
 
 
@@ -71,14 +75,6 @@ class Report:
     notes: Sequence[str]
     columns: Sequence[str] | None
 
-    @property
-    def title(self) -> str:
-        """Say what the ratios are of and to."""
-        names = list(dict.fromkeys(one.compared_with for one in self.trials)) or ["optimum"]
-        is_latency = all(one.goal == LATENCY for one in self.trials)
-        cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
-        return f"{cost} / {' or '.join(names)}"
-
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
         """Rows with all columns; the bootstrap is drawn once for the screen and all files."""
@@ -86,11 +82,15 @@ class Report:
 
     def table(self, *, whole: bool = False) -> Table:
         """Return the table with the columns asked for, else the main ones or all."""
-        names = self.columns
-        if names is None:
-            given = self._rows[0] if self._rows else ()
-            names = [name for name in given if whole or name in MAIN or name not in FIGURES]
-        return as_table([{name: row.get(name) for name in names} for row in self._rows], self.title)
+        names = list(dict.fromkeys(one.compared_with for one in self.trials)) or ["optimum"]
+        is_latency = all(one.goal == LATENCY for one in self.trials)
+        cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
+        given = self._rows[0] if self._rows else ()
+        shown = self.columns
+        if shown is None:
+            shown = [name for name in given if whole or name in MAIN or name not in FIGURES]
+        rows = [{name: row.get(name) for name in shown} for row in self._rows]
+        return table_of(rows, f"{cost} / {' or '.join(names)}", main=IMPORTANT)
 
     def trials_table(self) -> Table:
         """Return a table with a row for each trial."""
@@ -100,14 +100,13 @@ class Report:
                 **({"group": one.group} if one.group else {}),
                 "policy": one.policy,
                 **({"router": one.router} if one.router else {}),
-                "cost": one.status if one.cost is None else _figure(one.cost),
+                "cost": _cost(one),
                 one.compared_with: one.optimum.text(4 if one.batch_time else 0),
                 "ratio": one.ratio,
             }
             for one in self.trials
         ]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return as_table([{name: row.get(name) for name in names} for row in rows], "")
+        return table_of(rows)
 
     def reasons(self) -> list[Table]:
         """Return a table of why trials have no ratio, if there are such."""
@@ -122,53 +121,66 @@ class Report:
             }
             for (policy, status, reason), count in counts.most_common(MOST_REASONS)
         ]
-        return [as_table(rows, "without a ratio")] if rows else []
+        return [table_of(rows, "without a ratio")] if rows else []
 
     def parts(self) -> list[Any]:
         """Return tables and notes of the screen."""
         if not self.trials:
             return list(self.notes)
         single = [self.trials_table(), ""] if len(self.trials) <= FEW_TRIALS else []
-        return [*single, self.table(), "", *self.lines(), *self.notes, *self.reasons()]
+        return [*single, self.table(), "", *self.lines(), *self.reasons()]
 
     def lines(self) -> list[str]:
-        """Return what is said in words."""
+        """Return sentences about the ratios, and notes."""
         has_confidence = any(row.get("95 %") for row in self._rows)
-        return [*sentences(self.trials), *([CONFIDENCE_NOTE] if has_confidence else [])]
+        optima = {one.compared_with for one in self.trials} & LEAST.keys()
+        return [
+            *sentences(self.trials),
+            *([CONFIDENCE_NOTE] if has_confidence else []),
+            *([TWO_OPTIMA_NOTE] if len(optima) > 1 else []),
+            *self.notes,
+        ]
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
         return {
-            "notes": [*self.notes, *self.lines()],
+            "notes": self.lines(),
             "interrupted": any(one.status == NOT_RUN for one in self.trials),
             "policies": self._rows,
-            "trials": [_numbers(as_row(one)) for one in self.trials],
+            "trials": [_numbers(one) for one in self.trials],
         }
 
     def text(self, suffix: str) -> str:
         """Return the text of a file."""
         if suffix == ".csv":
-            rows = [_flat(_numbers(as_row(one))) for one in self.trials]
+            rows = [_flat(_numbers(one)) for one in self.trials]
             return csv_text([rows[0] if rows else [], *(row.values() for row in rows)])
-        if suffix == ".tex":
-            return self.table().to_latex() + "".join(f"% {note}\n" for note in self.notes)
-        notes = [*self.notes, *self.lines()]
         if suffix == ".html":
-            return self._page(notes)
-        listed = "".join(f"- {note}\n" for note in notes)
+            return self._page()
+        if suffix == ".tex":
+            table, count = self.table(), len(grouped(self.trials, ["instance", "problem"]))
+            return replace(table, title=f"{table.title}, {count} instances").to_latex(self.lines())
+        listed = "".join(f"- {note}\n" for note in self.lines())
         others = [one.to_markdown() for one in (self.trials_table(), *self.reasons())]
-        table = self.table(whole=True).to_markdown()
-        return "\n".join(["# Competitive ratios\n", table, listed, *others])
+        whole = self.table(whole=True).to_markdown()
+        return "\n".join(["# Competitive ratios\n", whole, listed, *others])
 
-    def _page(self, notes: Sequence[str]) -> str:
+    def _page(self) -> str:
         from online.pictures.page import page
 
-        sections = {"Notes": [notes], "Trials": [_shown(self.trials_table())]}
+        sections = {"Notes": [self.lines()], "Trials": [_shown(self.trials_table())]}
         if missing := self.reasons():
             sections["Without a ratio"] = [_shown(missing[0])]
-        answers = sentences(self.trials) or [self.title]
-        content: list[Any] = [*answers[1:], _shown(self.table()), *_picture(self._rows)]
-        return page(self.title, answers[0], content, sections)
+        table = self.table()
+        answers = sentences(self.trials) or [table.title]
+        content: list[Any] = [*answers[1:], _shown(table), *_picture(self._rows)]
+        return page(table.title, answers[0], content, sections)
+
+
+def _cost(trial: Trial) -> Any:
+    if isinstance(trial.cost, Fraction):
+        return Interval(trial.cost, trial.cost)
+    return trial.status if trial.cost is None else trial.cost
 
 
 def sentences(trials: Sequence[Trial]) -> list[str]:
@@ -224,7 +236,7 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         low, high = row["mean ratio"].ends
         axes.plot([low, low if high is None else high], [place] * 2, "o-", color=style.INK, ms=3)
     names = [", ".join(str(v) for k, v in row.items() if k not in FIGURES) for row in known]
-    # The end of a long name tells it from others: the policy, what it is given.
+    # The end of a long name distinguishes rows: the policy, its predictions.
     shown = [name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}" for name in names]
     axes.set_yticks(range(len(known)), shown)
     axes.invert_yaxis()
@@ -232,31 +244,17 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [axes]
 
 
-def as_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """Return rows as a table of text."""
-    columns = tuple(rows[0]) if rows else ()
-    cells = tuple(tuple(_figure(row[name]) for name in columns) for row in rows)
-    text = {name for name in columns if any(isinstance(row[name], str) for row in rows)}
-    figures = [name for name in IMPORTANT if name in columns]
-    main = (*(name for name in columns if name not in FIGURES), *figures)
-    return Table(title, columns, cells, frozenset(text), main, frozenset({"reason", *BY[:1]}))
+def _numbers(trial: Trial) -> dict[str, Any]:
+    """Return the attributes of a trial with fractions as floats, bounds rounded outwards."""
 
+    def number(name: str, value: Any) -> Any:
+        if not isinstance(value, Fraction):
+            return value
+        if name in ("lower", "certified"):
+            return down(value)
+        return -down(-value) if name == "upper" else float(value)
 
-def _figure(value: Any) -> str:
-    if isinstance(value, Fraction):
-        return Interval(value, value).text()
-    return "" if value is None else str(value)
-
-
-def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with fractions as floats, bounds rounded outwards."""
-    found = dict(row)
-    for name, value in row.items():
-        if isinstance(value, Fraction):
-            is_lower = name in ("lower", "certified")
-            found[name] = down(value) if is_lower else float(value)
-            found[name] = -down(-value) if name == "upper" else found[name]
-    return found
+    return {name: number(name, value) for name, value in as_row(trial).items()}
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

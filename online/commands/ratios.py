@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-import typer
+from typer import Option
 
 from hindsight.runtime.resources import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
 from instances.errors import printable
 from instances.files import parse_toml, read_bytes, write_atomically
-from instances.problem.arrival_source import in_seconds
 from online.batch_time.measured_tables import read_batch_time
 from online.policy_interface.specs import policy_specs, read_policy
 from online.trials.sweep import sweep
@@ -27,15 +26,14 @@ from .console import (
     progress_bar,
     writing,
 )
-from .demo_instances import POLICIES, demo_instances
 from .json_output import JsonFile, answer, check_json
-from .options import Jobs, LevelTexts, Policies, TimeLimit, limit_of, service_level
+from .options import LevelTexts, Policies, TimeLimit, limit_of, service_level
 from .ratio_report import SUFFIXES, Report, check_columns
 from .sources import SourceTexts, parse_source, read_sources
 
-LISTS = ("policy", "predictions", "slo", "router", "seed")
+DEMO = Path(__file__).with_name("demo.toml")
 KINDS: dict[str, Any] = {
-    **dict.fromkeys(LISTS, list),
+    **dict.fromkeys(("policy", "predictions", "slo", "router", "seed"), list),
     **dict.fromkeys(("batch_time", "goal", "preemption", "optimum"), str),
     "sources": (list, dict),
     "replicas": int,
@@ -43,75 +41,81 @@ KINDS: dict[str, Any] = {
 }
 """Keys of a TOML file, which are names of options, and the types of their values."""
 
+CALL = "NAME[(KEY=VALUE, ...)]"
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
+
+Demo = Annotated[bool, Option("--demo", help="Small instances and six policies.")]
+Predictions = Annotated[
+    Texts,
+    Option(
+        metavar=CALL,
+        help="What policies are given of output lengths; repeatable: exact, 'noisy(delta=3)', "
+        "'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.",
+    ),
+]
+BatchTimeText = Annotated[
+    Text,
+    Option(
+        metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
+        help="Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held "
+        "seconds. `show presets` lists the names; they set M of traces too.",
+    ),
+]
+Goal = Annotated[Text, Option(metavar="latency or makespan", help="Default: latency.")]
+Preemption = Annotated[
+    Text,
+    Option(
+        metavar="never, keep or recompute",
+        help="Compare all policies with one optimum. Default: keep (rarely proved above 8 "
+        "requests) for policies that preempt and keep tokens, never for the others.",
+    ),
+]
+Replicas = Annotated[int | None, Option(min=1, help="Machines of a fleet, each with memory M.")]
+Routers = Annotated[
+    Texts, Option("--router", metavar=f"{CALL} or FILE.py:CLASS", help="Router; repeatable.")
+]
+Seeds = Annotated[list[int] | None, Option("--seed", min=0, help="Seed; repeatable.")]
+Optimum = Annotated[
+    Text,
+    Option(
+        metavar="solve, records or none",
+        help="Where bounds on optima come from; records: of library instances and their goals.",
+    ),
+]
+Jobs = Annotated[int | None, Option(min=1, help="Processes; default: one per core.")]
+Store = Annotated[
+    Path | None, Option(metavar="FILE", help="File of trials, continued if a run has stopped.")
+]
+Columns = Annotated[Text, Option(metavar="NAME,NAME,...", help="Columns of the table.")]
+Outs = Annotated[
+    list[Path] | None,
+    Option(
+        "--out",
+        metavar="FILE",
+        help="Write trials as .csv, the report as .md or .html, its table as .tex; repeatable.",
+    ),
+]
+
 
 def ratios(  # noqa: PLR0913
     sources: SourceTexts = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Small instances and six policies.")] = False,
+    demo: Demo = False,
     policy: Policies = None,
-    predictions: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[(KEY=VALUE, ...)]",
-            help="What policies are given of output lengths; repeatable: exact, "
-            "'noisy(delta=3)', 'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.",
-        ),
-    ] = None,
-    batch_time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME, affine:d0,d1,d2 or aiconfigurator:...",
-            help="Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held "
-            "seconds. `show presets` lists the names; they set M of traces too.",
-        ),
-    ] = None,
-    goal: Annotated[
-        str | None, typer.Option(metavar="latency or makespan", help="Default: latency.")
-    ] = None,
+    predictions: Predictions = None,
+    batch_time: BatchTimeText = None,
+    goal: Goal = None,
     slo: LevelTexts = None,
-    preemption: Annotated[
-        str | None,
-        typer.Option(
-            metavar="never, keep or recompute",
-            help="Which optimum; default: keep for policies that preempt and keep tokens.",
-        ),
-    ] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=1, help="Machines of a fleet, each with memory M.")
-    ] = None,
-    router: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[(KEY=VALUE, ...)] or FILE.py:CLASS",
-            help="Router of a fleet; repeatable, each with every policy.",
-        ),
-    ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(min=0, help="Seed of random choices; repeatable.")
-    ] = None,
+    preemption: Preemption = None,
+    replicas: Replicas = None,
+    router: Routers = None,
+    seed: Seeds = None,
     time_limit: TimeLimit = None,
-    optimum: Annotated[
-        str | None,
-        typer.Option(
-            metavar="solve, records or none",
-            help="Where bounds on optima come from; records: of library instances and their goals.",
-        ),
-    ] = None,
+    optimum: Optimum = None,
     jobs: Jobs = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of trials: continued where a run has stopped."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME,...", help="Columns of the table; default: the main ones."),
-    ] = None,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write trials as .csv, the report as .md or .html, its table as .tex; repeatable.",
-        ),
-    ] = None,
+    store: Store = None,
+    columns: Columns = None,
+    out: Outs = None,
     json_file: JsonFile = None,
 ) -> int:
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
@@ -135,13 +139,12 @@ def ratios(  # noqa: PLR0913
     shown = check_columns(columns)
     if demo == bool(sources):
         fail("give either SOURCEs or --demo; --help explains")
-    if demo:
-        options = {"policy": POLICIES, **options}
-    folder = Path()
-    if len(options.get("sources", ())) == 1 and options["sources"][0].endswith(".toml"):
-        path = Path(options.pop("sources")[0])
-        folder, options = path.parent, {**_toml(path), **options}
-    groups, notes = _groups(options, folder, demo_instances() if demo else [])
+    named = options.pop("sources", [str(DEMO)])
+    if len(named) == 1 and named[0].endswith(".toml"):
+        folder, options = Path(named[0]).parent, {**_toml(Path(named[0])), **options}
+    else:
+        folder, options["sources"] = Path(), named
+    groups, notes = _groups(options, folder)
     size = max(1, sum(map(len, groups.values())))
     with progress_bar(size) as update:
         trials = sweep(
@@ -185,44 +188,39 @@ def _toml(path: Path) -> dict[str, Any]:
     return document
 
 
-def _groups(
-    options: dict[str, Any], folder: Path, drawn: list[Instance]
-) -> tuple[dict[str, list[Any]], list[str]]:
+def _groups(options: dict[str, Any], folder: Path) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the problems by the label of their group, and notes on them."""
     time, memory_limit = None, None
     if "batch_time" in options:
         time, memory_limit = read_batch_time(options["batch_time"])
-    given = options.get("sources", [])
+    given = options["sources"]
     groups, notes = dict[str, list[Any]](), list[str]()
     for label, texts in (given if isinstance(given, dict) else {"": given}).items():
-        # Files are relative to that of the options.
-        parsed = [
-            replace(one, name=os.path.join(folder, one.name))
-            if one.file or ":" in one.name
-            else one
-            for one in map(parse_source, map(str, texts))
-        ]
+        parsed = []
+        for one in map(parse_source, map(str, texts)):
+            # Files are relative to that of the options.
+            is_file = one.file or ":" in one.name
+            parsed.append(replace(one, name=os.path.join(folder, one.name)) if is_file else one)
         read = read_sources(parsed, batch_time=time, memory_limit=memory_limit)
         named = zip(read.problems, read.stems, strict=True)
         groups[label] = [_checked(one, stem, options.get("replicas")) for one, stem in named]
         notes += read.notes
-    if drawn:
-        groups[""] = [in_seconds(one, time) for one in drawn]
     return groups, notes
 
 
 def _checked(problem: Any, stem: str, replicas: int | None) -> Any:
     """Return a problem with a name and the replicas asked for."""
+    reason = ""
     if not isinstance(problem, Instance | Workload):
-        if replicas is not None:
-            reason = "answers to a policy: it has one machine"
-            raise InvalidValueError(None, "instance", problem.name, reason)
-        return problem
-    if isinstance(problem, Workload) and problem.batch_time is None:
+        reason = "answers to a policy: it has one machine" if replicas is not None else ""
+    elif isinstance(problem, Workload) and problem.batch_time is None:
         reason = "has arrivals in seconds: give --batch-time"
+    else:
+        problem = problem if problem.name else problem.renamed(printable(stem))
+        problem = problem if replicas is None else problem.with_replicas(replicas)
+    if reason:
         raise InvalidValueError(None, "instance", problem.name, reason)
-    problem = problem if problem.name else problem.renamed(printable(stem))
-    return problem if replicas is None else problem.with_replicas(replicas)
+    return problem
 
 
 def _parameters(options: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:

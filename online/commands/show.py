@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -34,10 +34,8 @@ from online.tables import Table, table_of
 from .json_output import Answer, JsonFile, answer, check_json
 from .sources import Source
 
-KINDS = ("policies", "routers", "generators", "presets", "library")
 ENGINES = "engines"
 CERTIFICATES = "instances/catalogue/certificates"
-PROSE = ("what", "parameters")
 GOALS = {
     "total_latency": "total latency, rounds",
     "makespan": "makespan, rounds",
@@ -45,7 +43,7 @@ GOALS = {
     "seconds": "total latency, seconds",
     "late_requests": "late requests",
 }
-"""What is minimised, by the name that entries of the library have for it."""
+"""Minimised objectives, by the names that entries of the library have for them."""
 
 Row = dict[str, Any]
 
@@ -69,23 +67,14 @@ def show(
     """
     check_json(json_file)
     kind, _, pattern = what.partition(":")
-    if kind not in KINDS or (pattern and kind != "library"):
-        raise UnknownNameError("kind of names", what, [*KINDS, "library:NAME"])
     if kind == "library":
         found, shown = _library(pattern)
         answer(json_file, "show", {"instances": found}, shown)
         return
-    rows = {
-        "policies": _policies,
-        "routers": _routers,
-        "generators": _generators,
-        "presets": _presets,
-    }
-    listed = rows[kind]()
-    texts = [{name: str(value) for name, value in one.items()} for one in listed]
-    names = tuple(texts[0])
-    table = table_of("", texts, text=(*names[:1], "from", *PROSE), main=names, prose=PROSE)
-    answer(json_file, "show", {kind: listed}, table)
+    if what not in LISTS:
+        raise UnknownNameError("kind of names", what, [*LISTS, "library", "library:NAME"])
+    rows = LISTS[what]()
+    answer(json_file, "show", {what: rows}, table_of(rows))
 
 
 def _row(kind: str, name: str, text: str | None, known: Mapping[str, inspect.Parameter]) -> Row:
@@ -116,11 +105,11 @@ def _origin(module: str) -> str:
 
 
 def _routers() -> list[Row]:
-    known = {name: RouterSpec.registry[name] for name in router_names()}
-    return [
-        _row("router", name, inspect.getdoc(made), named_parameters(made))
-        for name, made in known.items()
-    ]
+    rows = []
+    for name in router_names():
+        made = RouterSpec.registry[name]
+        rows.append(_row("router", name, inspect.getdoc(made), named_parameters(made)))
+    return rows
 
 
 def _generators() -> list[Row]:
@@ -141,6 +130,14 @@ def _presets() -> list[Row]:
     ]
 
 
+LISTS: dict[str, Callable[[], list[Row]]] = {
+    "policies": _policies,
+    "routers": _routers,
+    "generators": _generators,
+    "presets": _presets,
+}
+
+
 def _library(pattern: str) -> tuple[list[Row], Table | Mapping[str, str]]:
     """Return entries of the library for JSON, and what the screen shows of them."""
     store, entries = RecordStore(), instances.library().matching(*filter(None, [pattern]))
@@ -153,8 +150,7 @@ def _library(pattern: str) -> tuple[list[Row], Table | Mapping[str, str]]:
         return found, answers[0].shown
     columns = ("instance", "optimum", "gap", "status", "requests", "goal")
     rows = [{name: one.shown.get(name, "") for name in columns} for one in answers]
-    text = ("instance", "status", "goal")
-    return found, table_of("", rows, text=text, main=columns, prose=("goal",))
+    return found, table_of(rows, numbers=("optimum", "gap", "requests"))
 
 
 def _set_table(known: Mapping[str, Record | None]) -> Table:
@@ -165,23 +161,24 @@ def _set_table(known: Mapping[str, Record | None]) -> Table:
         sizes = [entry.n for entry in one]
         row = {
             "set": one.name,
-            "instances": str(len(one)),
+            "instances": len(one),
             "n": "..".join(map(str, sorted({min(sizes), max(sizes)}))),
-            "closed": str(len(found) - len(gaps)),
-            "open": str(len(gaps)),
+            "closed": len(found) - len(gaps),
+            "open": len(gaps),
             "median gap": percent(statistics.median(gaps), ".2f") if gaps else "",
             "what": one.title,
         }
         rows.append(row)
     main = ("set", "instances", "closed", "open", "median gap", "what", "n")
-    return table_of("", rows, text=("set", "what"), main=main, prose=("what",))
+    return table_of(rows, main=main, numbers=("n", "median gap"))
 
 
 def _about(entry: LibraryEntry, record: Record | None) -> Answer:
     """Return what is known of an instance, for JSON and as lines of the screen."""
     found = Answer()
-    for name in ("instance", "set", "source", "licence"):
-        found.add(name, entry.name if name == "instance" else getattr(entry, name), name)
+    found.add("instance", entry.name, "instance")
+    for name in ("set", "source", "licence"):
+        found.add(name, getattr(entry, name), name)
     found.add("requests", entry.n, "requests")
     found.show("memory limit", entry.instance.memory_limit)
     found.show("memory rule", entry.instance.memory_rule.told)
@@ -203,11 +200,10 @@ def _about(entry: LibraryEntry, record: Record | None) -> Answer:
     found.add("proof", record.proof, "proof", f"{record.proof}, {how}")
     for name in ("date", "method", "version"):
         found.add(name, getattr(record, name), name)
-    path = record.certificate
-    is_there = path is not None and path.exists()
-    missing = path and f"not installed; the repository has {CERTIFICATES}/{path.name}"
-    found.add("certificate", path if is_there else None)
-    found.show("certificate", path if is_there else missing)
+    if (path := record.certificate) is not None and not path.exists():
+        found.show("certificate", f"not installed; the repository has {CERTIFICATES}/{path.name}")
+        path = None
+    found.add("certificate", path, "certificate")
     return found
 
 

@@ -22,7 +22,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -46,17 +46,23 @@ from instances.validation import as_integer, as_number
 
 from .console import progress_bar
 
-KINDS = ("file", "library", "generator", "worst", "trace")
 MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
-TRACE_SETTINGS = (*("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),)
-SPACE_SETTINGS = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
-"""Settings of a search for a worst case that limit its instances, and their defaults."""
-
-SEARCH_SETTINGS = ("seed", "rounds", "minutes", "evaluations")
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
 """Settings of a log that `headroom` reads."""
+
+SPACE = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
+"""Settings of a search for a worst case that limit its instances, and their defaults."""
+
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "file": (),
+    "library": (),
+    "generator": (),
+    "worst": (*SPACE, "seed", "rounds", "minutes", "evaluations"),
+    "trace": ("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),
+}
+"""Kinds of sources and their settings; those of a generator are its parameters."""
 
 LOGS = (".csv", ".jsonl", ".gz")
 
@@ -82,9 +88,9 @@ class Source:
     Attributes
     ----------
     kind : str
-        One of `KINDS`.
+        A key of `SETTINGS`.
     name : str
-        A path, the pattern of a name, or a generator.
+        A path, the pattern of a name, a generator, or a policy.
     settings : Mapping[str, str]
         The settings given, as text.
     """
@@ -94,30 +100,30 @@ class Source:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The text that `parse_source` reads as this source."""
+        """Return the text that `parse_source` reads as this source."""
         given = ", ".join(f"{key}={quoted(text)}" for key, text in self.settings.items())
         # A name that ends like settings needs empty ones after it.
         return f"{self.kind}:{self.name}({given})"
 
     @property
     def file(self) -> Path | None:
-        """The file that is read; None where there is none."""
+        """The file that is read, if there is one."""
         return Path(self.name) if self.kind in ("file", "trace") else None
 
     def refuse_settings_except(self, known: Iterable[str]) -> None:
-        """Raise UnknownNameError for a setting that is not one of those."""
+        """Raise UnknownNameError for a setting that is not one of ``known``."""
         known = [*known]
         for key in self.settings:
             if key not in known:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
     def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """The settings but some, read as numbers, flags and text."""
+        """Return the settings but some, read as numbers, flags and text."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 
     def memory_rule(self) -> MemoryRule:
-        """The memory rule of the settings: ``tokens``, ``vllm`` or ``blocks:SIZE``.
+        """Return the memory rule of the settings: ``tokens``, ``vllm`` or ``blocks:SIZE``.
 
         Raises
         ------
@@ -139,9 +145,9 @@ def parse_source(text: str, bare: str | None = None) -> Source:
     Parameters
     ----------
     text : str
-        As the module's docstring has it.
+        As the docstring of this module says.
     bare : str, optional
-        The kind of a name without one; default: ``"file"`` where there is such a file or the name
+        The kind of a name without one; default: ``"file"`` if there is such a file or the name
         looks like one, else ``"library"``.
 
     Raises
@@ -159,8 +165,8 @@ def parse_source(text: str, bare: str | None = None) -> Source:
     kind, name, settings = found["kind"], found["name"], found["settings"]
     if kind is None:
         kind = bare or _kind_of(name)
-    elif kind not in KINDS:
-        raise UnknownNameError("kind of source", kind, list(KINDS))
+    elif kind not in SETTINGS:
+        raise UnknownNameError("kind of source", kind, list(SETTINGS))
     is_cut_off = name.count("(") > name.count(")") or name.endswith(")")
     if settings is None and is_cut_off and not os.path.exists(name):
         reason = "is not of the form NAME(key=value, ...)"
@@ -175,14 +181,12 @@ def parse_source(text: str, bare: str | None = None) -> Source:
 
 
 def _kind_of(name: str) -> str:
-    if os.path.exists(name):
+    path = Path(name)
+    if path.exists() or (name not in instances.library() and (path.suffix or path.name != name)):
         return "file"
-    if name in instances.library():
-        return "library"
     if name in instances.generator_names():
         raise InvalidValueError(None, "source", name, f"is a generator: write generator:{name}")
-    path = Path(name)
-    return "file" if path.suffix or path.name != name else "library"
+    return "library"
 
 
 @dataclass
@@ -192,11 +196,11 @@ class Read:
     Attributes
     ----------
     problems : list
-        Instances; where latencies are in seconds workloads too; sources of arrivals.
+        Instances; if latencies are in seconds workloads too; arrival sources.
     stems : list of str
-        For each, the name of a file that is to hold it, without its suffix.
+        For each problem, the name of a file that is to hold it, without its suffix.
     notes : list of str
-        What the instances are: windows of traces, synthetic, rounded, adaptive.
+        Facts that a reader of results needs: windows of traces, synthetic, rounded, adaptive.
     """
 
     problems: list[Any] = field(default_factory=list)
@@ -230,20 +234,27 @@ def read_sources(
     common = MEMORY_SETTINGS if batch_time is None else (*MEMORY_SETTINGS, "faster")
     for source in sources:
         rule = source.memory_rule()
-        if source.kind == "generator":
-            found = _drawn(source, common)
-        elif source.kind == "trace":
-            source.refuse_settings_except([*TRACE_SETTINGS, *common])
-            found, notes = _windows(source, rule, batch_time is not None, memory_limit)
-            read.notes += notes
+        if source.kind != "generator":
+            source.refuse_settings_except([*SETTINGS[source.kind], *common])
+        if source.kind == "trace":
+            found = _windows(source, rule, batch_time is not None, memory_limit, read.notes)
+        elif source.kind == "generator":
+            found = _drawn(source, source.values(without=common))
         elif source.kind == "worst":
-            found, note = _worst(source)
-            read.notes.append(note)
+            found = _worst(source, source.values(without=common), read.notes)
         else:
-            source.refuse_settings_except(common)
             found = _loaded(source)
-        read.problems += [_changed(problem, source, rule, batch_time) for problem, _ in found]
-        read.stems += [stem for _, stem in found]
+        for problem, stem in found:
+            if rule != TOKENS and source.kind != "trace":
+                if not isinstance(problem, Instance | Workload):
+                    reason = "answers to a policy, and counts memory in tokens"
+                    raise InvalidValueError(None, source.kind, source.name, reason)
+                problem = problem.under(rule)
+            problem = in_seconds(problem, batch_time)
+            if "faster" in source.settings and batch_time is not None:
+                problem = problem.faster(parse_value(source.settings["faster"]))
+            read.problems.append(problem)
+            read.stems.append(stem)
     read.notes += dict.fromkeys(note for problem in read.problems for note in _notes(problem))
     return read
 
@@ -258,19 +269,28 @@ def read_instance(source: Source) -> tuple[Instance, list[str]]:
     """
     read = read_sources([source])
     if len(read.problems) != 1:
-        reason = f"stands for {len(read.problems)} instances: one is needed"
-        raise InvalidValueError(None, "source", source.name, reason)
+        reason = f"stands for {len(read.problems)} instances, and one is needed"
+        raise InvalidValueError(
+            None, "source", source.name, f"{reason}: docs/own-bounds.md has a loop over a set"
+        )
     return in_rounds(read.problems[0]), read.notes
 
 
 def in_rounds(problem: Any) -> Instance:
-    """Return the problem; refuse what is not an instance in rounds."""
+    """Return the problem; refuse one that is not an instance in rounds."""
     if isinstance(problem, Instance):
         return problem
     reason = "answers to a policy: it has no instance before a run"
     if isinstance(problem, Workload):
         reason = "has arrivals in seconds, and no rounds"
     raise InvalidValueError(None, "instance", problem.name, reason)
+
+
+def trace_options(source: Source) -> dict[str, Any]:
+    """Return keyword arguments of readers of traces: numbers as such, columns by their role."""
+    columns = {key: text for key, text in source.settings.items() if key in ROLES}
+    options = source.values(without={*ROLES, *MEMORY_SETTINGS})
+    return {**options, "columns": columns} if columns else options
 
 
 def _notes(problem: Any) -> Iterator[str]:
@@ -296,29 +316,27 @@ def _loaded(source: Source) -> _Named:
         return [(instances.load(path), path.stem)]
     except FileFormatError:
         if path.suffix.lower() in LOGS:
-            reason = f"is no instance: a trace or log is 'trace:{path}(memory_limit=M)'"
+            reason = f"is not an instance: a trace or log is 'trace:{path}(memory_limit=M)'"
             raise FileFormatError(path, reason) from None
         raise
 
 
-def _drawn(source: Source, common: Collection[str]) -> _Named:
+def _drawn(source: Source, given: dict[str, Any]) -> _Named:
     file, _, name = source.name.rpartition(":")
     if file:
         import_sources([file])
-    given, owner = source.values(without=common), f"generator {name!r}"
+    owner = f"generator {name!r}"
     seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
     count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
     seeds = range(seed, seed + count)
     return [(instances.generate(name, one, **given), f"{name}-seed{one}") for one in seeds]
 
 
-def _worst(source: Source) -> tuple[_Named, str]:
-    """The worst instance that is found for a policy, and a line about it."""
+def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> _Named:
+    """Search for the worst instance of a policy."""
     from online.worst_cases import Space, search
 
-    source.refuse_settings_except([*SPACE_SETTINGS, *SEARCH_SETTINGS])
-    given = source.values()
-    limits: Any = [given.pop(name, default) for name, default in SPACE_SETTINGS.items()]
+    limits: Any = [given.pop(name, default) for name, default in SPACE.items()]
     space = Space(*limits)
     if "minutes" in given:
         given["seconds"] = 60 * as_number(given.pop("minutes"), "source", "minutes", above=0)
@@ -327,41 +345,22 @@ def _worst(source: Source) -> tuple[_Named, str]:
         found = search(source.name, space, progress=lambda news: update(0, str(news)), **given)
     if not found.cases:
         raise InvalidValueError(None, "source", str(source), "gives none: no optimum was proved")
+    notes.append(str(found))
     draft = found.cases[0].draft
     policy = re.sub(r"[^A-Za-z0-9.]+", "-", found.spec.label).strip("-")
     name = f"worst-{policy}-n{len(draft.rows)}-{draft.instance().digest[:8]}"
-    return [(found.cases[0].instance(name), name)], str(found)
+    return [(found.cases[0].instance(name), name)]
 
 
 def _windows(
-    source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None
-) -> tuple[_Named, list[str]]:
-    """Instances of windows, and what became of their rows."""
+    source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None, notes: list[str]
+) -> _Named:
+    """Read windows of a trace, and note what became of their rows."""
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
     found = [*instances.trace_windows(source.name, in_seconds=timed, memory_rule=rule, **options)]
     stem = Path(source.name).name.partition(".")[0]
-    notes = [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
-    return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)], notes
-
-
-def trace_options(source: Source) -> dict[str, Any]:
-    """Keyword arguments of readers of traces: numbers as such, columns by what they hold."""
-    columns = {key: text for key, text in source.settings.items() if key in ROLES}
-    options = source.values(without={*ROLES, *MEMORY_SETTINGS})
-    return {**options, "columns": columns} if columns else options
-
-
-def _changed(problem: Any, source: Source, rule: MemoryRule, batch_time: BatchTime | None) -> Any:
-    """The problem by another memory rule, in seconds and faster, where these are asked for."""
-    if rule != TOKENS and source.kind != "trace":
-        if not isinstance(problem, Instance | Workload):
-            reason = "answers to a policy, and counts memory in tokens"
-            raise InvalidValueError(None, "generator", source.name, reason)
-        problem = problem.under(rule)
-    problem = in_seconds(problem, batch_time)
-    if batch_time is not None and "faster" in source.settings:
-        problem = problem.faster(cast(float, parse_value(source.settings["faster"])))
-    return problem
+    notes += [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
+    return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)]

@@ -107,7 +107,7 @@ def _records(entries: Sequence[LibraryEntry], jobs: int, json_file: Path | None)
             update(len(verdicts), verdict.name)
     seconds = time.monotonic() - began
     refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
-    every = frozenset(one.name for one in instances.library())
+    every = frozenset(entry.name for entry in instances.library())
     for name in dict.fromkeys(entry.set for entry in entries):
         # If the file cannot be read, each of its instances is refused already.
         with suppress(FileFormatError):
@@ -146,5 +146,5 @@ def _verdict_table(entries: Sequence[LibraryEntry], verdicts: Sequence[RecordVer
             "no record": kinds["none"],
             "refused": kinds["refused"],
         }
-        rows.append({column: str(cell) for column, cell in row.items()})
-    return table_of("", rows, text=("set",))
+        rows.append(row)
+    return table_of(rows)

@@ -8,7 +8,7 @@ import io
 import online
 from instances import Instance
 from online.commands.ratio_report import Report
-from online.tables import Table
+from online.tables import Table, csv_text, table_of
 
 
 def test_latex() -> None:
@@ -47,8 +47,18 @@ def test_a_table_wider_than_a_page_is_shrunk() -> None:
     assert made.endswith("\\end{tabular}}\n\\end{table}\n")
 
 
-def test_a_table_without_a_title_has_no_caption() -> None:
-    assert "caption" not in Table("", ("a",), (("1",),)).to_latex()
+def test_a_table_without_a_title_has_no_caption_and_notes_stand_below() -> None:
+    made = Table("", ("a",), (("1",),)).to_latex(["95 %"])
+    assert "caption" not in made
+    assert made.endswith("\\end{tabular}\n\\par\\smallskip{\\footnotesize 95 \\%}\n\\end{table}\n")
+
+
+def test_rows_of_values_become_cells() -> None:
+    rows = [{"name": "a", "n": 1, "share": "5 %"}, {"name": "b", "share": "12 %", "more": None}]
+    table = table_of(rows, "title", main=("n",), numbers=("share",))
+    columns, text = ("name", "n", "share", "more"), frozenset({"name"})
+    cells = (("a", "1", "5 %", ""), ("b", "", "12 %", ""))
+    assert table == Table("title", columns, cells, text, ("n",))
 
 
 def test_csv_holds_no_formulas() -> None:
@@ -56,5 +66,4 @@ def test_csv_holds_no_formulas() -> None:
     text = Report(online.sweep([instance], ["mc-sf"]), [], None).text(".csv")
     (row,) = csv.DictReader(io.StringIO(text))
     assert row["instance"] == "'=1+1"
-    table = Table("", ("@a", "b"), (("-0.5", "-x"),))
-    assert table.to_csv() == "'@a,b\n-0.5,'-x\n"
+    assert csv_text([("@a", "b"), ("-0.5", "-x")]) == "'@a,b\n-0.5,'-x\n"

@@ -47,22 +47,22 @@ solve /dev/zero | /dev/zero
 solve ../text.json | not valid JSON
 solve no\x1b[31mfile | holds the control character U+001B
 solve seconds-azure-code-n20-00 | has arrivals in seconds, and no rounds
-solve ../small.json --out missing/out.json | missing/out.json: cannot be written
-solve ../small.json --out ../taken.json | Is a directory
+solve ../small.json --out missing/out.json | cannot be written: folder 'missing' is missing
+solve ../small.json --out ../taken.json | is a folder, not a file
 solve ../small.json --out ../small.json | is the file that is read
 solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
 solve ../small.json --certificate ../small.json | is the file that is read
 solve ../small.json --export x.lp --bound b.py:f | contradicts --export
 solve ../small.json --export model.txt | does not end in .lp or .mps
-solve ../small.json --export missing/model.lp | missing/model.lp: cannot be written
+solve ../small.json --export missing/model.lp | cannot be written
 solve ../small.json --time-limit -1 | --time-limit
-solve ../small.json --goal x | unknown goal 'x'; known: latency, makespan
-solve ../small.json --preemption x | unknown preemption 'x'; known: never, keep
-solve ../small.json --goal makespan --out x.json | --out = 'x.json' contradicts --goal makespan
-solve ../small.json --goal makespan --certificate x.json | --certificate =
-solve ../small.json --preemption keep --crosscheck | --crosscheck = 'True'
-solve ../small.json --preemption keep --out x.json | --out = 'x.json' contradicts --preemption keep
-solve ../small.json --preemption keep --export x.lp | --export =
+solve ../small.json --goal x | Invalid value for '--goal'
+solve ../small.json --preemption x | Invalid value for '--preemption'
+solve ../small.json --goal makespan --out x.json | --out contradicts --goal makespan
+solve ../small.json --goal makespan --certificate x.json | --certificate contradicts
+solve ../small.json --preemption keep --crosscheck | --crosscheck contradicts --preemption
+solve ../small.json --preemption keep --out x.json | --out contradicts --preemption keep
+solve ../small.json --preemption keep --export x.lp | --export contradicts --preemption keep
 solve ../small.json --method relaxation --out x.json | contradicts --method relaxation
 solve ../large.json --export model.lp | non-zeros, about
 solve ../large.json --crosscheck | non-zeros, about
@@ -72,6 +72,7 @@ generate generator:uniform(count=2) --out one.json | give a folder
 generate generator:uniform generator:uniform --out two | would hold two of the instances
 generate generator:uniform --out missing/one.json | cannot be written
 generate generator:uniform --out missing/folder/ | cannot be written
+generate generator:uniform --out q.mps | solve --export writes .lp and .mps
 generate trace:missing.csv(memory_limit=9) | missing.csv: No such file
 generate generater:uniform | unknown kind of source 'generater'; did you mean 'generator'?
 generate uniform | 'uniform' is a generator: write generator:uniform
@@ -96,7 +97,7 @@ generate "trace:x.csv(memory_limit=9, promt=a)" | 'promt'; did you mean 'prompt'
 solve library:worst-n7-0 | did you mean 'worst-n7-0
 solve worst-n7-0 | did you mean 'worst-n7-0
 solve library:worst-n7-00(n=3) | unknown setting of library:worst-n7-00 'n'
-solve "generator:uniform(n=3, count=2)" | stands for 2 instances: one is needed
+solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
 solve "generator:conversations(n=3, rate=5)" | has arrivals in seconds, and no rounds
 solve generator:sqrt-n-adversary | answers to a policy: it has no instance
 ratios | give either SOURCEs or --demo

@@ -260,6 +260,5 @@ def without_ratio(standings: Sequence[Standing]) -> Table:
         places = "; ".join(dict.fromkeys(column for column, _, _ in found))
         rows.append((policy, str(sum(count for _, count, _ in found)), places, found[0][2]))
     columns = ("policy", "instances", "of", "reason")
-    text, order = frozenset({"policy", "of", "reason"}), ("policy", "reason", "instances", "of")
-    prose = frozenset({"of", "reason"})
-    return Table("without a ratio", columns, tuple(rows), text, order, prose)
+    text = frozenset({"policy", "of", "reason"})
+    return Table("without a ratio", columns, tuple(rows), text)

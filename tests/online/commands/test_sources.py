@@ -16,7 +16,7 @@ from instances import FileFormatError, Instance, UnknownNameError
 from instances.problem.memory_rule import VLLM_BLOCKS
 from online import AffineTime
 from online.commands.sources import (
-    KINDS,
+    SETTINGS,
     Source,
     parse_source,
     read_instance,
@@ -30,7 +30,7 @@ settings = st.dictionaries(
 )
 
 
-@given(st.sampled_from(KINDS), names, settings)
+@given(st.sampled_from([*SETTINGS]), names, settings)
 @example("file", "drawn(1).json", {})
 @example("file", "drawn(1)", {"memory_rule": "vllm"})
 @example("trace", "a(b=1).csv", {"arrival": "received, at", "prompt": "it's", "output": '"(x)"'})
