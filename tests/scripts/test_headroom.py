@@ -154,19 +154,12 @@ def test_settings_that_a_log_states_need_not_be_said(
     record = json.loads(figures.read_text("utf-8"))
     names = [record["baseline"], *record["proposals"]]
     assert names == ["vllm(max_num_seqs=4)", "vllm(max_num_seqs=4, order=shortest-job)"]
-    given = (f"{path}(max_requests=5)", *options, "--rule", "blocks:8", "--quick")
-    said = facts(measured(script, *given))
-    assert said["memory limit M"] == "1600 tokens in blocks of 8; tokens are stored next"
 
 
 @pytest.mark.parametrize(
     ("role", "step", "doubt"),
     [
-        (
-            "latency",
-            12.8,
-            "the mean latency of 4,650 s is longer than the log, whose arrivals span",
-        ),
+        ("latency", 12.8, "the mean latency of 4,650 s is longer than the log"),
         ("latency_ms", 6.4, None),
         ("latency_ms", 12800, "the load of"),
         ("latency_ms", 0.001, "is above 20: are arrivals (seconds) and the batch time"),
@@ -200,8 +193,7 @@ def test_dropped_and_skipped_requests_are_counted(
     pairs = [(t, k) for t in range(1, 200, 9) for k in (100, 900, 5000)]
     lines = [f"{t},{k},{0.02 + 2e-4 * t + 1e-6 * k}" for t, k in pairs]
     (tmp_path / "rounds.csv").write_text("tokens,kv_tokens,seconds\n" + "\n".join(lines), "utf-8")
-    figures = tmp_path / "figures.json"
-    given = ("--batch-time", tmp_path / "rounds.csv", "--json", figures, *options)
+    given = ("--batch-time", tmp_path / "rounds.csv", *options)
     said = facts(measured(script, f"{log}(bad_rows=skip)", *SMALL, *given))
     assert said["a round lasts"].startswith(
         "0.02 s + 0.0002 s a token processed + 1e-06 s a token held (fitted to"
@@ -210,24 +202,14 @@ def test_dropped_and_skipped_requests_are_counted(
         "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
         "1 because num_decode_tokens is not a whole number (row 6)"
     )
-    missing, odd = (f"num_decode_tokens is {what}" for what in ("missing", "not a whole number"))
-    assert json.loads(figures.read_text("utf-8"))["skipped_rows"] == {
-        "rows": 6,
-        "counts": {missing: 1, odd: 1},
-        "first_rows": {missing: [3], odd: [6]},
-    }
 
 
 @pytest.mark.slow
 def test_ctrl_c_shows_and_writes_what_is_done(tmp_path: Path) -> None:
     page, log = tmp_path / "page.html", tmp_path / "log.csv"
     drawn = instances.generate("conversations", 5, n=1500, rate=40)
-    rows = zip(drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths, strict=True)
-    log.write_text(
-        "arrived_at,num_prefill_tokens,num_decode_tokens\n"
-        + "\n".join(",".join(map(str, row)) for row in rows),
-        "utf-8",
-    )
+    columns = (drawn.arrival_times, drawn.prompt_lengths, drawn.output_lengths)
+    log.write_text(IDLE + "".join(f"{t},{s},{o}\n" for t, s, o in zip(*columns, strict=True)))
     given = f"--memory 4000 --time-limit 1500 --batch-time {AFFINE} --details".split()
     process = start(ROOT / "scripts" / "headroom.py", log, *given, "--out", page)
     with pytest.raises(subprocess.TimeoutExpired):

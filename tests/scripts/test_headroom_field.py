@@ -67,17 +67,6 @@ def test_limits_hold_for_schedulers_that_reuse_prompts(answer: Any) -> None:
     assert re.search(limit, said), said
 
 
-def test_hashes_of_some_prompts_show_nothing(answer: Any, tmp_path: Path) -> None:
-    rows = (FIELD / "shared_prefix.jsonl").read_text("utf-8").splitlines()
-    last = json.loads(rows.pop())
-    del last["hash_ids"]
-    path = tmp_path / "some.jsonl"
-    path.write_text("\n".join([*rows, json.dumps(last)]), "utf-8")
-    record = answer(path, "--batch-time", "affine:0.02,5e-4,0", "--memory", 16_492)[1]
-    assert "no prefix cache" in record["holds_for"]
-    assert "lacks the hashes of 1 of 3 prompts" in record["facts"]["shared prompts"]
-
-
 def test_a_closed_loop_without_start_times_is_played(answer: Any, tmp_path: Path) -> None:
     said, record, _ = answer(FIELD / "sglang_closed.jsonl.gz", *SGLANG)
     assert "made-up arrivals (a closed loop of 4)" in record["holds_for"]
@@ -97,15 +86,6 @@ def test_a_closed_loop_without_start_times_is_played(answer: Any, tmp_path: Path
     record = answer(f"{columns})", *SGLANG)[1]
     assert "made-up arrivals; all requests at once" in record["holds_for"]
     assert record["arrivals_made_up"]
-
-
-def test_no_more_requests_than_the_loop_has_are_sent(answer: Any, tmp_path: Path) -> None:
-    path = tmp_path / "rate.json"
-    path.write_text(json.dumps({**closed_loop(), "request_rate": 0.2}), "utf-8")
-    record = answer(path, *SGLANG)[1]
-    assert "a closed loop of 4" in record["holds_for"]
-    # So slow a rate seldom meets the limit: a request every 5 s, of up to 5 s.
-    assert re.search(r"arrivals over +395\.0 s", record["printed"])
 
 
 def test_a_closed_loop_with_start_times_is_recognised(answer: Any, tmp_path: Path) -> None:

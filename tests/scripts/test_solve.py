@@ -6,6 +6,7 @@ import json
 import subprocess
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_scripts import SCRIPTS, Ok, fields
@@ -16,63 +17,37 @@ import instances
 from instances import Instance
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
-    path = tmp_path / "large.json"
-    instances.save(instances.generate("arrival-model-1", 1, n=25), path)
-    return path
-
-
 def test_the_optimum_is_printed_saved_and_exported(ok: Ok, small: Path, tmp_path: Path) -> None:
     shown = fields(ok("solve small.json --crosscheck --out solved.json"))
     assert (shown["status"], shown["gap"]) == ("optimal", "0 %")
     assert shown["upper bound"] == shown["lower bound"]
     assert int(shown["certified lower bound"]) <= int(shown["lower bound"])
-    outputs = int(instances.load(small).output_lengths.sum())
-    least, most = (int(shown[f"{of} bound"]) - outputs for of in ("certified lower", "upper"))
-    assert shown["waiting"] == (str(most) if least == most else f"[{least}, {most}]")
     assert "verified lower bound" not in shown
     assert shown["CBC"] == f"{shown['upper bound']}, optimal; agrees"
-    known = instances.known_bounds(instances.load(tmp_path / "solved.json"))
-    assert known is not None
-    assert [shown["upper bound"], shown["lower bound"]] == [
-        str(known.upper_bound),
-        str(known.lower_bound),
-    ]
+    known: Any = instances.known_bounds(instances.load(tmp_path / "solved.json"))
+    assert [shown["upper bound"]] * 2 == [str(known.upper_bound), str(known.lower_bound)]
     assert "written to" in ok("solve small.json --export model.lp")
     assert "start_once" in (tmp_path / "model.lp").read_text("utf-8")
     again = fields(ok("solve solved.json --time-limit 0"))
     assert again["upper bound"] == shown["upper bound"]
 
 
-def test_a_time_limit_gives_an_interval_and_a_certificate(
-    ok: Ok, large: Path, tmp_path: Path
-) -> None:
+def test_a_time_limit_gives_an_interval_and_a_certificate(ok: Ok, tmp_path: Path) -> None:
+    instances.save(instances.generate("arrival-model-1", 1, n=25), tmp_path / "large.json")
     shown = fields(ok("solve large.json --time-limit 0 --certificate proof.json"))
     assert shown["status"] == "feasible (time-limit)"
     assert 0 < int(shown["lower bound"]) < int(shown["upper bound"])
     assert shown["gap"] not in {"0 %", "-"}
     low, high = json.loads(shown["waiting"])
     assert 0 <= low < high < int(shown["upper bound"])
-    # What no scheduler can change makes the gap look small.
+    # The time that no scheduler can change makes the gap look small.
     gaps = {name: float(shown[name].removesuffix(" %")) for name in shown if "gap" in name}
     assert gaps["certified gap"] < gaps["certified waiting gap"] <= 100
-    # What the solve certified, and what its certificate proves: two bounds by two names.
+    # The bound that the solve certified and the one that its certificate proves have two names.
     assert shown["certificate"].startswith("valid interval, by ")
     verified = json.loads((tmp_path / "proof.json").read_text("utf-8"))["lower_bound"]
     assert shown["verified lower bound"] == str(verified)
     assert verified <= int(shown["certified lower bound"])
-
-
-def test_no_time_still_leaves_a_certificate(ok: Ok, tmp_path: Path) -> None:
-    instance = instances.generate("mixed-long-short", 0, n=2000)
-    instances.save(instance, tmp_path / "many.json")
-    shown = fields(ok("solve many.json --time-limit 0 --certificate proof.json"))
-    outputs = instance.total_output_length
-    assert shown["certificate"] == "valid interval, by memory-prices"
-    assert shown["verified lower bound"] == str(outputs)
-    certificate = hindsight.read_certificate(tmp_path / "proof.json")
-    assert hindsight.check_certificate(certificate).lower_bound == outputs
 
 
 def test_the_preemptive_optimum_is_named_wherever_its_number_stands(ok: Ok, tmp_path: Path) -> None:
@@ -104,30 +79,14 @@ def test_the_bounds_of_a_relaxation_are_printed(ok: Ok, small: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "drawn", "n"),
-    [
-        (("--out", "out.json"), "arrival-model-1", 50),
-        (("--method", "relaxation", "--gap", "1e-6"), "mixed-long-short", 2000),
-    ],
-)
-def test_ctrl_c_gives_the_interval_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], drawn: str, n: int
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    instance = instances.generate(drawn, 0, n=n)
-    instances.save(instance, "large.json")
-    for delay in (10, 30, 60):
-        process = start(SCRIPTS / "solve.py", "large.json", *options)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.communicate(timeout=delay)
-        press_ctrl_c(process)
-        printed, complained = end(process)
-        assert process.returncode == 130, complained
-        if complained != "error: interrupted\n":  # which says that nothing had been found yet
-            break
-    shown = fields(printed)
-    assert "(interrupted)" in shown["status" if "--out" in options else "method"]
+def test_ctrl_c_gives_the_bound_so_far_of_a_relaxation(tmp_path: Path) -> None:
+    instance = instances.generate("mixed-long-short", 0, n=2000)
+    instances.save(instance, tmp_path / "large.json")
+    given = (tmp_path / "large.json", "--method", "relaxation", "--gap", "1e-6")
+    process = start(SCRIPTS / "solve.py", *given)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=30)
+    press_ctrl_c(process)
+    shown = fields(end(process)[0])
+    assert (process.returncode, "(interrupted)" in shown["method"]) == (130, True)
     assert int(shown["certified lower bound"]) > instance.total_output_length
-    if "--out" in options:
-        assert instances.known_bounds(instances.load("out.json")) is not None
