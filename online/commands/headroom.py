@@ -13,7 +13,6 @@ from instances import read_log
 from instances.files import write_atomically
 from instances.logs.doubts import doubts
 from online.headroom import (
-    Headroom,
     HeadroomProgress,
     headroom_page,
     measure_headroom,
@@ -21,7 +20,7 @@ from online.headroom import (
 )
 from online.headroom.question import BASELINE, ROUTERS
 from online.headroom.tables import record, tables
-from online.headroom.words import answer_lines, facts, notes
+from online.headroom.words import answer_lines, facts, notes, remarks
 from online.tables import Table
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
@@ -31,9 +30,6 @@ from .sources import LOG_SETTINGS, MEMORY_SETTINGS, Source, parse_source, trace_
 
 LEAST_SHARE = 0.25
 """Of the time limit, for the computation, however long the log takes to read."""
-
-TEXT = frozenset({"policy", "router", "what", "why not"})
-"""Columns of text, in tables."""
 
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
@@ -109,7 +105,7 @@ def headroom(  # noqa: PLR0913
     Simulations come first: what the scheduler of today has, and what a proposal saves. Bounds
     follow: no scheduler of these requests is below the limit, whatever it knows. With --slo a table
     shows the requests on time by number of replicas, today and at most. Ctrl-C and the time limit
-    show what is known so far (exit status 130 and 1).
+    show what is known so far (exit status 130, and 1 without an answer).
     """
     clock = Clock()
     source = _log_source(log)
@@ -151,29 +147,24 @@ def headroom(  # noqa: PLR0913
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
     parts: list[Any] = ["\n".join([*doubts(whole, question.load), *answer_lines(found)])]
-    shown = tables(found)
-    if not details:
-        shown = {title: it for title, it in shown.items() if level and "by replicas" in title}
-    parts += [part for title, it in shown.items() for part in ("", _printed(title, it))]
+    for title, frame in tables(found).items():
+        if details or "by replicas" in title:
+            parts += ["", _printed(title, frame)]
     if details:
-        parts += ["", facts(found), "", *notes(found)]
+        parts += ["", facts(found)]
+    below = [*remarks(found), *(notes(found) if details else ())]
+    parts += ["", *below] if below else []
     answer(json_file, "headroom", {**record(found), "skipped_rows": whole.skipped}, *parts)
-    return _status(found, quick=quick)
+    if found.interrupted:
+        return INTERRUPTED_STATUS
+    failed = found.left_out or any(it.is_error for it in found.failures.values())
+    is_answered = found.today is not None if quick else found.saving is not None
+    return FAILED_STATUS if failed or not is_answered else 0
 
 
 def _printed(title: str, frame: Any) -> Table:
     rows = tuple(tuple(row) for row in frame.itertuples(index=False))
-    return Table(title, tuple(frame.columns), rows, TEXT)
-
-
-def _status(found: Headroom, *, quick: bool) -> int:
-    """Return the exit status."""
-    if found.interrupted:
-        return INTERRUPTED_STATUS
-    failed = any(it.is_error for it in found.failures.values())
-    is_whole = not (found.unfinished or failed or found.left_out)
-    is_answered = found.today is not None if quick else found.saving() is not None
-    return 0 if is_whole and is_answered else FAILED_STATUS
+    return Table(title, tuple(frame.columns), rows, frozenset({"policy", "router"}))
 
 
 def _log_source(log: str) -> Source:

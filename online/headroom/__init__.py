@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from .answer import Headroom
 from .log_questions import question_of_log
-from .measured import Measured
 from .measuring import HeadroomProgress, measure_headroom
 from .page import headroom_page
-from .question import Question
+from .question import Measured, Question
 
 __all__ = [
     "Headroom",

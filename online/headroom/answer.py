@@ -8,16 +8,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from online.trials.intervals import Interval
+from online.trials.intervals import NOTHING, Interval
 
-from .measured import Served
-from .question import Place, Question
-from .tasks import Bounds, Enclose, Failure, Serve, Task
+from .question import Question
+from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
 
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: if no known schedule saves it, shares of the saving say nothing."""
-
-NOTHING = Interval(None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +45,15 @@ class Headroom:
     left_out: int = 0
 
     def served(
-        self, policy: str, error: float = 0.0, place: Place | None = None, router: str | None = None
+        self,
+        policy: str,
+        error: float = 0.0,
+        replicas: int | None = None,
+        router: str | None = None,
     ) -> Served | None:
         """Return the simulation of a policy, if it completed."""
-        wanted = Serve(policy, place or self.question.here, error, router)
-        found = self.results.get(wanted)
-        return found if isinstance(found, Served) else None
+        wanted = Serve(policy, replicas or self.question.replicas, error, router)
+        return self.simulations.get(wanted)
 
     @property
     def today(self) -> Served | None:
@@ -61,60 +61,56 @@ class Headroom:
         return self.served(self.question.baseline)
 
     @cached_property
-    def completed(self) -> dict[Serve, Served]:
+    def simulations(self) -> dict[Serve, Served]:
         """Simulations that completed, exact output lengths first."""
         known = self.results.items()
         found = {one: it for one, it in known if isinstance(one, Serve) and isinstance(it, Served)}
         return {one: found[one] for one in sorted(found, key=lambda one: one.error)}
-
-    @property
-    def here(self) -> dict[Serve, Served]:
-        """Simulations that completed with the memory, load and router of today."""
-        place = self.question.here
-        known = self.completed.items()
-        return {one: it for one, it in known if one.place == place and one.router is None}
 
     @cached_property
     def failures(self) -> dict[Task, Failure]:
         """Computations without a result."""
         return {one: it for one, it in self.results.items() if isinstance(it, Failure)}
 
-    def best(self, place: Place | None = None) -> tuple[Bounds, str] | None:
-        """Bound the least mean latency at a place, and name the best schedule known there.
+    @cached_property
+    def best(self) -> tuple[Bounds, str] | None:
+        """Bounds on the least mean latency, and the name of the best schedule known.
 
         Every simulation is a schedule too. None if no bound is known.
         """
-        place = place or self.question.here
-        bounds = self.results.get(Enclose(place))
+        count = self.question.replicas
+        bounds = self.results.get(Enclose(count))
         if not isinstance(bounds, Bounds):
             return None
         known = [(bounds.interval.upper, "search")]
         known += [
-            (it.mean_latency, one.name) for one, it in self.completed.items() if one.place == place
+            (it.mean_latency, one.name)
+            for one, it in self.simulations.items()
+            if one.replicas == count
         ]
         upper, name = min((one for one in known if one[0] is not None), default=(None, ""))
         return replace(bounds, interval=Interval(bounds.interval.lower, upper)), name
 
-    def saving(self, place: Place | None = None) -> Interval | None:
-        """Bound the seconds per request that the best scheduler saves of today's mean latency.
+    @property
+    def saving(self) -> Interval | None:
+        """Bounds on the seconds per request that the best scheduler saves of today's mean latency.
 
         None if today's latency or the best possible is not known, or if the log contradicts it.
         """
-        today, best = self.served(self.question.baseline, place=place), self.best(place)
-        if best is None or today is None or self.contradicts:
+        if self.best is None or self.today is None or self.contradicts:
             return None
-        return best[0].interval.below(today.mean_latency)
+        return self.best[0].interval.below(self.today.mean_latency)
 
     @property
     def divisible(self) -> bool:
         """Whether a policy's share of the saving says something, see `NEGLIGIBLE`."""
-        saving, today = self.saving(), self.today
+        saving, today = self.saving, self.today
         known = 0 if saving is None or saving.lower is None else saving.lower
         return today is not None and known >= NEGLIGIBLE * today.mean_latency
 
     def share(self, served: Served) -> Interval:
         """Bound the share of the saving that a policy has; unknown where it says nothing."""
-        saving, today = self.saving(), self.today
+        saving, today = self.saving, self.today
         if today is None or saving is None or not self.divisible:
             return NOTHING
         return Interval.of_share(today.mean_latency - served.mean_latency, saving)
@@ -122,8 +118,8 @@ class Headroom:
     @property
     def rival(self) -> str | None:
         """Label of the proposal with the least mean latency, told the exact output lengths."""
-        known = [(one, self.served(one)) for one in self.question.proposed]
-        means = [(it.mean_latency, one) for one, it in known if it is not None]
+        known = [(self.served(one), one) for one in self.question.proposed]
+        means = [(it.mean_latency, one) for it, one in known if it is not None]
         return min(means)[1] if means else None
 
     @property
@@ -135,20 +131,20 @@ class Headroom:
     @property
     def contradicts(self) -> bool:
         """Whether the log is faster than the batch time allows any scheduler."""
-        log, bounds = self.question.measured, self.results.get(Enclose(self.question.here))
-        if log is None or not isinstance(bounds, Bounds) or self.question.made_up:
+        log, best = self.question.measured, self.best
+        if log is None or best is None or self.question.made_up:
             return False
-        return log.mean_latency < (bounds.interval.lower or 0)
+        return log.mean_latency < (best[0].interval.lower or 0)
 
-    def tried(self) -> list[Place]:
-        """List the numbers of replicas at which today's policy is simulated, ascending."""
-        here = self.question.here
-        places = {one.place for one in self.completed if one.policy == self.question.baseline}
-        wanted = [one for one in places if replace(one, replicas=here.replicas) == here]
-        return sorted(wanted, key=lambda one: one.replicas)
+    @property
+    def by_replicas(self) -> dict[int, Served]:
+        """Simulations of today's policy by number of replicas, ascending."""
+        counts = sorted({one.replicas for one in self.simulations})
+        runs = {one: self.served(self.question.baseline, replicas=one) for one in counts}
+        return {one: it for one, it in runs.items() if it is not None}
 
-    def attainable(self, place: Place) -> Interval:
-        """Bound the largest share of requests on time at a place.
+    def attainable(self, replicas: int) -> Interval:
+        """Bound the largest share of requests on time with so many replicas.
 
         A further replica may stay empty, so shares do not fall with the number of replicas.
         """
@@ -156,14 +152,12 @@ class Headroom:
         for one, it in self.results.items():
             if isinstance(it, Served):
                 known = Interval(it.on_time, None)
-            elif isinstance(it, Bounds) and one == Enclose(one.place, on_time=True):
+            elif isinstance(it, Bounds) and one == Enclose(one.replicas, on_time=True):
                 known = it.interval
             else:
                 continue
-            if replace(one.place, replicas=place.replicas) != place:
-                continue
-            if one.place.replicas <= place.replicas and known.lower is not None:
+            if one.replicas <= replicas and known.lower is not None:
                 lower = max(lower, known.lower)
-            if one.place.replicas >= place.replicas and known.upper is not None:
+            if one.replicas >= replicas and known.upper is not None:
                 upper = min(upper, known.upper)
         return Interval(lower, upper)

@@ -31,7 +31,7 @@ a fit to the others. The error stated is the mean of |predicted - measured| / me
 from __future__ import annotations
 
 import os
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -228,38 +228,31 @@ def fit_rounds(
     InvalidValueError
         Too few rounds, tokens that hardly vary, a coefficient below 0, or too large an error.
     """
-    refused = partial(_refusal, file=file)
-    count = len(rounds.seconds)
+    columns, count = (rounds.tokens, rounds.kv_tokens), len(rounds.seconds)
     if count < LEAST_ROWS:
-        raise refused(f"has {count} rounds to go by and needs {LEAST_ROWS}")
-    for name, column in (("processed", rounds.tokens), ("resident", rounds.kv_tokens)):
+        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}", file)
+    for name, column in zip(("processed", "resident"), columns, strict=True):
         if float(column.std()) < LEAST_VARIATION * float(column.mean()):
-            raise refused(
-                f"cannot tell what a token {name} costs: all rounds have about "
-                f"{column.mean():.4g} of them"
-            )
-    if abs(np.corrcoef(rounds.tokens, rounds.kv_tokens)[0, 1]) > ALIKE:
-        raise refused("cannot tell tokens processed from tokens resident: they rise together")
-    off = np.empty(count)
+            alike = f"all rounds have about {column.mean():.4g} of them"
+            raise _refusal(f"cannot tell what a token {name} costs: {alike}", file)
+    if abs(np.corrcoef(*columns)[0, 1]) > ALIKE:
+        reason = "cannot tell tokens processed from tokens resident: they rise together"
+        raise _refusal(reason, file)
+    design, off = np.stack([np.ones(count), *columns], axis=1), np.empty(count)
     for block in np.array_split(np.arange(count), BLOCKS):
         others = np.setdiff1d(np.arange(count), block)
-        coefficients = _fit(rounds, others)
-        d0, d1, d2 = coefficients
-        predicted = d0 + d1 * rounds.tokens[block] + d2 * rounds.kv_tokens[block]
+        predicted = design[block] @ _fit(design[others], rounds.seconds[others])
         off[block] = np.abs(predicted / rounds.seconds[block] - 1)
-    error = float(off.mean())
-    coefficients = _fit(rounds, np.arange(count))
-    mean = [1.0, float(rounds.tokens.mean()), float(rounds.kv_tokens.mean())]
-    whole = float(rounds.seconds.mean())
-    for place, name in enumerate(("d0", "d1", "d2")):
-        share = float(coefficients[place]) * mean[place] / whole
+    coefficients, error = _fit(design, rounds.seconds), float(off.mean())
+    shares = coefficients * design.mean(axis=0) / rounds.seconds.mean()
+    for name, value, share in zip(("d0", "d1", "d2"), coefficients, shares, strict=True):
         if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
-            raise refused(f"gives {name} = {coefficients[place]:.3g} s, below 0")
+            raise _refusal(f"gives {name} = {value:.3g} s, below 0", file)
     if error > largest_error:
-        raise refused(
-            f"is off by {100 * error:.1f} % in the mean, more than {100 * largest_error:g} %"
-        )
-    return InterTokenFit(_affine(coefficients), count, error)
+        most = f"more than {100 * largest_error:g} %"
+        raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", file)
+    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
+    return InterTokenFit(AffineTime(max(d0, LEAST_D0), d1, d2), count, error)
 
 
 def fit_log(log: RequestLog) -> InterTokenFit:
@@ -271,8 +264,8 @@ def fit_log(log: RequestLog) -> InterTokenFit:
     return fit_rounds(round_measurements(token_times(log)))
 
 
-def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
-    seconds, design = rounds.seconds[rows], _design(rounds)[rows]
+def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Fit coefficients by least squares, weighted by 1 / predicted seconds."""
     expected, sizes = seconds, np.linalg.norm(design, axis=0)
     for _ in range(WEIGHINGS):
         weighted = design / sizes / expected[:, None]
@@ -282,81 +275,48 @@ def _fit(rounds: Measurements, rows: IntArray) -> FloatArray:
     return solution
 
 
-def _design(rounds: Measurements) -> FloatArray:
-    return np.stack([np.ones_like(rounds.tokens), rounds.tokens, rounds.kv_tokens], axis=1)
-
-
-def _affine(coefficients: FloatArray) -> AffineTime:
-    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
-    return AffineTime(max(d0, LEAST_D0), d1, d2)
-
-
 def _refusal(reason: str, file: str | None = None) -> InvalidValueError:
     if file is None:
         return InvalidValueError(None, "--batch-time", FIT, f"{reason}: {WAY_OUT}")
     return InvalidValueError(None, "--batch-time", file, f"{reason}: {OTHER_ROUNDS}")
 
 
-def preset_memory_limit(text: str) -> int | None:
-    """Find M of the preset that the text names, tokens; None where it names something else.
+def find_batch_time(
+    text: str, log: Callable[[], RequestLog]
+) -> tuple[AffineTime | TiledTime, int | None, str]:
+    """Find a batch time, M where it is that of a known machine, and where it is from.
+
+    Parameters
+    ----------
+    text : str
+        What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
+    log : Callable[[], RequestLog]
+        Makes the log whose inter-token times ``fit`` takes.
 
     Raises
     ------
     UnknownNameError
         Neither a preset, nor coefficients, nor measured tables, nor ``fit``, nor a file.
     InvalidValueError
-        Coefficients that are not three numbers in their ranges, or no such measured tables.
-    """
-    if _needs_no_file(text):
-        return read_batch_time(text)[1]
-    if text != FIT and not os.path.exists(text):
-        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])
-    return None
-
-
-def _needs_no_file(text: str) -> bool:
-    kinds = (AFFINE.partition(":")[0] + ":", PREFIX)
-    return text in preset_names() or text.startswith(kinds)
-
-
-def find_batch_time(text: str, log: RequestLog) -> tuple[AffineTime | TiledTime, str]:
-    """Find a batch time, and say where it is from.
-
-    Parameters
-    ----------
-    text : str
-        What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
-    log : RequestLog
-        Log whose inter-token times ``fit`` takes.
-
-    Returns
-    -------
-    tuple[BatchTime, str]
-        The batch time, and a line about it.
-
-    Raises
-    ------
-    UnknownNameError
-        None of these.
-    InvalidValueError
-        Coefficients out of range, or a fit that is useless.
+        Coefficients out of range, no such measured tables, or a fit that is useless.
     OSError, FileFormatError
         The file cannot be read.
     """
-    preset_memory_limit(text)
-    if _needs_no_file(text):
-        found = read_batch_time(text)[0]
-        return found, f"{formula(found)} ({text})"
+    if text in preset_names() or text.startswith((AFFINE.partition(":")[0] + ":", PREFIX)):
+        found, limit = read_batch_time(text)
+        return found, limit, f"{formula(found)} ({text})"
     if text == FIT:
-        fitted, of = fit_log(log), "windows of the log's inter-token times"
-    else:
+        fitted, of = fit_log(log()), "windows of the log's inter-token times"
+    elif os.path.exists(text):
         fitted = fit_rounds(Measurements.read(text), file=text)
         of = f"rounds measured in {Path(text).name}"
+    else:
+        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])
     said = (
         f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; "
         f"off by {100 * fitted.error:.1f} % in the mean, held out)"
     )
-    return fitted.batch_time, said
+    return fitted.batch_time, None, said
 
 
 def formula(time: AffineTime | TiledTime, digits: int = 6) -> str:

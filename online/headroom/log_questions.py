@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
-from instances import InvalidValueError, MemoryRule, RequestLog, ServiceLevel
+import numpy as np
+
+from instances import (
+    FileFormatError,
+    InvalidValueError,
+    MemoryRule,
+    RequestLog,
+    ServiceLevel,
+    Workload,
+)
 from instances.problem.memory_rule import TOKENS
-from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec
+from instances.problem.request import RequestId
+from instances.validation import as_integer, as_number
+from online.policy_interface.policy import VisibleRequest
+from online.policy_interface.router import ReplicaView, Router
+from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec
 
-from .batch_times import FIT, find_batch_time, preset_memory_limit
+from .batch_times import find_batch_time
 from .closed_loops import arrivals_of_log, with_own_times
 from .engine_settings import settings_told, stated_memory, with_settings
-from .log_requests import replicas_of_log, requests_of_log
-from .question import BASELINE, ROUTERS, Question
+from .question import BASELINE, LOGGED, ROUTERS, Measured, Question
+
+NAMED = 3
+"""Requests above M that are named."""
 
 
 def question_of_log(  # noqa: PLR0913
@@ -28,6 +44,7 @@ def question_of_log(  # noqa: PLR0913
     router: AnyRouter | None = None,
     level: ServiceLevel | None = None,
     max_concurrency: int | None = None,
+    faster: float = 1.0,
     **window: Any,
 ) -> Question:
     """Ask about the requests of a log.
@@ -54,48 +71,195 @@ def question_of_log(  # noqa: PLR0913
         See `Question`.
     max_concurrency : int or None, default None
         Most requests at once, for a log without start times.
+    faster : float, default 1.0
+        Arrivals come so many times as fast.
     **window : Any
-        Which requests are taken, see `requests_of_log`.
+        Which requests are taken: ``start_seconds`` and ``duration_seconds`` from the first one,
+        ``max_requests``, and ``too_long="drop"`` for those that need more than M.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        A parameter is out of range, or M is not known.
+        A parameter is out of range, a window without requests, or requests that need more than M.
+    FileFormatError
+        M is not known.
     """
-    preset_limit = preset_memory_limit(batch_time)
+    concurrency, made_up = arrivals_of_log(log, max_concurrency)
+    # Rounds are as long as all requests of the log made them.
+    time, preset_limit, source = find_batch_time(
+        batch_time, lambda: with_own_times(log, concurrency) if made_up else log
+    )
     stated_rule, stated_limit = stated_memory(log.settings)
     limits = (memory_limit, stated_limit, preset_limit)
     limit = next((one for one in limits if one is not None), None)
     if limit is None:
-        reason = "is not known: how many tokens does the KV cache hold?"
-        raise InvalidValueError(None, "--memory", None, reason)
+        reason = "does not say how many tokens the KV cache holds (M): give --memory"
+        raise FileFormatError(log.source, reason)
     rule = memory_rule or stated_rule or TOKENS
+    shared, facts = _shared_tokens(log, rule)
+    kept, left_out = _requests(replace(log, shared_tokens=shared), limit, rule, **window)
+    faster = as_number(faster, None, "faster", above=0)
+    if faster != 1:
+        left_out["arrivals"] = f"{faster:g} times as fast as in the log"
+    measured, why_not = _measured(kept, faster, len(log))
+    count, logged, routing = _replicas(kept, replicas)
+    if router is not None and count == 1:
+        reason = "needs several replicas: give --replicas"
+        raise InvalidValueError(None, "--router", str(router), reason)
+    workload = Workload(
+        (kept.arrival_times - kept.arrival_times[0]) / faster,
+        kept.prompt_lengths,
+        kept.output_lengths,
+        memory_limit=limit,
+        ids=kept.ids,
+        name=log.source,
+        memory_rule=rule,
+        replicas=count,
+        batch_time=time,
+    )
     engine = PolicySpec.of(today)
     specs = [engine, *map(PolicySpec.of, proposals or ())]
     engine, *others = (with_settings(one, engine.name, log.settings) for one in specs)
-    workload, measured, shared, facts = requests_of_log(log, limit, memory_rule=rule, **window)
-    concurrency, made_up = arrivals_of_log(log, max_concurrency)
-    workload, logged, routing = replicas_of_log(log, workload, replicas)
-    if router is not None and workload.replicas == 1:
-        reason = "needs several replicas: give --replicas"
-        raise InvalidValueError(None, "--router", str(router), reason)
-    # Rounds are as long as all requests of the log made them.
-    is_played = made_up and batch_time == FIT
-    time, source = find_batch_time(
-        batch_time, with_own_times(log, concurrency) if is_played else log
-    )
     is_assumed = memory_rule is None and stated_rule is None
     settings = settings_told(log.settings, engine, "tokens" if is_assumed else "")
-    first = [one for one in (router, logged) if one is not None]
+    described = {"read": str(log), **facts, **left_out, **why_not, **routing, **settings}
     return Question(
-        workload.with_batch_time(time),
+        workload,
         engine,
         others if proposals else None,
-        [*first, *ROUTERS],
+        [one for one in (router, logged, *ROUTERS) if one is not None],
         level,
         measured=measured,
-        shared_tokens=shared,
+        shared_tokens=kept.shared_tokens,
         concurrency=concurrency,
         made_up=made_up,
-        facts={**facts, **routing, **settings, "a round lasts": source},
+        facts={**described, "a round lasts": source},
     )
+
+
+def _shared_tokens(log: RequestLog, rule: MemoryRule) -> tuple[Any, dict[str, str]]:
+    """Count the tokens of each prompt that a cache with these blocks could supply, if known.
+
+    Requests outside a window supply prefixes too.
+    """
+    if log.prompt_blocks is None:
+        return None, {}
+    try:
+        in_blocks = log.without_shared_prefixes().shared_tokens
+        shared = log.without_shared_prefixes(cache_block_size=rule.block_size).shared_tokens
+    except InvalidValueError as error:
+        return None, {"shared prompts": f"not known: {error}"}
+    prompts = int(log.prompt_lengths.sum())
+    least, most = (100 * int(np.sum(one)) / prompts for one in (in_blocks, shared))
+    said = f"{least:.1f} % of all prompt tokens in whole blocks of the log, up to {most:.1f} % with"
+    return shared, {"shared prompts": f"{said} parts of blocks"}
+
+
+def _requests(
+    log: RequestLog,
+    memory_limit: int,
+    rule: MemoryRule,
+    *,
+    too_long: Literal["refuse", "drop"] = "refuse",
+    start_seconds: float = 0.0,
+    duration_seconds: float | None = None,
+    max_requests: int | None = None,
+) -> tuple[RequestLog, dict[str, str]]:
+    """Choose the requests of a window that fit, and say what is left out."""
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
+    start = as_number(start_seconds, None, "start_seconds", minimum=0)
+    if too_long not in ("refuse", "drop"):
+        raise InvalidValueError(None, "too_long", too_long, "is neither refuse nor drop")
+    inside = log.arrival_times >= start
+    if duration_seconds is not None:
+        end = start + as_number(duration_seconds, None, "duration_seconds", above=0)
+        inside &= log.arrival_times < end
+    places = np.flatnonzero(inside)
+    if max_requests is not None:
+        places = places[: as_integer(max_requests, None, "max_requests", minimum=1)]
+    if not len(places):
+        raise InvalidValueError(None, "start_seconds", start, f"leaves none of {len(log)} requests")
+    window = log.select(places)
+    sizes = window.prompt_lengths + window.output_lengths
+    fits = rule.held(sizes - rule.unstored) <= rule.limit(limit)
+    above = np.flatnonzero(~fits)
+    if len(above) and (too_long == "refuse" or len(above) == len(window)):
+        largest = above[np.argsort(-sizes[above], kind="stable")][:NAMED].tolist()
+        named = ", ".join(f"row {window.row_numbers[one]}: {sizes[one]}" for one in largest)
+        reason = (
+            f"is too small for {len(above)} of {len(window)} requests "
+            f"({named}{', ...' if len(above) > NAMED else ''} tokens): too_long='drop' leaves them "
+            "out (in a command FILE(too_long=drop))"
+        )
+        raise InvalidValueError(None, "memory_limit", limit, reason)
+    said = {
+        "skipped": str(log.skipped) if log.skipped else "",
+        "window": f"{len(window)} requests from {start:g} s on" * (len(window) < len(log)),
+        "dropped": f"{len(above)} requests that need more than M" if len(above) else "",
+    }
+    return window.select(fits), {name: text for name, text in said.items() if text}
+
+
+def _measured(
+    kept: RequestLog, faster: float, count: int
+) -> tuple[Measured | None, dict[str, str]]:
+    """Return the latencies that the log measured, or why they are not compared with anything."""
+    latencies, first = kept.latencies, kept.times_to_first_token
+    known = int(np.isfinite(latencies).sum())
+    why_not = ""
+    if not known:
+        why_not = "the log has none"
+    elif faster != 1:
+        why_not = "left out: arrivals are not those of the log"
+    elif known < len(kept):
+        why_not = f"left out: the log has it of {known} of {len(kept)} requests"
+    elif len(kept) < count:
+        why_not = "left out: other requests of the log ran at the same time"
+    elif not latencies.any():
+        why_not = "left out: it is 0 throughout"
+    if why_not:
+        return None, {"measured latency": why_not}
+    return Measured(latencies, first if np.isfinite(first).all() else None), {}
+
+
+class LoggedRouter(Router):
+    """Every request goes to the replica that the log names.
+
+    Parameters
+    ----------
+    replicas : Mapping[RequestId, int]
+        Replica of each request by its id.
+    """
+
+    name = LOGGED
+    looks = False
+
+    def __init__(self, replicas: Mapping[RequestId, int]) -> None:
+        super().__init__(0.0)
+        self.replicas = replicas
+
+    def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
+        """Return the replica of the log."""
+        return self.replicas[request.id]
+
+
+def _replicas(
+    kept: RequestLog, replicas: int | None
+) -> tuple[int, RouterSpec | None, dict[str, str]]:
+    """Count the replicas, and find the router of the log if it names the replica of each."""
+    served = [] if kept.workers is None else kept.workers.tolist()
+    named = sorted({one for one in served if one is not None})
+    count = max(1, len(named)) if replicas is None else replicas
+    count = as_integer(count, None, "replicas", minimum=1)
+    if len(named) > count:
+        reason = f"is less than the {len(named)} workers that the log names"
+        raise InvalidValueError(None, "replicas", count, reason)
+    if named and None in served:
+        known = f"{len(served) - served.count(None)} of {len(served)}"
+        said = f"left out: the log names the worker of {known} requests"
+        return count, None, {"routing of the log": said}
+    if count == 1 or not named:
+        return count, None, {}
+    homes = dict(zip(kept.ids, map(named.index, served), strict=True))
+    said = "numbered in the order of their names in the log"
+    return count, RouterSpec(LOGGED, {}, LoggedRouter(homes)), {"replicas": said}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from hindsight.runtime.resources import available_cores
@@ -15,21 +18,20 @@ from online.workers import perform
 
 from .answer import Headroom
 from .closed_loops import play_closed_loop
-from .measured import Served
-from .question import Place, Question
-from .tasks import Enclose, Failure, Serve, Task, result_of
+from .question import Question
+from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
 QUICK = 10.0
 """Seconds of a quick answer, which takes the first requests where all would take longer."""
 
-SHARES = {"best": 0.3, "on time": 0.15, "place": 0.01, "policy": 0.05}
+SHARES = {"best": 0.3, "on time": 0.15, "replicas": 0.01, "policy": 0.05}
 """Of the time limit: the longest that one computation of a kind takes."""
 
 STOP = 0.95
 """Share of the time limit after which no computation begins, as to end takes time too."""
 
-SAMPLE = 1000
-"""First requests on which today's policy is timed, if there are more."""
+SAMPLES = (1000, 100, 10, 1)
+"""First requests on which today's policy is timed, fewer where that takes too long."""
 
 LONGEST_RUN, WINDOW_RUN = 0.25, 0.15
 """Of the time limit: one simulation of all requests at most, and one if requests are left out."""
@@ -37,14 +39,10 @@ LONGEST_RUN, WINDOW_RUN = 0.25, 0.15
 SHORT_RUN = 1.0
 """Seconds of a simulation up to which other processes are not worth their start."""
 
-MEMORY_FACTORS = (0.75, 1.5, 0.5, 2.0)
-LOAD_FACTORS = (0.75, 1.25, 0.5, 1.5)
-"""Where the curves have points other than the log itself, in order of computation."""
+ENOUGH = Fraction(99, 100)
+"""Share of the requests on time that is wanted."""
 
-ENOUGH = 0.99
-"""Share of the requests on time up to which more replicas are tried."""
-
-MOST_TRIED = 8
+MOST_TRIED = 10
 """Numbers of replicas that are tried."""
 
 
@@ -105,19 +103,19 @@ def measure_headroom(
         jobs = as_integer(jobs, None, "jobs", minimum=1)
     with Interruption(math.inf) as pressed:
         whole = _Work(question, time_limit, jobs, progress, pressed)
-        if quick or len(question.workload) > SAMPLE:
+        first = whole
+        if quick or len(question.workload) > SAMPLES[0]:
             news = progress if quick else None
             first = _Work(question, min(QUICK, time_limit), jobs or 1, news, pressed)
-            first.simulate()
-            if quick:
-                return first.answer()
-            whole.say("first answer", first.answer())
+        first.simulate()
+        if quick:
+            return first.answer()
+        whole.say("first answer", first.answer())
+        if first is not whole:
             whole.simulate()
-        else:
-            whole.simulate()
-            whole.say("first answer", whole.answer())
         whole.do(_bounds(whole.question, whole.results, time_limit))
-        whole.do(_rest(whole.question, time_limit))
+        for error in dict.fromkeys((0.0, question.error)):
+            whole.do(whole.others(error))
         return whole.answer()
 
 
@@ -151,56 +149,17 @@ class _Work:
             self.progress(HeadroomProgress(len(self.results), total, text, first))
 
     def do(self, tasks: Iterable[Task]) -> None:
-        """Compute tasks in this order, then those that follow from their results."""
-        jobs = self.jobs or 1
-        work = _Call(self.question, self.deadline, None if jobs == 1 else 1)
-        while tasks := [task for task in dict.fromkeys(tasks) if task not in self.tasks]:
-            self.tasks += tasks
-            following: list[Task] = []
-            for one in perform(work, self._until_the_end(tasks), jobs=jobs):
-                self.results[one.task] = one.result or Failure(str(one.error))
+        """Compute tasks that are not done, in this order."""
+        tasks = [task for task in dict.fromkeys(tasks) if task not in self.tasks]
+        self.tasks += tasks
+        threads = None if self.jobs == 1 else 1
+        call = partial(_compute, self.question, self.deadline, threads)
+        begun = takewhile(lambda _: not self.must_stop(), tasks)
+        for one in perform(call, begun, jobs=min(self.jobs or 1, max(1, len(tasks)))):
+            result = Failure(str(one.error)) if one.error else one.result
+            if result is not None:
+                self.results[one.task] = result
                 self.say(f"{one.task.name}: done")
-                following += self._following(one.task)
-            tasks = following
-
-    def _until_the_end(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        for task in tasks:
-            if self.must_stop():
-                return
-            yield task
-
-    def _following(self, task: Task) -> Iterator[Task]:
-        """List the tasks that a result leads to: predicted lengths, and numbers of replicas."""
-        question, result = self.question, self.results[task]
-        if not isinstance(task, Serve) or not isinstance(result, Served):
-            return
-        is_early = task.policy in (question.baseline, *question.proposed)
-        if not is_early and not task.error and question.error:
-            yield replace(task, error=question.error)
-        if question.level and task == Serve(question.baseline, task.place):
-            yield from self._other_replicas(task.place)
-
-    def _other_replicas(self, place: Place) -> Iterator[Serve]:
-        """Try more replicas as long as that puts more on time, and fewer as long as enough are."""
-        here, count = self.question.here, place.replicas
-        if replace(place, replicas=here.replicas) != here:
-            return
-        tried = (self.served(replace(here, replicas=one)) for one in range(1, count + 1))
-        *fewer, share = [float(it.on_time or 0) for it in tried if it is not None]
-        counts = [count - max(1, count // 4)]
-        if place != here and (count > here.replicas or share < ENOUGH):
-            counts = []
-        if count >= here.replicas and share < ENOUGH and (place == here or share > max(fewer)):
-            counts.append(count + max(1, count // 4))
-        known = {one.place.replicas for one in self.tasks if isinstance(one, Serve)}
-        for one in counts if len(known) < MOST_TRIED else []:
-            if one > 0:
-                yield Serve(self.question.baseline, Place(here.memory_limit, 1.0, one))
-
-    def served(self, place: Place) -> Served | None:
-        """Return the simulation of today's policy at a place, if it completed."""
-        found = self.results.get(Serve(self.question.baseline, place))
-        return found if isinstance(found, Served) else None
 
     def simulate(self) -> None:
         """Simulate what the first answer needs, of as many requests as there is time for."""
@@ -213,31 +172,46 @@ class _Work:
             self.question, self.left_out = question.of_first(kept), count - kept
         if question.made_up and question.concurrency and not self.pressed():
             self.question = play_closed_loop(self.question, self.must_stop)
-        here = self.question.here
-        errors = dict.fromkeys((0.0, question.error))
-        proposed = [Serve(name, here, error) for error in errors for name in question.proposed]
-        self.do([Serve(question.baseline, here), *proposed])
+        errors, name = dict.fromkeys((0.0, question.error)), question.baseline
+        proposed = [Serve(it, question.replicas, one) for one in errors for it in question.proposed]
+        self.do([Serve(name, question.replicas), *proposed])
+        while question.level and not self.must_stop():
+            runs = self.answer().by_replicas
+            wanted = next_replicas({one: it.on_time or Fraction(0) for one, it in runs.items()})
+            if wanted is None or Serve(name, wanted) in self.tasks:
+                return
+            self.do([Serve(name, wanted)])
 
     def _affordable(self, count: int) -> tuple[int, float]:
         """Estimate how many requests there is time for, and the seconds of a simulation of them."""
-        size = SAMPLE
-        while count > size:
+        limit, each = WINDOW_RUN * self.time_limit, 0.0
+        if count <= SAMPLES[0]:
+            return count, 0.0
+        for size in SAMPLES:
             began, first = time.monotonic(), self.question.of_first(size)
-            today = Serve(first.baseline, first.here, time_limit=WINDOW_RUN * self.time_limit)
+            today = Serve(first.baseline, first.replicas, time_limit=limit)
             found = result_of(first, today, self.pressed, 1)
             each = (time.monotonic() - began) / size
-            if self.pressed() or (isinstance(found, Failure) and found.is_error):
+            if found is None or (isinstance(found, Failure) and found.is_error):
+                return count, 0.0
+            if isinstance(found, Served):
                 break
-            fits = int(WINDOW_RUN * self.time_limit / each)
-            if isinstance(found, Failure) and size > 1:
-                size //= 10
-            elif count <= LONGEST_RUN / WINDOW_RUN * fits:
-                return count, count * each
-            else:
-                # The estimate has no more than two digits.
-                kept = max(1, fits - fits % int(10 ** max(0, len(str(fits)) - 2)))
-                return kept, kept * each
-        return count, 0.0
+        fits = int(limit / each)
+        if count <= LONGEST_RUN / WINDOW_RUN * fits:
+            return count, count * each
+        # The estimate has no more than two digits.
+        kept = max(1, fits - fits % int(10 ** max(0, len(str(fits)) - 2)))
+        return kept, kept * each
+
+    def others(self, error: float) -> list[Task]:
+        """List all policies, on predicted lengths those that have ended on exact ones."""
+        name, count = self.question.baseline, self.question.replicas
+        limit = SHARES["policy"] * self.time_limit
+        return [
+            Serve(one, count, error, time_limit=None if one == name else limit)
+            for one in self.question.specs
+            if not error or isinstance(self.results.get(Serve(one, count)), Served)
+        ]
 
     def answer(self) -> Headroom:
         """Put together what is known."""
@@ -251,60 +225,40 @@ class _Work:
         )
 
 
-@dataclass(frozen=True)
-class _Call:
+def _compute(question: Question, deadline: float, threads: int | None, task: Task) -> Any:
     """Compute a task of a question, here or in a worker process."""
-
-    question: Question
-    deadline: float
-    threads: int | None
-
-    def __call__(self, task: Task) -> Any:
-        with Interruption(math.inf) as pressed:
-            return result_of(
-                self.question,
-                task,
-                lambda: pressed() or time.monotonic() > self.deadline,
-                self.threads,
-            )
+    with Interruption(math.inf) as pressed:
+        return result_of(question, task, lambda: pressed() or time.monotonic() > deadline, threads)
 
 
-def _bounds(question: Question, results: dict[Task, Any], time_limit: float) -> Iterator[Task]:
-    """List bounds by importance: the log itself, numbers of replicas, other places."""
-    here, short = question.here, SHARES["place"] * time_limit
-    yield Enclose(here, time_limit=SHARES["best"] * time_limit / (2 if question.level else 1))
-    if question.level:
-        yield Enclose(here, on_time=True, time_limit=SHARES["on time"] * time_limit)
+def next_replicas(shares: Mapping[int, Fraction]) -> int | None:
+    """Choose the number of replicas to try after those with known shares of requests on time.
+
+    Fewer are tried as long as enough are on time, more as long as that helps. None if the fewest
+    that suffice are found, or none do.
+    """
+    least = min((one for one, share in shares.items() if share >= ENOUGH), default=None)
+    few = [one for one in sorted(shares) if least is None or one < least]
+    if not shares or len(shares) == MOST_TRIED:
+        return None
+    if len(shares) == 1 and max(shares) > 1:
+        return max(shares) - max(1, max(shares) // 4)
+    if least is None:
+        most = few.pop()
+        helps = all(shares[one] < shares[most] for one in few)
+        return most + max(1, most // 4) if helps else None
+    if few:
+        return (few[-1] + least) // 2 if few[-1] + 1 < least else None
+    return least - max(1, least // 4) if least > 1 else None
+
+
+def _bounds(question: Question, results: Mapping[Task, Any], limit: float) -> Iterator[Task]:
+    """List bounds by importance: the log itself, then numbers of replicas; and the routers."""
+    count, level = question.replicas, question.level
+    yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
+    if level:
+        yield Enclose(count, on_time=True, time_limit=SHARES["on time"] * limit)
         for task in results:
-            yield Enclose(task.place, on_time=True, time_limit=short)
-    for name in [*question.ways][1:]:
-        yield Serve(question.baseline, here, router=name)
-    for place in _places(question):
-        yield Enclose(place, time_limit=short)
-        for name in (question.baseline, *question.proposed[:1]):
-            yield Serve(name, place, time_limit=SHARES["policy"] * time_limit)
-
-
-def _rest(question: Question, time_limit: float) -> Iterator[Task]:
-    """List today's policy on predicted lengths, and the other policies."""
-    here, limit = question.here, SHARES["policy"] * time_limit
-    yield Serve(question.baseline, here, question.error)
-    for name in question.specs:
-        if name not in question.proposed:
-            yield Serve(name, here, time_limit=limit)
-
-
-def _places(question: Question) -> list[Place]:
-    """List other memories, as far as every request fits, other loads, and other replicas."""
-    here, load = question.here, question.workload
-    limit, count, rule = here.memory_limit, here.replicas, load.memory_rule
-    sizes = zip(load.prompt_lengths.tolist(), load.output_lengths.tolist(), strict=True)
-    needed = max(rule.peak_blocks(*size) for size in sizes)
-    places = [Place(limit, 1.0, one) for one in (count + 1, count - 1) if one and count > 1]
-    for factor, faster in zip(MEMORY_FACTORS, LOAD_FACTORS, strict=True):
-        if rule.usable_blocks(round(limit * factor)) >= needed:
-            places.append(Place(round(limit * factor), 1.0, count))
-        # Requests that all arrive at once arrive no faster.
-        if load.arrival_times[-1] > 0:
-            places.append(Place(limit, faster, count))
-    return places
+            yield Enclose(task.replicas, on_time=True, time_limit=SHARES["replicas"] * limit)
+    for name in [*question.router_specs][1:]:
+        yield Serve(question.baseline, count, router=name)

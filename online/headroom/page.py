@@ -9,7 +9,7 @@ from online.pictures.page import FIGURE_WIDTH, page
 
 from .answer import Headroom
 from .tables import tables
-from .words import answers, conditions, facts, notes
+from .words import answers, conditions, facts, notes, remarks
 
 MACHINE = ("a round lasts", "memory limit M", "load")
 """Facts on the first screen."""
@@ -31,7 +31,7 @@ def headroom_page(found: Headroom, title: str) -> str:
     content: list[Any] = [[*said, f"Holds for: {conditions(found)}"], picture(found), machine]
     sections: dict[str, Any] = {name: [table] for name, table in tables(found).items()}
     sections["The requests and the machine"] = [[f"{name}: {it}" for name, it in known.items()]]
-    sections["What the figures are"] = [[*notes(found)]]
+    sections["What the figures are"] = [[*remarks(found), *notes(found)]]
     return page(title, title, content, sections)
 
 
@@ -39,13 +39,13 @@ def picture(found: Headroom) -> Any:
     """Draw today's mean latency, the proposals' and the best possible."""
     question = found.question
     rows: list[tuple[str, float, float]] = []
-    for task, served in found.here.items():
-        if task.policy in (question.baseline, *question.proposed):
+    for task, served in found.simulations.items():
+        is_here = task.replicas == question.replicas and task.router is None
+        if is_here and task.policy in (question.baseline, *question.proposed):
             mean = float(served.mean_latency)
             rows.append((task.name, mean, mean))
-    best = found.best()
-    if best is not None:
-        low, high = best[0].interval.ends
+    if found.best is not None:
+        low, high = found.best[0].interval.ends
         if high is not None:
             rows.append(("best possible", low or 0.0, high))
     ax = new_axes(FIGURE_WIDTH, 0.8 + 0.35 * len(rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -20,22 +21,19 @@ from online.policy_interface.specs import (
     policy_specs,
 )
 
-from .measured import Measured
-
 LOGGED = "as in the log"
 """The router that sends every request to the replica that the log names."""
 
 BASELINE = PolicySpec("vllm")
 """The scheduler of today unless another is named: vLLM's, first come, first served."""
 
-CHALLENGER = PolicySpec("vllm", {"order": "shortest-job"})
-"""The proposal unless others are named: the shortest job first, in the engine of today."""
-
 ORDERS: tuple[Mapping[str, object], ...] = (
+    {"order": "shortest-job"},
     {"order": "shortest-output"},
     {"order": "shortest-output", "ageing": 5},
 )
-"""Further orders of vLLM's queue; with an ageing of 5 tokens per second no request starves."""
+"""Orders of vLLM's queue; the first is the proposal unless others are named. With an ageing of 5
+tokens per second no request starves."""
 
 ORDER_PARAMETERS = ("order", "ageing", "policy")
 """Parameters of today's engine that a proposal does not take over."""
@@ -43,33 +41,29 @@ ORDER_PARAMETERS = ("order", "ageing", "policy")
 ROUTERS = ("least-requests", "round-robin", "least-tokens")
 """Routers of several replicas; the first is today's unless another is named."""
 
+LIMITS = {"latency": "latency", "first_token": "TTFT", "time_per_token": "TPOT"}
+"""Names of figures by the limits of a `ServiceLevel`."""
 
-@dataclass(frozen=True)
-class Place:
-    """Memory, arrivals and replicas with which the requests of a log are served.
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Latencies that a log measured.
 
     Attributes
     ----------
-    memory_limit : int
-        M of a replica, tokens.
-    faster : float
-        Arrivals come so many times as fast as in the log.
-    replicas : int
-        Number of replicas.
-    is_here : bool
-        Whether all three are those of the log; it does not count in comparisons.
+    latencies : float64 array
+        Seconds from arrival to completion of each request, shape (n,).
+    first_tokens : float64 array or None
+        Seconds from arrival to its first token; None where the log lacks some.
     """
 
-    memory_limit: int
-    faster: float = 1.0
-    replicas: int = 1
-    is_here: bool = field(default=False, compare=False)
+    latencies: FloatArray
+    first_tokens: FloatArray | None = None
 
-    def __str__(self) -> str:
-        """Return " at ..." for another place than that of the log."""
-        machines = f", {self.replicas} replicas" if self.replicas > 1 else ""
-        place = f" at M = {self.memory_limit}, arrivals x{self.faster:g}{machines}"
-        return "" if self.is_here else place
+    @property
+    def mean_latency(self) -> Fraction:
+        """Seconds per request."""
+        return sum(map(Fraction, self.latencies.tolist()), Fraction(0)) / len(self.latencies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +122,8 @@ class Question:
         self.workload.require_batch_time()
         as_number(self.error, None, "error", minimum=0)
         as_integer(self.seed, None, "seed", minimum=0)
-        for way in self.ways.values():
-            way.make()
+        for spec in self.router_specs.values():
+            spec.make()
         _ = self.specs
 
     @property
@@ -137,70 +131,50 @@ class Question:
         """Label of the scheduler of today."""
         return next(iter(self.specs))
 
-    @cached_property
+    @property
     def proposed(self) -> list[str]:
-        """Labels of the proposals that are compared first."""
-        return [spec.label for spec in self._proposals if spec.label != self.baseline]
+        """Labels of the proposals, which are compared first."""
+        return [*self.specs][1:][: 1 if self.proposals is None else None]
 
     @cached_property
     def specs(self) -> dict[str, PolicySpec]:
         """All policies by label: today's, the proposals, then those that run if time is left."""
-        others = []
+        deadlines = self.level is not None
+        (today,) = policy_specs([self.today], deadlines=deadlines)
         if self.proposals is None:
-            deadline = [{"order": "deadline"}] if self.level else []
-            added = [PolicySpec("vllm", one) for one in (*ORDERS, *deadline)]
-            others = [self._in_engine(one) for one in added]
-            others += policy_specs(None, deadlines=self.level is not None)
-        return {spec.label: spec for spec in (self._today, *self._proposals, *others)}
+            # An order that is proposed for the engine of today has its other settings.
+            is_engine = today.name == BASELINE.name and today.given is None
+            kept = {
+                name: one
+                for name, one in today.params.items()
+                if is_engine and name not in ORDER_PARAMETERS
+            }
+            orders = [*ORDERS, *([{"order": "deadline"}] if deadlines else [])]
+            others = [PolicySpec(BASELINE.name, {**kept, **one}) for one in orders]
+            others += policy_specs(None, deadlines=deadlines)
+        else:
+            others = policy_specs(self.proposals, deadlines=deadlines)
+        return {spec.label: spec for spec in (today, *others)}
 
     @cached_property
-    def _today(self) -> PolicySpec:
-        (spec,) = policy_specs([self.today], deadlines=self.level is not None)
-        return spec
-
-    @cached_property
-    def _proposals(self) -> list[PolicySpec]:
-        if self.proposals is None:
-            return [self._in_engine(CHALLENGER)]
-        return policy_specs(self.proposals, deadlines=self.level is not None)
-
-    def _in_engine(self, spec: PolicySpec) -> PolicySpec:
-        """Give an order proposed for the engine of today the other settings of that engine."""
-        today = self._today
-        if spec.name != today.name or today.given is not None:
-            return spec
-        kept = {name: one for name, one in today.params.items() if name not in ORDER_PARAMETERS}
-        return replace(spec, params={**kept, **spec.params})
-
-    @cached_property
-    def ways(self) -> dict[str, RouterSpec]:
+    def router_specs(self) -> dict[str, RouterSpec]:
         """Routers by label, today's first; none on one machine."""
-        if self.workload.replicas == 1:
-            return {}
-        return {one.label: one for one in map(RouterSpec.of, self.routers)}
+        specs = map(RouterSpec.of, self.routers if self.replicas > 1 else ())
+        return {one.label: one for one in specs}
+
+    def router_of(self, replicas: int) -> RouterSpec | None:
+        """Return today's router; the log routes to its own number of replicas only."""
+        if replicas == 1:
+            return None
+        today = next(iter(self.router_specs.values()), None)
+        if today is None or (today.name == LOGGED and replicas != self.replicas):
+            return RouterSpec(ROUTERS[0])
+        return today
 
     @property
-    def here(self) -> Place:
-        """Memory, arrivals and replicas of the log itself."""
-        return Place(self.workload.memory_limit, 1.0, self.workload.replicas, is_here=True)
-
-    def at(self, place: Place) -> Workload:
-        """Return the requests as they are served at a place."""
-        if place == self.here:
-            return self.workload
-        return self.workload.replaced(
-            arrival_times=self.workload.arrival_times / place.faster,
-            memory_limit=place.memory_limit,
-            replicas=place.replicas,
-        )
-
-    def router_at(self, place: Place) -> RouterSpec | None:
-        """Return today's router; the log routes to its own number of replicas only."""
-        today = next(iter(self.ways.values()), None)
-        if place.replicas == 1:
-            return None
-        is_usable = place.replicas == self.here.replicas or (today and today.name != LOGGED)
-        return today if today and is_usable else RouterSpec(ROUTERS[0])
+    def replicas(self) -> int:
+        """Number of replicas today."""
+        return self.workload.replicas
 
     def of_first(self, count: int) -> Question:
         """Ask the same about the first requests; what the log measured is of more of them."""
@@ -240,8 +214,8 @@ class Question:
         log, level = self.measured, self.level
         if log is None or level is None or self.made_up:
             return None
-        first: FloatArray | None = log.first_tokens
-        if first is None and level.first_token is level.time_per_token is None:
+        first = log.first_tokens
+        if first is None and set(self.limits) == {"latency"}:
             first = log.latencies
         if first is None:
             return None
@@ -249,8 +223,7 @@ class Question:
         return float(limits.on_time(log.latencies, first, self.workload.output_lengths).mean())
 
     @property
-    def limits(self) -> str:
-        """The limits of the service level, in words."""
-        names = {"first_token": "TTFT", "time_per_token": "TPOT"}
+    def limits(self) -> dict[str, float]:
+        """The limits of the service level, seconds, by the name of the figure."""
         limits = asdict(self.level).items() if self.level else ()
-        return ", ".join(f"{names.get(name, name)} <= {one:g} s" for name, one in limits if one)
+        return {LIMITS[name]: one for name, one in limits if one is not None}

@@ -9,19 +9,50 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.goals import exact_total_latency
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, Workload
+from instances.arrays import FloatArray
 from online.policy_interface.predictions import RelativePredictions
 from online.simulation.simulator import simulate
-from online.trials.intervals import Interval
+from online.trials.intervals import Interval, total_of
 
-from .measured import METRICS, Served, p50_p99
-from .question import Place, Question
+from .question import Question
 
 Stop = Callable[[], bool]
+
+METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
+"""Columns of a run by the names of their figures."""
+
 KEPT = ("recompute", "keep")
 """Preemption that bounds allow for, of whole prompts and of those without shared prefixes."""
+
+
+def p50_p99(column: FloatArray) -> tuple[float, float]:
+    """Return the entries that 50 % and 99 % do not exceed; nothing is interpolated."""
+    known = column[np.isfinite(column)]
+    if not len(known):
+        return np.nan, np.nan
+    low, high = np.percentile(known, (50, 99), method="inverted_cdf").tolist()
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """Figures of a simulation.
+
+    Attributes
+    ----------
+    mean_latency : Fraction
+        Seconds per request.
+    figures : dict[str, tuple[float, float]]
+        p50 and p99 of `METRICS`, seconds.
+    on_time : Fraction or None
+        Share of the requests on time; None without a service level.
+    """
+
+    mean_latency: Fraction
+    figures: dict[str, tuple[float, float]]
+    on_time: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -48,8 +79,8 @@ class Serve:
     ----------
     policy : str
         Label.
-    place : Place
-        Memory, arrivals and replicas.
+    replicas : int
+        Their number.
     error : float
         Error of the output lengths that the policy is given.
     router : str or None
@@ -59,39 +90,45 @@ class Serve:
     """
 
     policy: str
-    place: Place
+    replicas: int
     error: float = 0.0
     router: str | None = None
     time_limit: float | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
-        """The policy, its router, and the error of predictions."""
+        """The policy, its router, the number of replicas, and the error of predictions."""
         router = f" behind {self.router}" if self.router else ""
         error = f", lengths off by {self.error:g}" if self.error else ""
-        return f"{self.policy}{router}{error}{self.place}"
+        return f"{self.policy}{router}{error}{_fleet(self.replicas)}"
 
-    def run(self, question: Question, stop: Stop, threads: int | None) -> Served | Failure:
-        """Simulate, and check the schedule."""
+    def run(self, question: Question, stop: Stop, threads: int | None) -> Served | Failure | None:
+        """Simulate, and check the schedule; None if ``stop`` ends it."""
         clock = Clock(self.time_limit, stop)
-        options: dict[str, Any] = {
-            "seed": question.seed,
-            "level": question.level,
-            "predictions": RelativePredictions(self.error) if self.error else None,
-            "should_stop": clock.must_stop,
-        }
-        spec, router = question.specs[self.policy], question.router_at(self.place)
+        spec, router = question.specs[self.policy], question.router_of(self.replicas)
         if self.router is not None:
-            router = question.ways[self.router]
-        run = simulate(question.at(self.place), spec, router=router, **options)
+            router = question.router_specs[self.router]
+        run = simulate(
+            question.workload.with_replicas(self.replicas),
+            spec,
+            router=router,
+            seed=question.seed,
+            level=question.level,
+            predictions=RelativePredictions(self.error) if self.error else None,
+            should_stop=clock.must_stop,
+        )
+        if run.status == "time-limit" and clock.is_interrupted:
+            return None
         if run.status != "completed":
-            return Failure(f"did not end: {run.status}", is_error=False)
-        total = exact_total_latency(run.schedule)
-        total = Fraction(run.schedule.total_latency) if total is None else total
+            is_late, limit = run.status == "time-limit", self.time_limit
+            reason = (
+                f"takes longer than {limit:.3g} s" if is_late else f"does not end: {run.status}"
+            )
+            return Failure(reason, is_error=False)
         columns, count = run.per_request(), len(question.workload)
         on_time = int(run.on_time(question.level).sum()) if question.level else 0
         return Served(
-            total / count,
+            Fraction(total_of(run.schedule)) / count,
             {name: p50_p99(np.asarray(columns[key])) for name, key in METRICS.items()},
             Fraction(on_time, count) if question.level else None,
         )
@@ -122,37 +159,38 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Enclose:
-    """Bound the least mean latency of all schedulers at a place, or the largest share on time.
+    """Bound the least mean latency of all schedulers, or the largest share on time.
 
     With shared prompts, schedules are searched for whole prompts, and bounds for what any reuse
     leaves of them: `instances.logs.prefixes` proves that these hold whatever is reused.
 
     Attributes
     ----------
-    place : Place
-        Memory, arrivals and replicas.
+    replicas : int
+        Their number.
     on_time : bool
         Whether the goal is the share of requests on time.
     time_limit : float
         Seconds.
     """
 
-    place: Place
+    replicas: int
     on_time: bool = False
     time_limit: float = field(default=0.0, compare=False)
 
     @property
     def name(self) -> str:
-        """The goal and the place."""
-        return f"{'requests on time' if self.on_time else 'best possible'}{self.place}"
+        """The goal and the number of replicas."""
+        return f"{'requests on time' if self.on_time else 'best possible'}{_fleet(self.replicas)}"
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Bounds:
         """Search for schedules and bounds."""
         from hindsight import OnTime
         from hindsight.solver import solve_until
 
-        whole, shared = question.at(self.place), question.shared_tokens
-        count, reuses = len(whole), shared is not None and bool(shared.any())
+        whole = question.workload.with_replicas(self.replicas)
+        shared, count = question.shared_tokens, len(whole)
+        reuses = shared is not None and bool(shared.any())
         options: dict[str, Any] = {"threads": threads, "seed": question.seed}
         if self.on_time and question.level is not None:
             options["goal"] = OnTime(question.level)
@@ -170,6 +208,10 @@ class Enclose:
         low, high = Fraction(ends[0].lower_bound) / count, Fraction(ends[1].upper_bound) / count
         lower = Fraction(known.lower_bound) / count if reuses and not self.on_time else None
         return Bounds(Interval(low, high), limit.best_bound, limit.certified, lower)
+
+
+def _fleet(replicas: int) -> str:
+    return f", {replicas} replicas" if replicas > 1 else ""
 
 
 Task = Serve | Enclose

@@ -13,14 +13,12 @@ from instances.problem.memory_rule import TOKENS
 from online.trials.intervals import Interval, rounded, rounded_down, rounded_up
 
 from .answer import Headroom
-from .measured import Served, p50_p99
+from .measuring import ENOUGH
 from .question import LOGGED
+from .tasks import Served, p50_p99
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Columns of a line, columns of the name in front of it, and lines of an answer."""
-
-ENOUGH = Fraction(99, 100)
-"""Share of requests on time for which replicas are counted."""
 
 LARGE_DIFFERENCE = Fraction(1, 10)
 """Share of the latency in the log by which a simulation is off and doubted."""
@@ -28,10 +26,8 @@ LARGE_DIFFERENCE = Fraction(1, 10)
 LONG_LABEL = 24
 """Letters of a policy's label up to which its settings are in the answer."""
 
-TOO_SHORT = "needs a longer time limit, or fewer requests"
-
 NAMED = 4
-"""Computations not done that are named."""
+"""Computations without time that are named."""
 
 BEST = (
     "Best possible: the least mean latency of every scheduler of these requests in seconds, "
@@ -39,9 +35,17 @@ BEST = (
     "again after a preemption. It is an interval, rounded outwards. It holds for the batch time "
     "stated, not for the machine."
 )
+MEMORY = (
+    "Memory: in no round do the requests of a batch hold more than M. A paused request keeps its "
+    "memory. A preempted one frees it, waits, and processes its prompt and tokens again."
+)
 CAUSES = (
     "Simulation and log differ by more than 10 %, which is not a saving. It may come from time "
     "outside the engine, the batch time, the memory limit, reused prompts, or other settings."
+)
+FIRST_TOKEN_ALONE = (
+    "Attainable says little for a limit on TTFT alone: a scheduler can emit every first token "
+    "early and let the other tokens wait. Add --slo latency=SECONDS or tpot=SECONDS."
 )
 
 
@@ -66,7 +70,7 @@ def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
 
 def answers(found: Headroom) -> Iterator[tuple[str, str]]:
     """Write what the log had, what today's policy has, what is possible, and what is proposed."""
-    question, today = found.question, found.today
+    question, today, label = found.question, found.today, found.question.baseline
     log, span = question.measured, float(np.ptp(question.workload.arrival_times))
     said = f"{len(question.workload):,} requests in {span:,.1f} s"
     if log is not None:
@@ -74,13 +78,13 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
         said += f", mean latency {seconds(log.mean_latency)} s, p50/p99 {pair} s"
     yield "Log", said
     if today is None:
-        reasons = [it.reason for one, it in found.failures.items() if one.name == question.baseline]
-        yield "Today", f"no answer: {question.baseline} {next(iter(reasons), TOO_SHORT)}"
+        reasons = [it.reason for one, it in found.failures.items() if one.name == label]
+        reason = "needs a longer time limit, or fewer requests"
+        yield "Today", f"no answer: {label} {next(iter(reasons), reason)}"
         return
-    off = None if question.made_up and question.concurrency is None else found.difference
-    label = question.baseline
     label = label if len(label) <= LONG_LABEL else f"{label.partition('(')[0]}(...)"
     said = f"{label} simulated: mean latency {seconds(today.mean_latency)} s"
+    off = None if question.made_up and question.concurrency is None else found.difference
     if off is not None:
         near = f"{percent(abs(off))} % {'above' if off > 0 else 'below'}"
         said += f", {near if abs(off) >= Fraction(1, 1000) else 'within 0.1 % of'} the log"
@@ -96,22 +100,22 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
 
 def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     """Write what no scheduler goes below, and what a known schedule has."""
-    best, log = found.best(), found.question.measured
+    best, log = found.best, found.question.measured
     if best is None:
         return
     low, high = best[0].interval.lower or Fraction(0), best[0].interval.upper
     reusing, whole = rounded_down(low, 3), best[0].without_reuse
-    said = f"no scheduler is below {reusing if whole is None else rounded_down(whole, 3)} s"
     if found.contradicts and log is not None:
         has = f"{reusing} s, but the log has {seconds(log.mean_latency)} s"
         why = "the batch time is too slow, M too small, or prompts were reused"
         yield "Limit", f"no scheduler is below {has}: {why}. So no savings are given."
         return
+    limit = f"{reusing} s"
     if whole is not None:
-        said += f", with a prefix cache below {reusing} s"
+        limit = f"{rounded_down(whole, 3)} s, with a prefix cache below {reusing} s"
     share = rounded_up(100 * (1 - low / today.mean_latency), 1)
     saved = rounded_up(today.mean_latency - low, 3)
-    yield "Limit", f"{said}: at most {saved} s ({share} %) could be saved"
+    yield "Limit", f"no scheduler is below {limit}: at most {saved} s ({share} %) could be saved"
     if high is not None:
         saved = rounded_down(today.mean_latency - high, 3)
         share = rounded_down(100 * (1 - high / today.mean_latency), 1)
@@ -145,16 +149,17 @@ def _saves(today: Served, other: Served) -> str:
 
 def replicas_needed(found: Headroom) -> str:
     """Write how many replicas have enough requests on time today, and how few can have them."""
-    name = found.question.baseline
-    shares = {one.replicas: found.served(name, place=one) for one in found.tried()}
-    today = [count for count, it in shares.items() if it and it.on_time and it.on_time >= ENOUGH]
-    uppers = {one.replicas: found.attainable(one).upper for one in found.tried()}
-    few = [count for count, upper in uppers.items() if upper is not None and upper < ENOUGH]
-    enough, most = f"for {100 * ENOUGH} % on time", max(shares, default=0)
+    runs, enough = found.by_replicas, f"for {100 * ENOUGH} % on time"
+    today = [count for count, it in runs.items() if (it.on_time or 0) >= ENOUGH]
+    few = [count for count in runs if (found.attainable(count).upper or 0) < ENOUGH]
+    most = max(runs)
     if most in few:
         return f"{most} are not enough {enough}, whatever the scheduler"
-    said = f"{min(today)} suffice today" if today else f"{most} are not enough today"
-    return f"{said} {enough}{f'; {max(few)} do not under any scheduler' if few else ''}"
+    count = min(today, default=most)
+    figures = runs[count].figures
+    p99 = (f"p99 {name} {seconds(figures[name][1])} s" for name in found.question.limits)
+    said = f"{count} {'suffice' if today else 'are not enough'} today {enough} ({', '.join(p99)})"
+    return f"{said}{f'; {max(few)} do not under any scheduler' if few else ''}"
 
 
 def conditions(found: Headroom) -> str:
@@ -163,7 +168,7 @@ def conditions(found: Headroom) -> str:
 
 
 def _conditions(found: Headroom) -> Iterator[str]:
-    question, best = found.question, found.best()
+    question, best = found.question, found.best
     count = len(question.workload)
     if found.left_out:
         yield f"the first {count:,} of {count + found.left_out:,} requests (time limit)"
@@ -174,13 +179,11 @@ def _conditions(found: Headroom) -> Iterator[str]:
         yield f"the arrivals of {loop}, as logged"
     if best is None:
         yield "simulations only, without bounds"
-    if found.unfinished:
-        yield f"{len(found.unfinished)} computations not done"
     yield "all requests at once" if question.load is None else f"load {question.load:.2f}"
-    if question.ways:
-        router = next(iter(question.ways))
+    if question.router_specs:
+        router = next(iter(question.router_specs))
         routed = "routed as logged" if router == LOGGED else f"router {router}"
-        yield f"{question.workload.replicas} replicas, {routed}"
+        yield f"{question.replicas} replicas, {routed}"
     certified = "" if best is None or best[0].certified else " (limit not certified)"
     yield f"this batch time and M{certified}"
     shared = question.shared_tokens
@@ -191,26 +194,36 @@ def _conditions(found: Headroom) -> Iterator[str]:
         yield f"a prefix cache could supply {percent(part)} %"
 
 
-def notes(found: Headroom) -> Iterator[str]:
-    """Write what a reader has to know about the figures."""
-    off = found.difference
-    yield BEST
-    if off is not None and abs(off) > LARGE_DIFFERENCE and not found.question.made_up:
-        yield CAUSES
+def remarks(found: Headroom) -> Iterator[str]:
+    """Write what goes with the answer: what a figure does not say, and what has no result."""
+    if found.question.measured_on_time is not None:
+        yield f"In the log itself {share_on_time(found.question.measured_on_time)} % are on time."
+    if [*found.question.limits] == ["TTFT"]:
+        yield FIRST_TOKEN_ALONE
     if found.left_out:
         yield "Give a longer time limit, or choose a window: FILE(max_requests=N)."
+    reasons: dict[str, list[str]] = {}
     for one, it in found.failures.items():
-        if it.is_error:
-            yield f"Error in {one.name}: {it.reason}."
+        reasons.setdefault(it.reason, []).append(one.name)
+    for reason, names in reasons.items():
+        yield f"No result of {'; '.join(names)}: {reason}."
     if found.unfinished:
         named, more = "; ".join(found.unfinished[:NAMED]), len(found.unfinished) - NAMED
         why = "interrupted" if found.interrupted else "time ran out"
-        yield f"Not done, {why}: {named}{f'; {more} more' if more > 0 else ''}."
+        yield f"No result of {named}{f'; {more} more' if more > 0 else ''}: {why}."
+
+
+def notes(found: Headroom) -> Iterator[str]:
+    """Write what a reader has to know about the figures."""
+    yield from (BEST, MEMORY)
+    off = found.difference
+    if off is not None and abs(off) > LARGE_DIFFERENCE and not found.question.made_up:
+        yield CAUSES
 
 
 def facts(found: Headroom) -> dict[str, str]:
     """Describe the requests, the engine and the best possible by name."""
-    question, best = found.question, found.best()
+    question, best = found.question, found.best
     load, rule = question.workload, question.workload.memory_rule
     blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
     described = {
@@ -251,6 +264,11 @@ def seconds(value: Fraction | float) -> str:
 def percent(share: Fraction | float) -> str:
     """Write a share in per cent with one decimal."""
     return rounded(100 * share, 1)
+
+
+def share_on_time(share: Fraction | float) -> str:
+    """Write a share on time in per cent, rounded down: 99 % is never read where it is missed."""
+    return rounded_down(100 * Fraction(share), 1)
 
 
 def span_of(interval: Interval, factor: int = 1, decimals: int = 3) -> str:

@@ -104,7 +104,7 @@ ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is 
 ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
 headroom x | Missing option '--batch-time': Seconds of a round
-headroom ../log.csv --batch-time affine:1,0,0 | --memory = None is not known
+headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
 headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
 headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token
 headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)

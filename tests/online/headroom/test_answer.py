@@ -17,19 +17,17 @@ from golden import check_text
 from instances import ServiceLevel, Workload
 from instances.batch_time import AffineTime
 from online.headroom import Headroom, Measured, Question, headroom_page
-from online.headroom.measured import Served, p50_p99
-from online.headroom.question import Place
-from online.headroom.tables import tables
-from online.headroom.tasks import Bounds, Enclose, Failure, Serve
-from online.headroom.words import answer_lines, facts, notes
+from online.headroom.tables import record, tables
+from online.headroom.tasks import Bounds, Enclose, Failure, Serve, Served, p50_p99
+from online.headroom.words import answer_lines, facts, notes, remarks
 from online.trials.intervals import Interval
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20, batch_time=TIME)
-HERE, TWICE = Place(20), Place(40)
 SJF, AGED = "vllm(order=shortest-job)", "vllm(ageing=5, order=shortest-output)"
 FLEET = {"workload": WORKLOAD.with_replicas(2)}
 LEVEL = {"level": ServiceLevel(latency=9.0, first_token=2.0)}
+LATE = "lp-swap", "sorted-lp"
 
 
 def served(*latencies: float, on_time: float | None = None) -> Served:
@@ -62,25 +60,35 @@ def answer(
     log = None if measured is None else Measured(np.full(3, measured))
     asked = Question(**{"workload": WORKLOAD, "error": 0.0, "measured": log, **question})
     bounds = Bounds(interval(low, high), "own time", True, without_reuse)
-    known = {Serve("vllm", asked.here): TODAY, Enclose(asked.here): bounds, **dict(results)}
+    count = asked.replicas
+    known = {Serve("vllm", count): TODAY, Enclose(count): bounds, **dict(results)}
     return Headroom(asked, known, **(found or {}))
 
 
 def proposed(*latencies: float, error: float = 0.0, name: str = SJF) -> dict[Serve, Served]:
-    return {Serve(name, HERE, error): served(*latencies)}
+    return {Serve(name, 1, error): served(*latencies)}
 
 
-def on_time(shares: dict[int, float], attained: dict[int, tuple[float, float]]) -> Headroom:
+def on_time(
+    shares: dict[int, float],
+    attained: dict[int, tuple[float, float]],
+    requests: int = 3,
+    **level: float,
+) -> Headroom:
     """So many on time today and attainable with each number of replicas."""
     runs = {
-        Serve("vllm", Place(20, 1.0, k)): replace(TODAY, on_time=Fraction(str(it)))
+        Serve("vllm", k): replace(TODAY, on_time=Fraction(str(it)).limit_denominator(requests))
         for k, it in shares.items()
     }
     points = {
-        Enclose(Place(20, 1.0, k), on_time=True): Bounds(interval(*it), "by hand", True)
+        Enclose(k, on_time=True): Bounds(interval(*it), "by hand", True)
         for k, it in attained.items()
     }
-    return answer(4, 6, {**runs, **points}, **FLEET, **LEVEL, routers=["round-robin"])
+    lengths = ([0.0] * requests, [3] * requests, [2] * requests)
+    workload = Workload(*lengths, memory_limit=20, batch_time=TIME, replicas=max(shares))
+    limits = level or {"latency": 9.0, "first_token": 2.0}
+    asked = {"workload": workload, "level": ServiceLevel(**limits), "routers": ["round-robin"]}
+    return answer(4, 6, {**runs, **points}, **asked)
 
 
 ENDS: list[tuple[float | None, float | None]] = [
@@ -114,26 +122,29 @@ ANSWERS = {
     "a closed loop that is played": answer(4, 6, made_up=True, concurrency=4),
     "no time": answer(4, 6, found={"unfinished": ("a", "b", "c", "d", "e"), "left_out": 97}),
     "an error": answer(
-        4, 6, {Serve(AGED, HERE): Failure("ValueError: no"), Enclose(HERE): Failure("no")}
+        4, 6, {Serve(AGED, 1): Failure("ValueError: no"), Enclose(1): Failure("no")}
     ),
-    "no answer": answer(4, 6, {Serve("vllm", HERE): Failure("its time ran out", is_error=False)}),
-    "other places": answer(
-        4, 6, {Enclose(TWICE): Bounds(interval(3, 5), "prices", False), Serve("vllm", TWICE): TODAY}
+    "some take too long": answer(
+        4, 6, {Serve(one, 1, 0.5): Failure("takes longer than 3 s", is_error=False) for one in LATE}
+    ),
+    "no answer": answer(
+        4, 6, {Serve("vllm", 1): Failure("does not end: livelock", is_error=False)}
     ),
     "a fleet": answer(
-        4,
-        6,
-        {Serve("vllm", Place(20, 1.0, 2), router="fcfs"): TODAY},
-        **FLEET,
-        routers=["round-robin"],
+        4, 6, {Serve("vllm", 2, router="fcfs"): TODAY}, **FLEET, routers=["round-robin"]
     ),
-    "replicas": on_time({1: 0.5, 2: 0.8, 3: 1}, {1: (0.6, 0.9), 2: (0.9, 1), 3: (1, 1)}),
-    "not enough replicas": on_time({2: 0.8, 3: 0.9}, {2: (0.8, 0.9), 3: (0.95, 1)}),
+    "replicas": on_time({1: 1 / 3, 2: 2 / 3, 3: 1}, {1: (0.6, 0.9), 2: (0.6, 1), 3: (1, 1)}),
+    "not enough replicas": on_time({2: 1 / 3, 3: 2 / 3}, {2: (0.6, 0.9), 3: (0.8, 1)}),
+    # 119 of 120 are 99.17 %: never above what is attainable, and never rounded up.
+    "a limit on TTFT alone": on_time({1: 119 / 120}, {1: (0, 1)}, 120, first_token=2.0),
+    "a limit that is reached": on_time({1: 119 / 120}, {1: (0, 119.5 / 120)}, 120, latency=9.0),
 }
 CROWDED = answer(
     *(2, 6),
     {
-        Serve(f"vllm({', '.join(f'{k}={v}' for k, v in LONG.items())})", Place(20, 1.0, 2)): TODAY,
+        Serve(f"vllm({', '.join(f'{k}={v}' for k, v in LONG.items())})", 2): replace(
+            TODAY, on_time=Fraction(2, 3)
+        )
     },
     **FLEET,
     **LEVEL,
@@ -150,7 +161,7 @@ CROWDED = answer(
 def told(found: Headroom) -> list[str]:
     described = [f"{name}: {value}" for name, value in facts(found).items()]
     shown = [f"{title}\n{it.to_string(index=False)}" for title, it in tables(found).items()]
-    lines = [*answer_lines(found), *notes(found), *described, *shown]
+    lines = [*answer_lines(found), *remarks(found), *notes(found), *described, *shown]
     return "\n".join(lines).splitlines()
 
 
@@ -182,3 +193,8 @@ def test_the_page_says_the_same(name: str) -> None:
     assert page.index("Limit: no scheduler") < page.index("<svg") < page.index("memory limit M")
     for title in tables(found):
         assert f"<h2>{escape(title)}</h2>" in page
+
+
+def test_what_is_reached_is_attainable() -> None:
+    (row,) = record(ANSWERS["a limit that is reached"])["service_level"]["by_replicas"]
+    assert row["today"] == row["attainable"].lower == Fraction(119, 120)

@@ -15,24 +15,22 @@ import online
 from instances import MemoryRule, ServiceLevel, Workload
 from online import AffineTime
 from online.headroom import Headroom, Measured, Question, measure_headroom, measuring
-from online.headroom.question import Place
+from online.headroom.measuring import next_replicas
 from online.headroom.tables import record
-from online.headroom.tasks import Enclose
-from online.headroom.words import answer_lines, notes
+from online.headroom.words import answer_lines, remarks
 from online.policy_interface.specs import PolicySpec
 from online.trials.intervals import Interval, total_of
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]
 LEVEL = ServiceLevel(latency=4.0)
-SJF = "vllm:order=shortest-job"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_searches() -> Iterator[None]:
     """Time enough for everything on any machine, and little of it for the searches."""
     with pytest.MonkeyPatch.context() as patch:
-        for kind in ("best", "on time", "place"):
+        for kind in ("best", "on time", "replicas"):
             patch.setitem(measuring.SHARES, kind, 0.0005)
         yield
 
@@ -62,21 +60,18 @@ def fleet() -> Headroom:
 
 
 def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> None:
-    assert {(one.policy, one.error) for one in found.here} == {
+    assert {(one.policy, one.error) for one in found.simulations} == {
         (name, error) for error in (0.0, 0.5) for name in ("vllm", *SPECS)
     }
-    for name in ("vllm", *SPECS):
-        for error in (0.0, 0.5):
-            predictions = online.RelativePredictions(error) if error else None
-            run = online.simulate(workload, name, predictions=predictions)
-            mine = found.served(name, error)
-            assert mine is not None
-            assert mine.mean_latency == total_of(run.schedule) / len(workload)
-            columns = run.per_request()
-            for figure, column in (("TTFT", "ttft"), ("TPOT", "tpot"), ("latency", "e2el")):
-                known = np.sort(columns[column][np.isfinite(columns[column])])
-                places = [-(-len(known) * share // 100) - 1 for share in (50, 99)]
-                assert mine.figures[figure] == tuple(known[places])
+    for task, mine in found.simulations.items():
+        predictions = online.RelativePredictions(task.error) if task.error else None
+        run = online.simulate(workload, task.policy, predictions=predictions)
+        assert mine.mean_latency == total_of(run.schedule) / len(workload)
+        columns = run.per_request()
+        for figure, column in (("TTFT", "ttft"), ("TPOT", "tpot"), ("latency", "e2el")):
+            known = np.sort(columns[column][np.isfinite(columns[column])])
+            places = [-(-len(known) * share // 100) - 1 for share in (50, 99)]
+            assert mine.figures[figure] == tuple(known[places])
 
 
 def test_proposals_take_over_the_engine_s_settings_but_its_order(workload: Workload) -> None:
@@ -87,62 +82,38 @@ def test_proposals_take_over_the_engine_s_settings_but_its_order(workload: Workl
     assert {"mc-sf", "sglang"} < {*question.specs}
 
 
-def test_the_best_possible_holds_and_is_at_least_as_narrow(
-    workload: Workload, found: Headroom
-) -> None:
-    best = found.best()
-    assert best is not None
-    interval: Any = best[0].interval
+def test_the_best_possible_is_that_of_a_solve(workload: Workload, found: Headroom) -> None:
+    assert (found.unfinished, found.failures, [*remarks(found)]) == ((), {}, [])
+    assert found.best is not None
+    interval: Any = found.best[0].interval
     alone = hindsight.solve(workload, time_limit=0.1, threads=1)
     assert alone.lower_bound / len(workload) <= interval.upper
     assert interval.lower <= alone.upper_bound / len(workload)
-    assert all(interval.upper <= it.mean_latency for it in found.here.values())
+    assert all(interval.upper <= it.mean_latency for it in found.simulations.values())
     today: Any = found.today
-    saving = found.saving()
-    assert saving == interval.below(today.mean_latency)
+    assert found.saving == interval.below(today.mean_latency)
     if found.divisible:
         assert found.share(today) == Interval(Fraction(0), Fraction(0))
 
 
-def test_other_places_have_runs_and_bounds_of_their_own(
-    workload: Workload, found: Headroom
-) -> None:
-    assert (found.unfinished, found.failures) == ((), {})
-    places = {one.place for one in found.results if one == Enclose(one.place)}
-    loads = {Place(2500, faster) for faster in (0.5, 0.75, 1.0, 1.25, 1.5)}
-    assert places == loads | {Place(3750), Place(5000)}
-    run = online.simulate(workload.faster(0.5), "vllm")
-    slow: Any = found.served("vllm", place=Place(2500, 0.5))
-    assert slow.mean_latency == total_of(run.schedule) / len(workload)
-    for place in places:
-        bounds, _ = found.best(place) or (None, "")
-        assert bounds is not None
-        assert bounds.certified
-        assert 0 < (bounds.interval.lower or 0) <= (bounds.interval.upper or 0)
-    assert len(record(found)["places"]) == len(places)
-
-
-def test_what_the_log_measured_is_not_saved(workload: Workload) -> None:
-    log = Measured(np.full(len(workload), 30.0))
-    found = measure_headroom(Question(workload, proposals=SPECS, error=0, measured=log), 200)
+def test_what_the_log_measured_is_not_saved(workload: Workload, found: Headroom) -> None:
+    slow, fast = (
+        Headroom(Question(workload, proposals=SPECS, measured=log), found.results)
+        for log in (Measured(np.full(40, 30.0)), Measured(np.full(40, 0.001)))
+    )
     today: Any = found.today
-    assert found.difference == today.mean_latency / 30 - 1
-    assert not found.contradicts
-    (saving,) = record(found)["savings"]
+    assert slow.difference == today.mean_latency / 30 - 1
+    assert (slow.contradicts, slow.saving) == (False, found.saving)
+    (saving,) = record(slow)["savings"]
     assert saving["mean_latency"] == today.mean_latency
-    fast = Measured(np.full(len(workload), 0.001))
-    known = dict(found.results)
-    refuted = Headroom(Question(workload, proposals=SPECS, error=0, measured=fast), known)
-    assert refuted.contradicts
-    assert (refuted.saving(), record(refuted)["savings"]) == (None, [])
+    assert (fast.contradicts, fast.saving, record(fast)["savings"]) == (True, None, [])
 
 
 def test_a_quick_answer_has_no_bounds_and_comes_first_otherwise(workload: Workload) -> None:
     news: list[Any] = []
     question = Question(workload, proposals=SPECS)
     quick = measure_headroom(question, 200, quick=True, progress=news.append)
-    assert quick.best() is None
-    assert len(quick.results) == 5
+    assert (quick.best, len(quick.results)) == (None, 5)
     assert [one.first for one in news] == [None] * len(news)
     measure_headroom(question, 200, progress=news.append)
     (first,) = (one.first for one in news if one.first is not None)
@@ -150,30 +121,48 @@ def test_a_quick_answer_has_no_bounds_and_comes_first_otherwise(workload: Worklo
     assert [one.done for one in news[6:]] == sorted(one.done for one in news[6:])
 
 
-def test_a_quick_answer_to_a_long_log_takes_seconds_and_names_its_part() -> None:
+def test_of_a_long_log_the_first_requests_answer() -> None:
     """All requests would take minutes, so the first ones answer, here and before all others."""
     count = 100_000
     lengths = np.random.default_rng(0).integers(50, 800, (2, count))
     arrivals = np.arange(count) / 2
     workload = Workload(arrivals, *lengths, memory_limit=20_000, batch_time=TIME)
     question = Question(workload, proposals=["fcfs"], error=0)
-    found = measure_headroom(question, quick=True)
-    kept = len(found.question.workload)
-    assert 1 <= kept < count
-    assert (kept + found.left_out, len(found.results)) == (count, 2)
-    held = f"Holds for the first {kept:,} of 100,000 requests (time limit)"
-    assert any(line.startswith(held) for line in answer_lines(found))
     news: list[Any] = []
-    measure_headroom(question, 4, jobs=1, progress=news.append)
+    found = measure_headroom(question, 4, jobs=1, progress=news.append)
     (first,) = (one.first for one in news if one.first is not None)
-    assert (news[0].first, first.best()) == (first, None)
+    assert (news[0].first, first.best) == (first, None)
+    for one in (found, first):
+        kept = one.question.workload
+        assert 1 <= len(kept) < count / 10
+        assert len(kept) + one.left_out == count
+        held = f"Holds for the first {len(kept):,} of 100,000 requests (time limit)"
+        assert any(line.startswith(held) for line in answer_lines(one))
+        if one.today is not None:
+            run = online.simulate(kept, "vllm")
+            assert float(one.today.mean_latency) == pytest.approx(run.latencies.mean())
 
 
 def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
     found = measure_headroom(Question(workload, proposals=SPECS), 0.01)
-    assert "best possible at M = 2500, arrivals x1.5" in found.unfinished
-    assert any(note.startswith("Not done, time ran out: ") for note in notes(found))
+    assert "best possible" in found.unfinished
+    assert any(one.endswith(": time ran out.") for one in remarks(found))
     assert record(found)["unfinished"] == list(found.unfinished)
+
+
+def test_a_policy_that_takes_too_long_is_named_and_fails_nothing(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(measuring.SHARES, "policy", 1e-9)
+    found = measure_headroom(Question(workload), 200)
+    assert found.saving is not None
+    assert {one.policy for one in found.failures} == {*found.question.specs} - {
+        "vllm",
+        "vllm(order=shortest-job)",
+    }
+    (said,) = remarks(found)
+    assert said.endswith("takes longer than 2e-07 s.")
+    assert not any(it.is_error for it in found.failures.values())
 
 
 class Broken(online.PriorityPolicy):
@@ -185,34 +174,20 @@ class Broken(online.PriorityPolicy):
         raise RuntimeError("no priority")
 
 
-def test_what_fails_takes_nothing_else_along(workload: Workload) -> None:
-    question = Question(workload, proposals=["fcfs", Broken], error=0)
-    found = measure_headroom(question, 200)
-    assert [one.name for one in found.failures] == ["broken"]
-    assert record(found)["errors"] == ["broken: RuntimeError: no priority"]
-    assert found.rival == "fcfs"
-    assert found.saving() is not None
-
-
-def test_a_long_log_is_cut_to_what_there_is_time_for() -> None:
-    count = 200_000
-    time = AffineTime(0.02, 5e-5, 1e-6)
-    machine = {"memory_limit": 10_000, "name": "log.csv", "batch_time": time}
-    workload = Workload(np.arange(count) / 2, [100] * count, [50] * count, **machine)
-    found = measure_headroom(Question(workload, proposals=["fcfs"], error=0), 5, jobs=1)
-    kept = found.question.workload
-    assert len(kept) + found.left_out == count
-    assert 1 <= len(kept) < count / 10
-    run, today = online.simulate(kept, "vllm"), found.today
-    assert today is None or float(today.mean_latency) == pytest.approx(run.latencies.mean())
-
-
-def test_other_processes_find_the_same(workload: Workload) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_fails_takes_nothing_else_along(
+    workload: Workload, found: Headroom, jobs: int
+) -> None:
     question = Question(workload, proposals=[Broken, "mc-sf"], error=0)
-    here, there = (measure_headroom(question, 200, quick=True, jobs=jobs) for jobs in (1, 2))
-    means = [{one.name: it.mean_latency for one, it in run.here.items()} for run in (here, there)]
-    assert means[0] == means[1]
-    assert {one.name for one in here.failures} == {one.name for one in there.failures}
+    broken = measure_headroom(question, 200, jobs=jobs)
+    assert record(broken)["errors"] == ["broken: RuntimeError: no priority"]
+    assert [*remarks(broken)] == ["No result of broken: RuntimeError: no priority."]
+    assert broken.rival == "mc-sf"
+    for name in ("vllm", "mc-sf"):
+        mine, other = broken.served(name), found.served(name)
+        assert mine is not None
+        assert other is not None
+        assert mine.mean_latency == other.mean_latency
 
 
 def test_routers_are_simulated_with_today_s_policy(fleet: Headroom) -> None:
@@ -226,29 +201,48 @@ def test_routers_are_simulated_with_today_s_policy(fleet: Headroom) -> None:
 
 
 def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
-    question, places = fleet.question, fleet.tried()
-    assert [one.replicas for one in places][:3] == [1, 2, 3]
-    shares, bounds = [], []
-    for place in places:
-        router = question.router_at(place)
-        load = question.at(place)
-        run = online.simulate(load, "vllm", router=router)
-        served: Any = fleet.served("vllm", place=place)
-        assert served.on_time == Fraction(int(run.on_time(LEVEL).sum()), len(load))
-        shares.append(served.on_time)
-        bounds.append(fleet.attainable(place))
-    assert all(one.lower >= share for one, share in zip(bounds, shares, strict=True))
-    assert bounds == sorted(bounds, key=lambda one: (one.lower, one.upper))
-    # More are tried until they are enough, or change nothing.
-    assert shares[-1] >= 0.99 or shares[-1] == shares[-2]
-    rows: Any = record(fleet)["service_level"]
-    assert [one["replicas"] for one in rows["by_replicas"]] == [one.replicas for one in places]
+    question, rows = fleet.question, record(fleet)["service_level"]["by_replicas"]
+    assert [one["replicas"] for one in rows][:3] == [1, 2, 3]
+    for row in rows:
+        load = question.workload.with_replicas(row["replicas"])
+        run = online.simulate(load, "vllm", router=question.router_of(row["replicas"]))
+        assert row["today"] == Fraction(int(run.on_time(LEVEL).sum()), len(load))
+        assert row["today"] <= row["attainable"].lower
+        assert row["p50_p99"] == fleet.by_replicas[row["replicas"]].figures
+    ends = [(one["attainable"].lower, one["attainable"].upper) for one in rows]
+    assert ends == sorted(ends)
     alone = hindsight.solve(
-        question.at(places[0]), time_limit=1, goal=hindsight.OnTime(LEVEL), threads=1
+        question.workload.with_replicas(1),
+        time_limit=1,
+        goal=hindsight.OnTime(LEVEL),
+        threads=1,
     )
     low, high = alone.share_interval
-    assert low <= bounds[0].upper
-    assert bounds[0].lower <= high
+    assert low <= ends[0][1]
+    assert ends[0][0] <= high
+
+
+@pytest.mark.parametrize(
+    ("first", "least", "most", "tried"),
+    [
+        # From, fewest that suffice, most that help; one fewer is tried in any case.
+        (1, 1, 9, [1]),
+        (1, 3, 9, [1, 2, 3]),
+        (1, 99, 2, [1, 2, 3]),
+        (3, 2, 9, [3, 2, 1]),
+        (3, 99, 3, [3, 2, 4]),
+        (20, 13, 99, [20, 15, 12, 13]),
+        (20, 33, 99, [20, 15, 25, 31, 38, 34, 32, 33]),
+    ],
+)
+def test_fewest_replicas_are_searched(first: int, least: int, most: int, tried: list[int]) -> None:
+    """Shares rise up to a number of replicas, and 99 % are reached at another."""
+    shares: dict[int, Fraction] = {}
+    wanted: int | None = first
+    while wanted is not None:
+        shares[wanted] = Fraction(99 if wanted >= least else min(wanted, most), 100)
+        wanted = next_replicas(shares)
+    assert [*shares] == tried
 
 
 def test_the_log_s_own_requests_on_time(workload: Workload) -> None:
@@ -258,7 +252,9 @@ def test_the_log_s_own_requests_on_time(workload: Workload) -> None:
     assert question.measured_on_time == 0.5
     # A log without the time to first token tells nothing of a limit on it.
     assert Question(workload, level=level, measured=Measured(half)).measured_on_time is None
-    assert Question(workload, level=LEVEL, measured=Measured(half)).measured_on_time == 0.5
+    question = Question(workload, level=LEVEL, measured=Measured(half))
+    assert question.measured_on_time == 0.5
+    assert [*remarks(Headroom(question, {}))] == ["In the log itself 50.0 % are on time."]
 
 
 @pytest.mark.parametrize(
@@ -274,5 +270,4 @@ def test_the_load_of_two_requests_by_hand(rule: MemoryRule, load: float) -> None
     workload = Workload([5.0, 15.0], [3, 1], [2, 1], memory_rule=rule, **machine)
     assert Question(workload).load == pytest.approx(load / 10)
     assert Question(workload.with_replicas(2)).load == pytest.approx(load / 20)
-    at_once = Workload([0.0, 0.0], [3, 1], [2, 1], **machine)
-    assert Question(at_once).load is None
+    assert Question(Workload([0.0, 0.0], [3, 1], [2, 1], **machine)).load is None

@@ -1,4 +1,4 @@
-"""Settings of an engine that a log states, and those that are assumed."""
+"""Questions of logs: what is said of the requests, and settings of the engine that a log states."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from instances import InvalidTypeError, InvalidValueError, MemoryRule, read_log
+from instances import InvalidTypeError, InvalidValueError, MemoryRule, RequestLog, read_log
+from online.headroom import Question, question_of_log
 from online.headroom.engine_settings import settings_told, stated_memory, with_settings
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
+COLUMNS = {"arrival": "t", "prompt": "p", "output": "o", "latency": "l"}
 RUN = {
     "request_throughput": 1.0,
     "start_times": [0.0, 1.0],
@@ -22,6 +24,51 @@ RUN = {
 # What `vllm bench serve --metadata` writes is text.
 METADATA = {"max_num_seqs": "64", "enable_prefix_caching": "false", "watermark": "0.01"}
 ANSWER = {"chunked_prefill_size": 4096, "page_size": 1, "schedule_policy": "fcfs", "dist": None}
+
+
+def asked(log: RequestLog, memory: int = 100, **options: Any) -> Question:
+    return question_of_log(log, "affine:0.02,0,0", memory_limit=memory, **options)
+
+
+def test_shared_tokens_are_those_of_the_requests_kept(tmp_path: Path) -> None:
+    path = tmp_path / "moon.jsonl"
+    rows = [(0, 600, [1, 2]), (1000, 1100, [1, 3, 4]), (2000, 900, [1, 3]), (3000, 4000, [9] * 8)]
+    records = (
+        {"timestamp": at, "input_length": s, "output_length": 9, "hash_ids": ids}
+        for at, s, ids in rows
+    )
+    path.write_text("\n".join(map(json.dumps, records)), "utf-8")
+    options = {"too_long": "drop", "start_seconds": 1, "memory_rule": MemoryRule(512)}
+    # The window leaves out the first request, which supplies a block all the same.
+    question = asked(read_log(path, block_hashes=True), 2048, **options)
+    assert question.workload.prompt_lengths.tolist() == [1100, 900]
+    assert question.shared_tokens is not None
+    assert question.shared_tokens.tolist() == [512, 512]
+    assert question.facts["shared prompts"].startswith("23.3 % of all prompt tokens in whole")
+    assert asked(read_log(path), 2048, **options).shared_tokens is None
+
+
+@pytest.mark.parametrize(
+    ("latencies", "window", "why_not"),
+    [
+        ((1, 9, 9.5), {}, None),
+        ((1, 9, 9.5), {"start_seconds": 1}, "left out: other requests of the log ran at the same"),
+        ((1, 9, 9.5), {"max_requests": 2}, "left out: other requests of the log ran at the same"),
+        ((1, 9, 9.5), {"duration_seconds": 1.5}, "left out: other requests of the log ran at the"),
+        ((1, 9, 9.5), {"faster": 2}, "left out: arrivals are not those of the log"),
+        ((1, "", 9.5), {}, "left out: the log has it of 2 of 3 requests"),
+        ((0, 0, 0), {}, "left out: it is 0 throughout"),
+    ],
+)
+def test_latencies_of_the_log_that_are_not_compared(
+    tmp_path: Path, latencies: tuple[Any, ...], window: dict[str, Any], why_not: str | None
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = (f"{at},5,3,{latency}\n" for at, latency in enumerate(latencies))
+    path.write_text(f"t,p,o,l\n{''.join(rows)}", "utf-8")
+    question = asked(read_log(path, columns=COLUMNS), **window)
+    assert (question.measured is None) == (why_not is not None)
+    assert question.facts.get("measured latency", "").startswith(why_not or "")
 
 
 @pytest.mark.parametrize(
@@ -74,10 +121,9 @@ def test_the_engine_s_policies_take_settings_that_they_were_not_given() -> None:
     assert [with_settings(one, "vllm", stated) for one in others] == others
 
 
-def test_what_is_assumed_is_told() -> None:
+def test_what_is_assumed_is_said() -> None:
     stated = {"chunked_prefill_size": 64}
-    said = settings_told(stated, PolicySpec("sglang", stated), "tokens")
-    assert said == {
+    assert settings_told(stated, PolicySpec("sglang", stated), "tokens") == {
         "stated in the log": "chunked_prefill_size=64",
         "assumed": "max_prefill_tokens=16384, max_running_requests=2048, "
         "schedule_conservativeness=1.0 (--today 'sglang(...)'); memory in tokens (--rule)",
