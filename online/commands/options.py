@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from instances import ServiceLevel, UnknownNameError
+from instances import InvalidValueError, ServiceLevel, UnknownNameError
 from instances.settings import parse_settings
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
@@ -70,6 +71,9 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
     own = ("".join([LIMIT_ALIASES.get(name, name), *rest]) for name, *rest in split)
     limits, known = parse_settings(own, "--slo"), list(LIMIT_ALIASES.values())
     for name in limits:
+        if re.match(r"p\d", name):
+            reason = "is not a limit of a request: a p99 TTFT of 2 s is ttft=2 kept by 99 % of them"
+            raise InvalidValueError(None, "--slo", name, reason)
         if name not in known:
             raise UnknownNameError("limit of --slo", name, [*known, *LIMIT_ALIASES])
     return ServiceLevel(**limits)

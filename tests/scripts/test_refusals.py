@@ -117,6 +117,7 @@ headroom generator:uniform {M} | headroom reads a log
 headroom ../log.csv {M} --router random | needs several replicas
 headroom ../log.csv {M} --replicas 2 --router nearest | unknown router 'nearest'
 headroom ../log.csv {M} --slo speed=1 | unknown limit of --slo
+headroom ../log.csv {M} --slo p99_ttft=2 | a p99 TTFT of 2 s is ttft=2 kept by 99 %
 headroom ../log.csv {M} --out page.txt | does not end in .html
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../link.json | is the file that is read
