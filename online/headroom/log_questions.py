@@ -150,7 +150,7 @@ def _shared_tokens(log: RequestLog, rule: MemoryRule) -> tuple[Any, dict[str, st
     except InvalidValueError as error:
         return None, {"shared prompts": f"not known: {error}"}
     prompts = int(log.prompt_lengths.sum())
-    least, most = (100 * int(np.sum(one)) / prompts for one in (in_blocks, shared))
+    least, most = (100 * int(one.sum()) / prompts for one in (in_blocks, shared) if one is not None)
     said = f"{least:.1f} % of all prompt tokens in whole blocks of the log, up to {most:.1f} % with"
     return shared, {"shared prompts": f"{said} parts of blocks"}
 
@@ -260,6 +260,6 @@ def _replicas(
         return count, None, {"routing of the log": said}
     if count == 1 or not named:
         return count, None, {}
-    homes = dict(zip(kept.ids, map(named.index, served), strict=True))
+    homes: dict[RequestId, int] = dict(zip(kept.ids, map(named.index, served), strict=True))
     said = "numbered in the order of their names in the log"
     return count, RouterSpec(LOGGED, {}, LoggedRouter(homes)), {"replicas": said}
