@@ -298,21 +298,11 @@ def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
     ]
 
 
-WEIGHTS: dict[Change, int] = {
-    _nudge: 2,
-    _redraw: 1,
-    _fill: 2,
-    _imitate: 1,
-    _time: 1,
-    _add: 1,
-    _drop: 1,
-    _move: 2,
-    _become: 2,
-    _resize: 1,
-    _scale: 1,
-}
-CHANGES = tuple(change for change, weight in WEIGHTS.items() for _ in range(weight))
-"""What `mutated` chooses from, with these weights."""
+CHANGES: tuple[Change, ...] = (
+    *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add, _drop),
+    *(_move, _move, _become, _become, _resize, _scale),
+)
+"""Changes that `mutated` chooses from; those listed twice are twice as likely."""
 
 
 def _steps(limit: int, rows: tuple[Row, ...]) -> Iterator[tuple[int, list[Row]]]:

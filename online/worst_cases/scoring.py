@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 from instances import Instance, KnownBounds
-from online.policy_interface.predictions import ExactPredictions, IntervalPredictions
+from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import PolicySpec
 from online.simulation.simulator import simulate
 
@@ -42,16 +43,13 @@ PROOF_SECONDS = 20.0
 """Time limit for the proof of one optimum."""
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(NamedTuple):
     """Total latency of a policy on an instance, over one run or several.
 
     Attributes
     ----------
-    total : int or None
-        Sum over the runs; None if some run did not serve every request.
-    runs : int
-        Number of runs.
+    mean : Fraction or None
+        Total latency per run; None if some run did not serve every request.
     status : str
         ``"completed"``, or the status of the first run that did not serve every request.
     preemptive : bool
@@ -59,15 +57,9 @@ class Costs:
         with the preemptive optimum.
     """
 
-    total: int | None
-    runs: int
+    mean: Fraction | None
     status: str
     preemptive: bool = False
-
-    @property
-    def mean(self) -> Fraction | None:
-        """Return the total latency per run."""
-        return None if self.total is None else Fraction(self.total, self.runs)
 
 
 def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEEDS) -> Costs:
@@ -79,23 +71,20 @@ def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEE
         The policy broke a rule.
     """
     outputs = instance.output_lengths
-    interval = IntervalPredictions(int(outputs.min()), int(outputs.max()))
+    options: dict[str, Any] = {}
+    if spec.name in INTERVAL_POLICIES:
+        options["predictions"] = IntervalPredictions(int(outputs.min()), int(outputs.max()))
     last = int(instance.arrival_times.max() + outputs.sum())
+    options["max_rounds"] = max(RUN_LENGTH * last, LEAST_LENGTH)
     chosen = seeds if spec.make().randomized else range(1)
     total, preemptive = 0, False
     for seed in chosen:
-        run = simulate(
-            instance,
-            spec.make(),
-            seed=seed,
-            predictions=interval if spec.name in INTERVAL_POLICIES else ExactPredictions(),
-            max_rounds=max(RUN_LENGTH * last, LEAST_LENGTH),
-        )
+        run = simulate(instance, spec.make(), seed=seed, **options)
         if run.status != "completed":
-            return Costs(None, len(chosen), run.status)
+            return Costs(None, run.status)
         preemptive = preemptive or run.keeps_tokens
         total += int(run.total_latency)
-    return Costs(total, len(chosen), "completed", preemptive)
+    return Costs(Fraction(total, len(chosen)), "completed", preemptive)
 
 
 def lower_bound(instance: Instance) -> int:
@@ -174,9 +163,8 @@ class Case:
     ----------
     draft : Draft
         The instance.
-    total, runs : int
-        Total latency summed over the runs, and the number of runs: 1, or the number of
-        `REPORT_SEEDS` for a randomised policy.
+    cost : Fraction
+        Total latency, of a randomised policy its mean over `REPORT_SEEDS`.
     optimum : int
         The proved optimum.
     bounds : KnownBounds or None
@@ -184,15 +172,14 @@ class Case:
     """
 
     draft: Draft
-    total: int
-    runs: int
+    cost: Fraction
     optimum: int
     bounds: KnownBounds | None = None
 
     @property
     def ratio(self) -> Fraction:
-        """Competitive ratio; of the mean over the runs if there are several."""
-        return Fraction(self.total, self.runs * self.optimum)
+        """Competitive ratio."""
+        return self.cost / self.optimum
 
     def instance(self, name: str | None = None) -> Instance:
         """Return the instance with the optimum and its schedule, if they can be stored."""
@@ -212,7 +199,7 @@ def prove(spec: PolicySpec, draft: Draft) -> Case | None:
 
     instance = draft.instance()
     costs = policy_costs(spec, instance)
-    if costs.total is None:
+    if costs.mean is None:
         return None
     preemption = "keep" if costs.preemptive else "never"
     result = hindsight.solve(instance, PROOF_SECONDS, threads=1, preemption=preemption)
@@ -221,4 +208,4 @@ def prove(spec: PolicySpec, draft: Draft) -> Case | None:
     if result.status != "optimal":
         return None
     bounds = None if costs.preemptive else result.known_bounds(f"worst:{spec.label}")
-    return Case(draft, costs.total, costs.runs, result.upper_bound, bounds)
+    return Case(draft, costs.mean, result.upper_bound, bounds)

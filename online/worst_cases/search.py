@@ -1,9 +1,9 @@
 """Search for small instances that maximise a policy's proved competitive ratio.
 
-An evolution strategy in rounds. Each round has `ISLANDS` populations that evolve apart: every other
-population begins with the best cases known, the others from nothing, so that an early success does
-not decide everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`). The
-best drafts of a round are solved to optimality (`prove`), and only proved cases are returned.
+An evolution strategy in rounds. Each round has `POPULATIONS` populations that evolve apart. Every
+other population begins with the best cases known and the others without, so that an early success
+does not decide everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`).
+The best drafts of a round are solved to optimality (`prove`), and only proved cases are returned.
 
 Deterministic: a population depends on the policy, the space, the seed, the round, its own index and
 the cases known when the round began. A time limit only decides after which round the search ends
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -28,10 +27,10 @@ from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, shaped_draft
 from .scoring import Case, Scorer, prove, size_of
 
-ISLANDS = 4
+POPULATIONS = 4
 """Populations per round."""
 
-POPULATION = 16
+MEMBERS = 16
 """Drafts that survive a generation."""
 
 OFFSPRING = 32
@@ -58,19 +57,10 @@ STALLED = 200
 Scored = tuple[Fraction, Draft]
 
 
-class Island(NamedTuple):
-    """A population to evolve: the search so far, its own index, and policy costs to compute."""
-
-    found: WorstCases
-    number: int
-    evaluations: int
-
-
-class Landed(NamedTuple):
-    """Result of an island: best drafts with scores, policy costs computed, an endless draft."""
+class Population(NamedTuple):
+    """Best drafts of a population with scores, and an endless draft as in `WorstCases`."""
 
     best: tuple[Scored, ...]
-    evaluations: int
     endless: tuple[Draft, str] | None
 
 
@@ -84,10 +74,6 @@ class WorstCases:
         The arguments of the search.
     rounds : int
         Finished rounds.
-    evaluations : int
-        Policy costs computed in these rounds.
-    unproved : int
-        Promising drafts whose optimum was not proved in time, or whose runs did not end.
     cases : tuple[Case, ...]
         Proved cases, best first, at most `KEPT`; of equal ratios the smaller instance first.
     endless : tuple[Draft, str] or None
@@ -98,33 +84,24 @@ class WorstCases:
     space: Space
     seed: int = 0
     rounds: int = 0
-    evaluations: int = 0
-    unproved: int = 0
     cases: tuple[Case, ...] = ()
     endless: tuple[Draft, str] | None = None
 
-    def after(self, landed: Sequence[Landed]) -> WorstCases:
+    def after(self, populations: Sequence[Population]) -> WorstCases:
         """Return the state after one more round, with the best drafts of the round proved."""
         found = {case.draft: case for case in self.cases}
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
-        better = {
-            (score, draft)
-            for one in landed
-            for score, draft in one.best
-            if score > bar and draft not in found
-        }
-        proved = [prove(self.spec, draft) for _, draft in _survivors(better)[:KEPT]]
-        found |= {case.draft: case for case in proved if case is not None}
+        scored = {one for population in populations for one in population.best}
+        better = {(score, draft) for score, draft in scored if score > bar and draft not in found}
+        for _, draft in _survivors(better)[:KEPT]:
+            case = prove(self.spec, draft)
+            if case is not None:
+                found[draft] = case
         ranked = sorted(found.values(), key=lambda case: (-case.ratio, size_of(case.draft)))
-        endless = [e for e in (self.endless, *(one.endless for one in landed)) if e]
-        return replace(
-            self,
-            rounds=self.rounds + 1,
-            evaluations=self.evaluations + sum(one.evaluations for one in landed),
-            unproved=self.unproved + proved.count(None),
-            cases=tuple(ranked[:KEPT]),
-            endless=min(endless, key=lambda e: size_of(e[0]), default=None),
-        )
+        endless = filter(None, [self.endless, *(one.endless for one in populations)])
+        smallest = min(endless, key=lambda one: size_of(one[0]), default=None)
+        cases = tuple(ranked[:KEPT])
+        return replace(self, rounds=self.rounds + 1, cases=cases, endless=smallest)
 
     def __str__(self) -> str:
         """Return the policy, the space, and the worst ratio with its instance."""
@@ -144,7 +121,6 @@ def search(
     rounds: int | None = None,
     seconds: float | None = None,
     evaluations: int = EVALUATIONS,
-    executor: Executor | None = None,
     progress: Callable[[WorstCases], None] | None = None,
 ) -> WorstCases:
     """Search for instances on which a policy's ratio to the optimum is largest.
@@ -162,11 +138,9 @@ def search(
     rounds : int or None, default None
         Rounds; None for 1, or as many as ``seconds`` allows.
     seconds : float or None, default None
-        No round is begun after this time.
+        No round begins after this time.
     evaluations : int, default EVALUATIONS
         Policy costs that each of the four populations of a round computes before it is polished.
-    executor : Executor or None, default None
-        Runs the populations; the result does not depend on it.
     progress : Callable[[WorstCases], None] or None, default None
         Called after each round.
 
@@ -184,16 +158,13 @@ def search(
         raise InvalidValueError(None, "policy", policy, "is not one policy")
     evaluations = as_integer(evaluations, None, "evaluations", minimum=1)
     seconds = as_time_limit(seconds, field="seconds")
-    last = np.inf if rounds is None else as_integer(rounds, None, "rounds", minimum=1)
-    if rounds is None and seconds is None:
-        last = 1
+    if rounds is not None or seconds is None:
+        rounds = as_integer(1 if rounds is None else rounds, None, "rounds", minimum=1)
     clock = Clock(seconds)
     found = WorstCases(specs[0], space, as_integer(seed, None, "seed", minimum=0))
-    run_all = map if executor is None else executor.map
     try:
-        while not found.rounds or (found.rounds < last and not clock.must_stop()):
-            islands = [Island(found, index, evaluations) for index in range(ISLANDS)]
-            found = found.after([*run_all(explore, islands)])
+        while found.rounds != rounds and not (found.rounds and clock.must_stop()):
+            found = found.after([_explore(found, k, evaluations) for k in range(POPULATIONS)])
             if progress is not None:
                 progress(found)
     except KeyboardInterrupt:
@@ -202,30 +173,30 @@ def search(
     return found
 
 
-def explore(island: Island) -> Landed:
-    """Evolve one population and polish its best draft."""
-    found, index, evaluations = island
+def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
+    """Evolve one population, and polish its best draft."""
     label = f"{found.spec.label}: {found.space}".encode()
-    stream = [found.seed, zlib.crc32(label), found.rounds, index]
+    rng = np.random.default_rng([found.seed, zlib.crc32(label), found.rounds, number])
     scorer = Scorer(found.spec)
-    best = _evolve(scorer, island, np.random.default_rng(stream))
+    known = [case.draft for case in found.cases] if number % 2 == 0 else []
+    best = _evolve(scorer, found.space, known, evaluations, rng)
     if best:
         polished = _polish(scorer, found.space, best[0], int(POLISH * evaluations))
         best = [polished, *best[1:2]]
-    return Landed(tuple(best), scorer.evaluations, scorer.endless)
+    return Population(tuple(best), scorer.endless)
 
 
-def _evolve(scorer: Scorer, island: Island, rng: np.random.Generator) -> list[Scored]:
-    """Return the last population, best first."""
-    (found, index, evaluations), space = island, island.found.space
-    first = [case.draft for case in found.cases] if index % 2 == 0 else []
+def _evolve(
+    scorer: Scorer, space: Space, first: list[Draft], evaluations: int, rng: np.random.Generator
+) -> list[Scored]:
+    """Return the last generation, best first."""
     while len(first) < min(FIRST_DRAFTS, evaluations):
         first.append((shaped_draft if rng.random() < 0.5 else random_draft)(rng, space))
     members = _survivors([(scorer.score(draft), draft) for draft in dict.fromkeys(first)])
     stalled = 0
     while members and scorer.evaluations < evaluations and stalled < STALLED:
         before = scorer.evaluations
-        floor = members[-1][0] if len(members) == POPULATION else Fraction(0)
+        floor = members[-1][0] if len(members) == MEMBERS else Fraction(0)
         children: dict[Draft, None] = {}
         for _ in range(OFFSPRING):
             # The better of two random members: weak ones keep a chance.
@@ -248,7 +219,7 @@ def _survivors(scored: Iterable[Scored]) -> list[Scored]:
         equals = sum(score == other for other, _ in kept[-SAME_RATIO:])
         if score > 0 and equals < SAME_RATIO:
             kept.append((score, draft))
-        if len(kept) == POPULATION:
+        if len(kept) == MEMBERS:
             break
     return kept
 

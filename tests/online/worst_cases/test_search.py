@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
@@ -15,7 +14,7 @@ from online import simulate
 from online.policy_interface.specs import PolicySpec
 from online.worst_cases import Space, WorstCases, search
 from online.worst_cases.drafts import Draft
-from online.worst_cases.search import KEPT, Landed
+from online.worst_cases.search import KEPT, Population
 
 SMALL = Space(4, 8, 4)
 
@@ -26,17 +25,14 @@ def test_a_round_proves_what_it_finds_and_the_next_builds_on_it() -> None:
     one, last = news
     assert last == two
     assert (one.rounds, two.rounds) == (1, 2)
-    assert two.evaluations > one.evaluations >= 4 * 12
     for case in two.cases:
         instance = case.draft.instance()
         assert SMALL.repaired(*case.draft) == case.draft
         optimum, _ = optimal_total_latency(instance)
-        assert (case.total, case.runs) == (simulate(instance, "mc-sf").total_latency, 1)
+        assert case.cost == simulate(instance, "mc-sf").total_latency
         assert case.optimum == optimum
     assert two.cases[0].ratio >= one.cases[0].ratio > 1
-    # Equal arguments give equal results, whatever runs the populations.
-    with ThreadPoolExecutor(2) as executor:
-        assert search("mc-sf", SMALL, rounds=1, evaluations=12, executor=executor) == one
+    assert search("mc-sf", SMALL, rounds=1, evaluations=12) == one
 
 
 def test_the_seed_matters() -> None:
@@ -61,8 +57,8 @@ def test_the_best_are_kept_and_of_equals_the_smallest() -> None:
         """MC-SF serves the large ones first: 10/9 for one, 15/13 for two, 21/18 for three."""
         return Draft(12, (*[(0, 11, 1)] * large, *[(0, 1, 2)] * 3))
 
-    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> Landed:
-        return Landed(tuple((Fraction(9), one) for one in drafts), 10, endless)
+    def ended(*drafts: Draft, endless: tuple[Draft, str] | None = None) -> Population:
+        return Population(tuple((Fraction(9), one) for one in drafts), endless)
 
     one = Draft(9, ((0, 1, 1),))
     found = WorstCases(PolicySpec("mc-sf"), Space(6, 12)).after(
@@ -72,13 +68,13 @@ def test_the_best_are_kept_and_of_equals_the_smallest() -> None:
         ]
     )
     assert [case.draft for case in found.cases] == [draft(2), draft(1)]
-    assert (found.evaluations, found.unproved, found.rounds) == (20, 0, 1)
+    assert found.rounds == 1
     assert found.endless == (Draft(8, one.rows), "stalled")
     told = f"mc-sf, all at once, n <= 6, M <= 12: 1.1538 on {draft(2)}"
     assert str(found) == f"{told}; never ends on M=8: (1, 1)"
     assert str(replace(found, cases=())).endswith("no optimum was proved")
     # A score that is not above the worst ratio kept is not proved.
-    low = Landed(((Fraction(1), draft(3)),), 10, None)
+    low = Population(((Fraction(1), draft(3)),), None)
     assert found.after([low]).cases == found.cases
     more = found.after([ended(draft(3))])
     assert [case.draft for case in more.cases] == [draft(3), draft(2)]
