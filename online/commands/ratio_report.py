@@ -12,9 +12,9 @@ from typing import Any
 from hindsight.outcomes.result import rounded_down as down
 from instances import InvalidValueError
 from online.tables import Table, csv_text, table_of
-from online.trials.intervals import Interval, rounded_down, rounded_up
+from online.trials.intervals import LATENCY, Interval, rounded_down, rounded_up
 from online.trials.table import BY, grouped, table_rows
-from online.trials.trial import LATENCY, NOT_RUN, Trial, as_row
+from online.trials.trial import NOT_RUN, Trial, as_row
 
 SUFFIXES = (".csv", ".md", ".tex", ".html")
 
@@ -24,7 +24,7 @@ FEW_TRIALS = 10
 MAIN = ("trials", "failed", "proved", "mean latency, s", "mean ratio", "95 %", "max ratio")
 """Columns of figures on the screen and in LaTeX; files have all columns."""
 
-FIGURES = (*MAIN, "ratio of totals", "totals 95 %", "ratio of waitings")
+FIGURES = (*MAIN, "ratio of totals", "ratio of waitings")
 
 IMPORTANT = (*BY, "mean ratio", "failed", "95 %", "trials", "max ratio")
 """Columns in the order in which they are kept if a terminal is too narrow for all."""

@@ -15,8 +15,9 @@ from instances.errors import printable
 from instances.files import parse_toml, read_bytes, write_atomically
 from online.batch_time.measured_tables import read_batch_time
 from online.policy_interface.specs import policy_specs, read_policy
+from online.trials.intervals import LATENCY
 from online.trials.sweep import sweep
-from online.trials.trial import FAILED, LATENCY, NOT_RUN
+from online.trials.trial import FAILED, NOT_RUN
 
 from .console import (
     FAILED_STATUS,

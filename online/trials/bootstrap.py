@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals of mean ratios and ratios of totals."""
+"""Bootstrap confidence intervals of mean ratios."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from instances.arrays import FloatArray
 
-from .intervals import rounded_down, rounded_up
-from .trial import Number, Trial
+from .intervals import Latency, rounded_down, rounded_up
+from .trial import Trial
 
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
@@ -47,10 +47,8 @@ def confidence_of(low: float | None, high: float | None) -> Confidence | None:
     return None if low is None and high is None else Confidence(low, high)
 
 
-def interval_of_shares(
-    units: Sequence[Sequence[Trial]],
-) -> tuple[Confidence | None, Confidence | None]:
-    """Return bootstrap intervals of the mean ratio and of the ratio of totals.
+def ratio_interval(units: Sequence[Sequence[Trial]]) -> Confidence | None:
+    """Return the bootstrap interval of the mean ratio.
 
     Instances are drawn again with replacement, each with all of its trials. Where an optimum is
     only known to lie in an interval, the low end uses the lower ends of the ratios and the high end
@@ -61,71 +59,59 @@ def interval_of_shares(
     units : Sequence[Sequence[Trial]]
         Trials with a ratio, one sequence for each instance.
     """
-    costs = [[one.cost or 0 for one in unit] for unit in units]
     uppers = [[one.upper for one in unit] for unit in units]
     lowers = [[one.lower for one in unit] for unit in units]
-    mean, totals = _ends(costs, uppers, LEVEL)
-    other_mean, other_totals = mean, totals
+    low = high = _ends(units, uppers)
     # Where every optimum is proved the two sides are one, and half the work is enough.
     if lowers != uppers:
-        other_mean, other_totals = _ends(costs, lowers, LEVEL)
-    return confidence_of(mean[0], other_mean[1]), confidence_of(totals[0], other_totals[1])
+        high = _ends(units, lowers)
+    return confidence_of(low[0], high[1])
 
 
 def mean_interval(units: Sequence[Sequence[float]]) -> Confidence | None:
     """Return the bootstrap interval of the mean of all numbers, drawn unit by unit."""
-    sums, counts = [math.fsum(unit) for unit in units], [len(unit) for unit in units]
-    return confidence_of(*_interval(sums, counts, LEVEL))
+    return confidence_of(*_interval(units))
 
 
-def _ends(
-    latencies: list[list[Number]], optima: list[list[Number | None]], level: float
-) -> tuple[Ends, Ends]:
-    """Return intervals of mean ratio and ratio of totals to one side of the optima."""
-    known = [[bound for bound in unit if bound] for unit in optima]
-    if [len(unit) for unit in known] != [len(unit) for unit in optima]:
-        return (None, None), (None, None)
-    ratios = [
-        math.fsum(total / bound for total, bound in zip(unit, bounds, strict=True))
-        for unit, bounds in zip(latencies, known, strict=True)
-    ]
-    mean = _interval(ratios, [len(unit) for unit in latencies], level)
-    sums = [[float(sum(unit)) for unit in side] for side in (latencies, known)]
-    totals = _interval(sums[0], sums[1], level)
-    return mean, totals
-
-
-def _interval(above: Sequence[float], below: Sequence[float], level: float) -> Ends:
-    """Return the interval of sum(above) / sum(below), pairs resampled together."""
-    if len(above) < 2:
+def _ends(units: Sequence[Sequence[Trial]], optima: Sequence[Sequence[Latency | None]]) -> Ends:
+    """Return the interval of the mean ratio to one side of the optima."""
+    pairs = [[*zip(unit, bounds, strict=True)] for unit, bounds in zip(units, optima, strict=True)]
+    if not all(bound for unit in pairs for _, bound in unit):
         return None, None
-    over, under = np.array(above, dtype=np.float64), np.array(below, dtype=np.float64)
-    if np.ptp(over / under) == 0:
+    return _interval([[float((one.cost or 0) / (bound or 1)) for one, bound in u] for u in pairs])
+
+
+def _interval(units: Sequence[Sequence[float]]) -> Ends:
+    """Return the interval of the mean of all numbers; those of a unit are drawn together."""
+    if len(units) < 2:
+        return None, None
+    sums, counts = (
+        np.array([math.fsum(unit) for unit in units]),
+        np.array([float(len(unit)) for unit in units]),
+    )
+    if np.ptp(sums / counts) == 0:
         # Every resample gives the same value: the bootstrap knows no more than that.
-        value = float(over[0] / under[0])
-        return value, value
-    found = _bootstrap(over, under, level, "BCa")
-    if not all(map(math.isfinite, found)):
-        # The bias correction is undefined where all resamples fall on one side of the estimate.
-        found = _bootstrap(over, under, level, "percentile")
-    return found
+        return float(sums[0] / counts[0]), float(sums[0] / counts[0])
+    low, high = _bootstrap(sums, counts, "BCa")
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high
+    # The bias correction is undefined where all resamples fall on one side of the estimate.
+    return _bootstrap(sums, counts, "percentile")
 
 
-def _bootstrap(
-    above: FloatArray, below: FloatArray, level: float, method: str
-) -> tuple[float, float]:
+def _bootstrap(sums: FloatArray, counts: FloatArray, method: str) -> tuple[float, float]:
     # SciPy's statistics take half a second to load, and only tables with intervals need them.
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = bootstrap(
-            (above, below),
-            lambda above, below, axis=-1: above.sum(axis=axis) / below.sum(axis=axis),
+            (sums, counts),
+            lambda sums, counts, axis=-1: sums.sum(axis=axis) / counts.sum(axis=axis),
             paired=True,
             vectorized=True,
             n_resamples=RESAMPLES,
-            confidence_level=level,
+            confidence_level=LEVEL,
             method=method,
             batch=1000,
             rng=np.random.default_rng(SEED),

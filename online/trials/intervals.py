@@ -9,16 +9,15 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from instances import FleetSchedule, InvalidTypeError, SecondsSchedule, Workload
-from instances.service_level import AnyLevel
 from online.simulation.run import Run
 from online.simulation.schedules import NoScheduleError
-
-ROUNDS, SECONDS = "rounds", "seconds"
-"""Units of latency."""
 
 DECIMALS = 4
 """Digits after the point of a printed ratio."""
 
+
+LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
+"""Goals; a goal on time continues with its service level."""
 
 Latency: TypeAlias = int | Fraction
 """Rounds, or seconds."""
@@ -101,7 +100,7 @@ class Interval:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether both ends are known and equal."""
+        """Whether both ends are known and equal."""
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
@@ -187,32 +186,56 @@ def ratio(run: Run, result: Any) -> Interval:
         raise InvalidTypeError(None, "run", run, reason)
     if not hasattr(result, "upper_bound"):
         raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
-    timed, kept = run.batch_time is not None, getattr(result, "preemption", "never") != "never"
-    if timed != isinstance(result.problem, Workload):
-        units = (SECONDS, ROUNDS) if timed else (ROUNDS, SECONDS)
+    timed, problem = run.batch_time is not None, result.problem
+    if timed != isinstance(problem, Workload):
+        units = ("seconds", "rounds") if timed else ("rounds", "seconds")
         raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
-    goal = getattr(result, "goal", "latency")
-    schedule: Any = run.preemptive_schedule if kept and not timed else run.schedule
-    if not schedule.problem.matches(result.problem):
+    goal, preemption = getattr(result, "goal", LATENCY), getattr(result, "preemption", "never")
+    if goal not in (LATENCY, MAKESPAN) and not hasattr(goal, "level"):
+        raise MismatchError("the hindsight bounds are of a quantile, which has no ratio")
+    schedule = schedule_of(run, preemption)
+    if not schedule.problem.matches(problem):
         both = "the run and the hindsight bounds"
         raise MismatchError(f"{both} belong to different requests or batch times")
+    cost = cost_of(run, schedule, goal, getattr(goal, "level", None))
     lower, upper = result.lower_bound, result.upper_bound
-    if goal in ("latency", "makespan"):
-        cost: Latency = total_of(schedule) if goal == "latency" else int(schedule.makespan)
-        # The schedule of the run is one of those that the optimum is taken over.
-        return Interval.of_share(
-            cost, Interval.between(lower, cost if upper is None else min(cost, upper))
-        )
-    level: AnyLevel | None = getattr(goal, "level", None)
-    if level is None:
-        raise MismatchError("the hindsight bounds are of a quantile, which has no ratio")
+    # The schedule of the run is one of those that the optimum is taken over.
+    if goal in (LATENCY, MAKESPAN):
+        upper = cost if upper is None else min(cost, upper)
+    else:
+        lower = max(cost, lower)
+    return Interval.of_share(cost, Interval.between(lower, upper))
+
+
+def schedule_of(run: Run, preemption: str) -> Any:
+    """Return the schedule of a run that is of the kind that an optimum is taken over.
+
+    Raises
+    ------
+    IncompleteRunError, NoScheduleError
+        There is none.
+    """
+    keeps = preemption == "keep" and run.batch_time is None
+    return run.preemptive_schedule if keeps else run.schedule
+
+
+def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
+    """Return the cost of the schedule of a run: for other goals, its requests on time.
+
+    Raises
+    ------
+    NoScheduleError
+        Without pauses fewer requests are on time than in the run.
+    """
+    if goal == LATENCY:
+        return total_of(schedule)
+    if goal == MAKESPAN:
+        return int(schedule.makespan)
     on_time = int(schedule.on_time(level).sum())
-    if not timed and on_time < run.on_time(level).sum():
-        raise NoScheduleError(f"{run.policy_name!r}: {HELD}")
-    return Interval.of_share(on_time, Interval.between(max(on_time, lower), upper))
-
-
-HELD = "requests were held after their first tokens: without pauses fewer are on time"
+    if run.batch_time is None and on_time < run.on_time(level).sum():
+        reason = "requests were held after their first tokens: without pauses fewer are on time"
+        raise NoScheduleError(f"{run.policy_name!r}: {reason}")
+    return on_time
 
 
 def total_of(schedule: Any) -> Latency:

@@ -10,7 +10,8 @@ from typing import Any
 import instances
 from instances import LibraryEntry
 
-from .trial import ON_TIME, Trial, with_best_bounds
+from .intervals import ON_TIME
+from .trial import Trial, with_best_bounds
 
 
 def entry_of(problem: Any) -> LibraryEntry | None:

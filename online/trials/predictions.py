@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.problem.arrival_source import AnySource
@@ -20,6 +21,8 @@ from online.policy_interface.predictions import (
     RelativePredictions,
 )
 from online.policy_interface.specs import Spec
+
+AnySpec = TypeVar("AnySpec", bound=Spec[Any])
 
 MODELS: Registry[Callable[..., PredictionModel]] = Registry("prediction model")
 MODELS.update(
@@ -79,17 +82,22 @@ def as_predictions(given: Any) -> list[PredictionSpec]:
     UnknownNameError, InvalidValueError, InvalidTypeError
         A name is unknown, a parameter is invalid, or a model is given twice.
     """
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    specs = [_spec(one) for one in (given if several else [given])]
-    labels = [spec.label for spec in specs]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InvalidValueError(None, "predictions", label, "is given twice")
+    specs = choice("predictions", given, _spec)
     for spec in specs:
         if spec.given is None and (spec.params or spec.name != "interval"):
             spec.make()
+    return specs
+
+
+def choice(field: str, given: Any, read: Callable[[Any], AnySpec]) -> list[AnySpec]:
+    """Return one thing or several as a list of specs, none of them twice."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    specs = [read(one) for one in (given if several else [given])]
     if not specs:
-        raise InvalidValueError(None, "predictions", [], "is empty: at least one is needed")
+        raise InvalidValueError(None, field, [], "is empty: at least one is needed")
+    for label, count in Counter(spec.label for spec in specs).items():
+        if count > 1:
+            raise InvalidValueError(None, field, label, "is given twice")
     return specs
 
 
@@ -100,9 +108,9 @@ def _spec(given: Any) -> PredictionSpec:
         return PredictionSpec.read(given)
     if not callable(getattr(given, "predict", None)):
         raise InvalidTypeError(None, "predictions", given, "is not text and has no method predict")
-    kinds = {kind: name for name, kind in MODELS.items()}
     own = [one for one in fields(given) if one.init] if is_dataclass(given) else []
     changed = {one.name: value for one in own if (value := getattr(given, one.name)) != one.default}
-    if type(given) in kinds:
-        return PredictionSpec(kinds[type(given)], changed)
+    for name, kind in MODELS.items():
+        if type(given) is kind:
+            return PredictionSpec(name, changed)
     return PredictionSpec(type(given).__name__, changed, given)

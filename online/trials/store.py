@@ -29,7 +29,7 @@ def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
     FileFormatError
         It is not a store of trials, or a line of it is damaged.
     """
-    return with_best_bounds(_read(Path(path)).values())
+    return with_best_bounds(_parse(Path(path), Path(path).read_bytes()).values())
 
 
 class Store:
@@ -96,10 +96,6 @@ def _lock(descriptor: int, file: Path) -> None:
     except BlockingIOError:
         reason = "is being written by another process"
         raise InvalidValueError(None, "store", str(file), reason) from None
-
-
-def _read(file: Path) -> dict[str, Trial]:
-    return _parse(file, file.read_bytes())
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:

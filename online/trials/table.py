@@ -11,9 +11,9 @@ from typing import Any
 
 from instances import InvalidValueError
 
-from .bootstrap import interval_of_shares, mean_interval
-from .intervals import Interval
-from .trial import LATENCY, Trial, as_row
+from .bootstrap import mean_interval, ratio_interval
+from .intervals import LATENCY, Interval
+from .trial import Trial, as_row
 
 BY = ("group", "policy", "router", "predictions", "compared_with")
 """Attributes that a table is divided by, where they differ among its trials."""
@@ -30,8 +30,9 @@ def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
     """Return a pandas frame of mean and largest ratios, with a row for each policy.
 
     Columns ``mean ratio``, ``max ratio`` and ``ratio of totals`` are intervals with exact ends
-    around what they are for these instances. Columns ``95 %`` are bootstrap intervals of the same
-    for other draws of such instances. Trials without a ratio enter no mean and count as failed.
+    around what they are for these instances. Column ``95 %`` is the bootstrap interval of the mean
+    ratio for other draws of such instances. Trials without a ratio enter no mean and count as
+    failed.
 
     Parameters
     ----------
@@ -137,8 +138,7 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
     compared = [one for one in trials if one.ratio is not None]
     ratios = [one.ratio for one in compared if one.ratio is not None]
     total = sum((one.cost or 0 for one in compared), Fraction(0))
-    units = grouped(compared, ("group", "instance", "problem"))
-    mean, totals = interval_of_shares([*units.values()])
+    units = [*grouped(compared, ("group", "instance", "problem")).values()]
     timed = any(one.batch_time for one in trials)
     is_latency = all(one.goal == LATENCY for one in trials)
     weight = sum(one.weight for one in compared)
@@ -149,12 +149,11 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
         "proved": sum(one.is_proved for one in compared),
         "mean latency, s": None if means is None else Interval(means, means),
         "mean ratio": Interval.mean_of(ratios),
-        "95 %": mean,
+        "95 %": ratio_interval(units),
         "max ratio": Interval.largest_of(ratios),
         "ratio of totals": Interval.of_share(
             total, Interval.sum_of([one.optimum for one in compared])
         ),
-        "totals 95 %": totals,
         "ratio of waitings": _ratio_of_waitings(compared),
     }
 

@@ -26,25 +26,13 @@ from instances import (
 from instances.problem.arrival_source import AnySource, ArrivalSource, batch_time_of
 from instances.user_modules import users_line
 from online.policy_interface.policy import Policy
-from online.policy_interface.router import Router
 from online.policy_interface.specs import AnyRouter, PolicySpec, RouterSpec, Spec
 from online.simulation.simulator import simulate
 
-from .intervals import HELD, total_of
+from .intervals import LATENCY, MAKESPAN, ON_TIME, Latency, cost_of, schedule_of, total_of
 from .library import entry_of
-from .predictions import PredictionSpec
-from .trial import (
-    COMPLETED,
-    FAILED,
-    LATENCY,
-    MAKESPAN,
-    OF_OPTIMUM,
-    ON_TIME,
-    REFUSED,
-    Number,
-    Trial,
-    one_line,
-)
+from .predictions import PredictionSpec, choice
+from .trial import COMPLETED, FAILED, OF_OPTIMUM, REFUSED, Trial, one_line
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +46,13 @@ UNSERVED = {
 
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
 """Which optimum a record of the library bounds, by the goal of its instance; else "never"."""
+
+
+CHOICES = {
+    "preemption": (None, "never", "keep", "recompute"),
+    "optimum": (None, "solve", "records"),
+}
+"""Values of two parameters of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +71,14 @@ class Search:
     optimum: str | None
 
     def __post_init__(self) -> None:
+        refused = "is not 'latency', 'makespan' or hindsight.OnTime with one service level"
         if self.goal not in (LATENCY, MAKESPAN) and self._level is None:
-            reason = "is not 'latency', 'makespan' or hindsight.OnTime with one service level"
-            raise InvalidValueError(None, "goal", self.goal, reason)
-        if self.preemption not in (None, "never", "keep", "recompute"):
-            reason = "is not None, 'never', 'keep' or 'recompute'"
-            raise InvalidValueError(None, "preemption", self.preemption, reason)
-        if self.optimum not in (None, "solve", "records"):
-            reason = "is not None, 'solve' or 'records'"
-            raise InvalidValueError(None, "optimum", self.optimum, reason)
+            raise InvalidValueError(None, "goal", self.goal, refused)
+        for field_name, allowed in CHOICES.items():
+            value = getattr(self, field_name)
+            if value not in allowed:
+                reason = f"is not one of {', '.join(map(repr, allowed))}"
+                raise InvalidValueError(None, field_name, value, reason)
 
     @property
     def solves(self) -> bool:
@@ -191,35 +185,36 @@ class Task:
 
     def perform(self) -> list[Trial]:
         """Run the policies, then search for each optimum once, from the best schedule seen."""
-        ran = [self._run(*one) for one in self.missing]
-        found = [(one, None, None) for one in self.stored] + ran
-        if not self.search.solves:
-            return [trial for trial, _, _ in found]
-        kinds: dict[tuple[str, str], list[Any]] = {}
-        for place, (trial, problem, schedule) in enumerate(found):
-            if trial.status == COMPLETED and not trial.reason:
-                key = (trial.digest, trial.preemption)
-                kinds.setdefault(key, []).append((place, trial, problem, schedule))
-        trials = [trial for trial, _, _ in found]
-        for (digest, preemption), own in kinds.items():
-            known = self._known(digest, preemption, own)
-            for place, trial, _, _ in own:
-                trials[place] = replace(trial, **known)
+        found = [(one, None, None) for one in self.stored]
+        found += [self._run(*one) for one in self.missing]
+        trials = [trial for trial, *_ in found]
+        kinds: dict[tuple[str, str], list[int]] = {}
+        for place, trial in enumerate(trials):
+            if self.search.solves and trial.status == COMPLETED and not trial.reason:
+                kinds.setdefault((trial.digest, trial.preemption), []).append(place)
+        for places in kinds.values():
+            bounds = self._bounds(*zip(*(found[place] for place in places), strict=True))
+            for place in places:
+                trials[place] = replace(trials[place], **bounds)
         return trials
 
-    def _known(self, digest: str, preemption: str, own: list[Any]) -> dict[str, Any]:
+    def _bounds(
+        self, trials: Sequence[Trial], problems: Sequence[Any], schedules: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Return the bounds on the optimum of some trials: those stored, or those of a search."""
+        first = trials[0]
         for one in self.known:
-            if (one.digest, one.preemption) == (digest, preemption) and one.lower is not None:
+            same = (one.digest, one.preemption) == (first.digest, first.preemption)
+            if same and one.lower is not None:
                 return {name: getattr(one, name) for name in OF_OPTIMUM}
-        realised = [problem for _, _, problem, _ in own if problem is not None]
-        problem: Any = realised[0] if realised else self.problem
-        starts = [schedule for _, _, _, schedule in own if schedule is not None]
-        if isinstance(problem, Instance) and preemption == "never":
+        problem: Any = next((one for one in problems if one is not None), self.problem)
+        starts = [schedule for schedule in schedules if schedule is not None]
+        if isinstance(problem, Instance) and first.preemption == "never":
             stored = known_bounds(problem)
             if stored is not None and stored.start_times is not None:
                 starts.append(Schedule(problem, stored.start_times))
-        start = min(starts, key=total_of, default=None) if own[0][1].goal == LATENCY else None
-        return self.search.solve(own[0][1], problem, start)
+        start = min(starts, key=total_of, default=None) if first.goal == LATENCY else None
+        return self.search.solve(first, problem, start)
 
     def lost(self, error: BaseException) -> list[Trial]:
         """Return the trials of a task whose worker died."""
@@ -230,14 +225,12 @@ class Task:
     def _run(self, trial: Trial, runs: Runs) -> tuple[Trial, Any, Any]:
         """Run a policy; return the trial, the problem realised, and the schedule of the run."""
         level = self.search.level(self.problem)
-        options: dict[str, Any] = {"seed": trial.seed, "level": level}
-        run: Any
         try:
-            options["predictions"] = runs.model.made(self.problem)
-            policy = runs.spec.make()
+            options: dict[str, Any] = {"predictions": runs.model.made(self.problem)}
             if runs.router is not None:
                 options["router"] = runs.router.make()
-            run = simulate(self.problem, policy, **options)
+            options |= {"seed": trial.seed, "level": level}
+            run: Any = simulate(self.problem, runs.spec.make(), **options)
         except Exception as error:  # noqa: BLE001 (whatever a policy raises)
             _log.debug("policy %s failed", trial.policy, exc_info=True)
             status = REFUSED if isinstance(error, InvalidValueError) else FAILED
@@ -245,38 +238,24 @@ class Task:
             return replace(trial, status=status, reason=reason), None, None
         trial = replace(trial, status=run.status, evictions=run.evictions)
         if run.problem is not None:
-            named = trial_of(run.problem)
+            realised = trial_of(run.problem)
             kept = ("digest", "requests", "output", "weight")
-            trial = replace(trial, **{name: getattr(named, name) for name in kept})
+            trial = replace(trial, **{name: getattr(realised, name) for name in kept})
         if run.status != COMPLETED:
             reason = UNSERVED.get(run.status, "requests were left unserved")
             return replace(trial, reason=reason), run.problem, None
-        return self._counted(trial, run, level)
-
-    def _counted(
-        self, trial: Trial, run: Any, level: ServiceLevel | None
-    ) -> tuple[Trial, Any, Any]:
-        timed = bool(trial.batch_time)
-        own = not trial.asked and trial.goal == LATENCY and not timed
-        if own and run.keeps_tokens:
+        is_latency, in_rounds = trial.goal == LATENCY, not trial.batch_time
+        if run.keeps_tokens and in_rounds and is_latency and not trial.asked:
             trial = replace(trial, preemption="keep")
-        keeps = not timed and trial.preemption == "keep"
         try:
-            schedule = run.preemptive_schedule if keeps else run.schedule
+            schedule = schedule_of(run, trial.preemption)
+            cost: Latency | None = cost_of(run, schedule, trial.goal, level)
+            return replace(trial, cost=cost), run.problem, schedule
         except ValueError as error:
             # The run has no schedule of the kind that the optimum is taken over.
-            total = Fraction(run.total_latency) if timed else int(run.total_latency)
-            cost: Number | None = total if trial.goal == LATENCY else None
+            total = int(run.total_latency) if in_rounds else Fraction(run.total_latency)
+            cost = total if is_latency else None
             return replace(trial, cost=cost, reason=str(error)), run.problem, None
-        if trial.goal == LATENCY:
-            cost = total_of(schedule) if timed else int(run.total_latency)
-        elif trial.goal == MAKESPAN:
-            cost = int(schedule.makespan)
-        else:
-            cost = int(schedule.on_time(level).sum())
-            if not timed and cost < run.on_time(level).sum():
-                trial = replace(trial, reason=HELD)
-        return replace(trial, cost=cost), run.problem, schedule
 
 
 def trial_of(problem: AnySource) -> Trial:
@@ -349,12 +328,7 @@ def router_specs(routers: AnyRouter | Iterable[AnyRouter] | None) -> Sequence[Ro
     """
     if routers is None:
         return [None]
-    one = isinstance(routers, str | RouterSpec | Router) or not isinstance(routers, Iterable)
-    given: Any = [routers] if one else routers
-    specs = [RouterSpec.of(router) for router in given]
-    labels = [spec.label for spec in specs]
+    specs = choice("router", routers, RouterSpec.of)
     for spec in specs:
         spec.make()
-        if labels.count(spec.label) > 1:
-            raise InvalidValueError(None, "router", spec.label, "is given twice")
-    return specs or [None]
+    return specs

@@ -6,17 +6,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any
 
-from .intervals import Interval
-
-Number: TypeAlias = int | Fraction
+from .intervals import LATENCY, MAKESPAN, Interval, Latency
 
 COMPLETED, FAILED, REFUSED, NOT_RUN = "completed", "failed", "refused", "not run"
 """Status of a trial whose run completed, raised an error, was refused, or has not begun."""
-
-LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
-"""Goals; a goal on time continues with its service level."""
 
 NUMBERS = ("cost", "lower", "upper", "certified", "output")
 
@@ -90,10 +85,10 @@ class Trial:
     batch_time: str = ""
     status: str = NOT_RUN
     reason: str = ""
-    cost: Number | None = None
-    lower: Number | None = None
-    upper: Number | None = None
-    certified: Number | None = None
+    cost: Latency | None = None
+    lower: Latency | None = None
+    upper: Latency | None = None
+    certified: Latency | None = None
     bound: str = ""
     stop_reason: str = ""
     evictions: int = 0
@@ -119,11 +114,6 @@ class Trial:
     def problem(self) -> str:
         """Name of the arrival source, or digest of the problem without one."""
         return self.source or self.digest
-
-    @property
-    def unit(self) -> str:
-        """Unit of time: ``"rounds"`` or ``"seconds"``."""
-        return "seconds" if self.batch_time else "rounds"
 
     @property
     def compared_with(self) -> str:
@@ -154,7 +144,7 @@ class Trial:
         return Interval.of_share(self.cost, self.optimum)
 
     @property
-    def waiting(self) -> Number | None:
+    def waiting(self) -> Latency | None:
         """Total latency beyond the output lengths, in rounds; None for other goals."""
         if self.cost is None or self.output is None or self.goal != LATENCY:
             return None
