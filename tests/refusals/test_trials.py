@@ -140,7 +140,13 @@ VALUES: Rows = [
     (compared(router="round-robin"), "but there is one machine"),
     (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),
     *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
-    *[(compared(goal=OnTime([LEVEL] * 3)), "goal"), (compared(preemption="no"), "preemption")],
+    *[(compared(goal=goal), "^goal = ") for goal in (OnTime([LEVEL] * 3), "tail")],
+    *[(compared(preemption=one), "^preemption = ") for one in ("no", "recompute")],
+    (compared(optimum="guess"), "optimum = 'guess' is not one of None, 'solve', 'records'"),
+    (compared(seeds=[-1]), "seeds = -1"),
+    (compared(time_limit=-1), "time_limit = -1"),
+    (compared(predictions=["exact", "exact"]), "predictions = 'exact' is given twice"),
+    (compared(predictions=[]), "predictions = .* is empty"),
     # Pictures.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     (lambda: pictures.ratio_histogram([]), "is empty"),
@@ -177,6 +183,8 @@ VALUES: Rows = [
     (lambda: fluid_latency([1.0], 0, 1, 5, "mc-sf"), "rule = 'mc-sf' is none of h-sf"),
 ]
 TYPES: Rows = [
+    (compared(predictions="noisy"), "predictions 'noisy': delta = None is not given"),
+    (compared(predictions=3), "predictions = 3 is not text and has no method predict"),
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
     (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
@@ -184,6 +192,7 @@ TYPES: Rows = [
 ]
 UNKNOWN: Rows = [
     (lambda: Question(TWO, "no-such"), "no-such"),
+    (compared(predictions="x"), "unknown prediction model 'x'"),
     (lambda: sweep([SMALL], "x"), "unknown policy 'x'; known: "),
     (lambda: sweep([FLEET], "mc-sf", router="nope"), "unknown router 'nope'; known: by-price"),
 ]

@@ -20,10 +20,8 @@ import online
 from instances import (
     FileFormatError,
     Instance,
-    InvalidTypeError,
     InvalidValueError,
     ServiceLevel,
-    UnknownNameError,
     Workload,
     generate,
     library,
@@ -155,31 +153,6 @@ def test_optimum_from_records(name: str) -> None:
         online.sweep([SMALL], "mc-sf", optimum="records")
     (alone,) = online.sweep([SMALL], "mc-sf", optimum=None)
     assert (alone.cost, alone.lower) == (7, None)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"policies": "no-such"}, UnknownNameError),
-        ({"predictions": "no-such"}, UnknownNameError),
-        ({"predictions": "noisy"}, InvalidTypeError),
-        ({"predictions": 3}, InvalidTypeError),
-        ({"predictions": ["exact", "exact"]}, InvalidValueError),
-        ({"preemption": "recompute"}, InvalidValueError),
-        ({"preemption": "sometimes"}, InvalidValueError),
-        ({"goal": "tail"}, InvalidValueError),
-        ({"optimum": "guess"}, InvalidValueError),
-        ({"router": "random"}, InvalidValueError),
-        ({"jobs": 0}, InvalidValueError),
-        ({"seeds": [-1]}, InvalidValueError),
-        ({"time_limit": -1}, InvalidValueError),
-        ({"groups": [3]}, InvalidTypeError),
-        ({"groups": [SMALL.with_replicas(2)]}, InvalidValueError),
-    ],
-)
-def test_refusals(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        online.sweep(**{"groups": [SMALL], "policies": "fcfs", **options})
 
 
 def test_a_store_continues(tmp_path: Path) -> None:
