@@ -54,8 +54,8 @@ def fit_affine_time(
     measurements : Measurements or str or os.PathLike
         Rows, or the path of a CSV file with them.
     relative : bool, default False
-        Weigh each row by 1 / seconds, which minimises squared errors in per cent; a plain fit lets
-        the longest rounds decide.
+        Weigh each row by 1 / seconds. This minimises squared relative errors. Otherwise the longest
+        rounds decide.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def fit_tiled_time(
     knots = np.array(model.tokens, dtype=np.float64)
     while True:
         if len(knots) < 2:
-            reason = "has rounds near fewer than two of them"
+            reason = "has measured rounds near fewer than two of its entries"
             raise InvalidValueError("batch time", "tokens", tuple(tokens), reason)
         hats = _hats(places, knots)
         used = hats.any(axis=0)
@@ -172,7 +172,7 @@ def _measurements(given: Measurements | str | os.PathLike[str], *, needed: int) 
 def _positive(seconds: float) -> float:
     if seconds <= 0:
         raise InvalidValueError(
-            "batch time", "d0", seconds, "came out of the fit: some round takes no time"
+            "batch time", "d0", seconds, "is the result of the fit, but every round takes some time"
         )
     return seconds
 

@@ -22,7 +22,7 @@ class PromptType:
     Parameters
     ----------
     arrival_rate : float
-        lambda_j, prompts a second, > 0.
+        lambda_j, prompts per second, > 0.
     prefill_length : int
         l_j, tokens, >= 1.
     decode_length : int
@@ -52,7 +52,7 @@ class PromptType:
 
     @property
     def stages(self) -> int:
-        """Iterations of a prompt, l' + 1."""
+        """Number of iterations of a prompt, l' + 1."""
         return self.decode_length + 1
 
     @property
@@ -74,7 +74,7 @@ class Equilibrium:
     iteration_time : float
         DT* = d0 + d1 M*, seconds ([A25] Equation (9)).
     throughput : float
-        Thr* = sum_j lambda_j l'_j, decode tokens a second ([A25] Equations (6), (10)).
+        Thr* = sum_j lambda_j l'_j, decode tokens per second ([A25] Equations (6), (10)).
     prompts : tuple[float, ...]
         n*_j, prompts of each type in service, over all their stages ([A25] Equation (7)).
     """
@@ -105,7 +105,7 @@ def token_load(types: Sequence[PromptType]) -> float:
 def is_stable(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> bool:
-    """Tell whether some policy keeps latencies bounded.
+    """Return whether some policy keeps latencies bounded.
 
     Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
     d1 S_j seconds ([A25] Proposition 1). An iteration holds at most C tokens, so with a limit C a
@@ -132,9 +132,9 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
     types : Sequence[PromptType]
         The workload.
     d0 : float
-        Seconds an iteration costs whatever it does, > 0.
+        Fixed seconds per iteration, > 0.
     d1 : float
-        Seconds a token of the batch, >= 0.
+        Seconds per token of the batch, >= 0.
 
     Raises
     ------

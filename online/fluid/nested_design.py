@@ -1,7 +1,7 @@
 """Segments, thresholds and memory of Nested WAIT for a workload ([A25] Theorems 2 and 4).
 
 Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0,
-the prefill). p_k is the share of prompts that go on from segment k - 1 to segment k.
+the prefill). p_k is the share of prompts that continue from segment k - 1 to segment k.
 
 M_pi, (13), is used in a corrected form: the printed one omits stage 0 and, for k >= 3, overstates
 the tokens of a prompt. The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print
@@ -38,7 +38,7 @@ class Segments:
     ends : tuple[int, ...]
         e_1 < .. < e_m: last decode stage of each segment.
     arrival_rates : tuple[float, ...]
-        Of the prompts that end within each segment, prompts a second; the last is > 0.
+        Prompts per second that end within each segment; the last is > 0.
 
     Raises
     ------
@@ -72,12 +72,12 @@ class Segments:
 
     @cached_property
     def entering_rates(self) -> tuple[float, ...]:
-        """Lam_k = sum_{i >= k} lambda_i: prompts a second that enter each segment."""
+        """Lam_k = sum_{i >= k} lambda_i: prompts per second that enter each segment."""
         return tuple(math.fsum(self.arrival_rates[k:]) for k in range(len(self)))
 
     @cached_property
     def continuation(self) -> tuple[float, ...]:
-        """p_2, .., p_m: the share that goes on into segment k, Lam_k / Lam_{k-1}."""
+        """p_2, .., p_m: the share that continues into segment k, Lam_k / Lam_{k-1}."""
         rates = self.entering_rates
         return tuple(after / before for before, after in pairwise(rates))
 

@@ -78,7 +78,7 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_j - lambda_j DT(n), prompts an iteration: what is served beyond what arrives."""
+        """n_j - lambda_j DT(n), prompts per iteration: prompts served minus prompts that arrive."""
         return tuple(
             n - kind.arrival_rate * self.batch_duration
             for n, kind in zip(self.thresholds, self.workload, strict=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,17 +34,16 @@ def certain_and_possible(
         (certain, possible) : int64, shape (bins,) each; certain <= possible.
     """
     borders = [Fraction(float(edge)) for edge in edges]
-    certain = np.zeros(len(borders) - 1, dtype=np.int64)
-    possible = np.zeros(len(borders) - 1, dtype=np.int64)
+    certain, possible = np.zeros((2, len(borders) - 1), dtype=np.int64)
+
+    def place(ratio: Fraction) -> int:
+        return bisect_right(borders, ratio) - 1 - (ratio == borders[-1])
+
     for interval in ratios:
-        low = Fraction(1) if interval.lower is None else interval.lower
-        high = interval.upper
-        for place, (left, right) in enumerate(pairwise(borders)):
-            last = place == len(borders) - 2
-            below = high is not None and (high <= right if last else high < right)
-            starts_here = low <= right if last else low < right
-            possible[place] += starts_here and (high is None or high >= left)
-            certain[place] += low >= left and below
+        first = place(Fraction(1) if interval.lower is None else interval.lower)
+        last = len(certain) if interval.upper is None else place(interval.upper)
+        possible[max(first, 0) : last + 1] += 1
+        certain[first : last + 1] += first == last
     return certain, possible
 
 

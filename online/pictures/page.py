@@ -131,7 +131,7 @@ def _cell(value: Any) -> str:
 
 
 def svg(drawn: Axes | Figure) -> str:
-    """Write a figure as SVG for a page, with the colours of the page's style."""
+    """Write a figure as SVG; its colours follow the light or dark style of the page."""
     figure = style.figure_of(drawn)
     # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '

@@ -17,14 +17,14 @@ from .trial import Trial
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""The bootstrap's last bits: 1.2 must not read 1.2001 for being 1.2 + 1e-16."""
+"""Rounding error of the bootstrap: 1.2 + 1e-16 is printed as 1.2000 and not rounded up."""
 
 Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """Interval in which a mean over all such instances lies, with a probability of 95 %.
+    """A 95 % confidence interval of a mean over all instances like those drawn.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def _interval(units: Sequence[Sequence[float]]) -> Ends:
         np.array([float(len(unit)) for unit in units]),
     )
     if np.ptp(sums / counts) == 0:
-        # Every resample gives the same value: the bootstrap knows no more than that.
+        # Every resample gives the same value.
         return float(sums[0] / counts[0]), float(sums[0] / counts[0])
     low, high = _bootstrap(sums, counts, "BCa")
     if math.isfinite(low) and math.isfinite(high):

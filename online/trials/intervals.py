@@ -28,24 +28,24 @@ class MismatchError(ValueError):
 
 
 def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write what is known exactly to the nearest decimal."""
+    """Write a number rounded to the nearest decimal."""
     return _decimal(number, round, decimals)
 
 
 def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a lower bound so that what is printed is one too."""
+    """Write a number rounded down, so that a printed lower bound is a lower bound."""
     return _decimal(number, math.floor, decimals)
 
 
 def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write an upper bound so that what is printed is one too."""
+    """Write a number rounded up, so that a printed upper bound is an upper bound."""
     return _decimal(number, math.ceil, decimals)
 
 
 def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], decimals: int) -> str:
     if isinstance(number, float) and not math.isfinite(number):
         return str(number)
-    # Fraction takes a float for what it is, and loses no digit of a large number.
+    # A Fraction has the exact value of a float and all digits of a large number.
     scaled = rounding(Fraction(number) * 10**decimals)
     digits = f"{abs(scaled):0{decimals + 1}d}"
     point = len(digits) - decimals
@@ -68,7 +68,7 @@ class Interval:
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
-        """Make it from its ends."""
+        """Return the interval with given ends."""
         ends = [None if end is None else Fraction(end) for end in (lower, upper)]
         return cls(*ends)
 
@@ -81,13 +81,13 @@ class Interval:
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a mean: it lies between the means of the ends, where all are known."""
+        """Bound a mean by the means of the ends; an end is known if it is known for all."""
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound the largest: it is not below any lower end, nor above all upper ones."""
+        """Bound a largest number by the largest lower and the largest upper end."""
         lowers = [one.lower for one in intervals if one.lower is not None]
         uppers = [one.upper for one in intervals if one.upper is not None]
         all_known = len(uppers) == len(intervals)
@@ -95,7 +95,7 @@ class Interval:
 
     @classmethod
     def sum_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a sum: it lies between the sums of the ends, where all are known."""
+        """Bound a sum by the sums of the ends; an end is known if it is known for all."""
         return cls.mean_of(intervals).times(len(intervals)) if intervals else cls.between(0, 0)
 
     @property
@@ -104,19 +104,19 @@ class Interval:
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
-        """Subtract it from a number."""
+        """Return the interval of a number minus this one."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
 
     def times(self, factor: Latency) -> Interval:
-        """Multiply by a number that is not below 0."""
+        """Return the interval times a number >= 0."""
         return Interval(
             *(None if end is None else end * factor for end in (self.lower, self.upper))
         )
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Both ends as the nearest floats."""
+        """Both ends, each as the nearest float."""
         low, high = (None if end is None else float(end) for end in (self.lower, self.upper))
         return low, high
 
@@ -133,7 +133,7 @@ class Interval:
 
 
 NOTHING = Interval(None, None)
-"""Where a number lies of which nothing is known."""
+"""Interval of a number with unknown bounds."""
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:

@@ -91,7 +91,7 @@ class Search:
         return level if isinstance(level, ServiceLevel) else None
 
     def level(self, problem: AnySource) -> ServiceLevel | None:
-        """Return the service level that policies are given on a problem."""
+        """Return the service level that policies see for a problem."""
         entry = entry_of(problem) if self.optimum == "records" else None
         return self._level if entry is None else entry.level
 
@@ -291,7 +291,7 @@ def code_of(spec: Spec[Any] | None) -> str:
         return sha256(Path(inspect.getsourcefile(own) or "").read_bytes()).hexdigest()[:12]
     with suppress(OSError, TypeError):
         return sha256(inspect.getsource(own).encode()).hexdigest()[:12]
-    # Code in no file is never found again.
+    # Code without a source cannot be recognised later.
     return uuid.uuid4().hex[:12]
 
 

@@ -186,9 +186,10 @@ class Trial:
 
 
 def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
-    """Give the trials that are compared with one optimum the best bounds known on it.
+    """Return trials with the best bounds known on their optima.
 
-    The cost of a run is such a bound, because its schedule is one of those of the optimum.
+    All trials that are compared with the same optimum have the same bounds. The cost of a completed
+    run is a bound too, because its schedule is one of those that the optimum is taken over.
     """
     given = list(trials)
     best: dict[Any, Trial] = {}
@@ -201,7 +202,7 @@ def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
 
 
 OF_OPTIMUM = ("lower", "upper", "certified", "bound", "stop_reason", "time_limit")
-"""Attributes that are those of the optimum."""
+"""Attributes that describe the optimum."""
 
 
 def _optimum(trial: Trial) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ other population begins with the best cases known and the others without, so tha
 does not decide everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`).
 The best drafts of a round are solved to optimality (`prove`), and only proved cases are returned.
 
-Deterministic: a population depends on the policy, the space, the seed, the round, its own index and
-the cases known when the round began. A time limit only decides after which round the search ends
-(except the time limit of a single proof, `PROOF_SECONDS`).
+The search is deterministic: a population depends only on the policy, the space, the seed, the
+round, its own index and the cases known when the round began. The time limit only decides after
+which round the search ends. The exception is `PROOF_SECONDS`, the time limit of a single proof.
 """
 
 from __future__ import annotations
