@@ -7,44 +7,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answering_source import Arrival
 from scripted import Scripted
 
 import online
+from instances import Workload
 from online import AffineTime, Decision
 
 
-class Timed:
-    """Requests at real-valued times; nothing adaptive."""
-
-    name = None
-    adaptive = False
-
-    def __init__(self, arrivals: list[Arrival], memory_limit: int, batch_time: Any) -> None:
-        self.all, self.memory_limit, self.batch_time = arrivals, memory_limit, batch_time
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self.position = 0
-
-    def next_arrival(self) -> float | None:
-        return self.all[self.position].time if self.position < len(self.all) else None
-
-    def release(self, now: float) -> Sequence[Arrival]:
-        begun = self.position
-        while self.position < len(self.all) and self.all[self.position].time <= now:
-            self.position += 1
-        return self.all[begun : self.position]
-
-    def observe(self, observation: Any) -> None:
-        """Nothing."""
+def timed(requests: Sequence[Sequence[float]], memory_limit: int, batch_time: Any) -> Workload:
+    """Requests as (arrival time, prompt, output)."""
+    times, prompts, outputs = zip(*requests, strict=True)
+    return Workload(times, prompts, outputs, memory_limit=memory_limit, batch_time=batch_time)
 
 
 def slow(
-    source: Timed, d0: float, d1: float, d2: float, prefill: int, by_output: bool
+    work: Workload, d0: float, d1: float, d2: float, prefill: int, by_output: bool
 ) -> dict[str, list[float]]:
     """Every round by itself; look-ahead over every later round."""
-    arrivals, limit = source.all, source.memory_limit
-    n = len(arrivals)
+    times, prompts, outputs = (
+        column.tolist() for column in (work.arrival_times, work.prompt_lengths, work.output_lengths)
+    )
+    n, limit = len(times), work.memory_limit
     clock, rounds = 0.0, 0
     running: dict[int, int] = {}
     start: dict[int, float] = {}
@@ -54,12 +37,12 @@ def slow(
 
     def held(i: int, age: int) -> int:
         """Tokens in its age-th round."""
-        total = arrivals[i].output_length + prefill
-        return arrivals[i].prompt_length + age - prefill if 1 <= age <= total else 0
+        total = outputs[i] + prefill
+        return prompts[i] + age - prefill if 1 <= age <= total else 0
 
     while len(end) < n:
-        queue = [i for i in range(n) if i not in start and arrivals[i].time <= clock]
-        queue.sort(key=lambda i: (arrivals[i].output_length if by_output else arrivals[i].time, i))
+        queue = [i for i in range(n) if i not in start and times[i] <= clock]
+        queue.sort(key=lambda i: (outputs[i] if by_output else times[i], i))
         started = []
         for i in queue:
             trial = {**running, i: rounds}
@@ -72,18 +55,18 @@ def slow(
             start[i] = clock
             started.append(i)
         if not running:
-            clock = min(a.time for i, a in enumerate(arrivals) if i not in start)
+            clock = min(time for i, time in enumerate(times) if i not in start)
             continue
         rounds += 1
         memory = sum(held(i, rounds - begun) for i, begun in running.items())
-        processed = sum(arrivals[i].prompt_length if i in started else 1 for i in running)
+        processed = sum(prompts[i] if i in started else 1 for i in running)
         clock += d0 + d1 * processed + d2 * memory
         memory_track.append(memory)
         for i, begun in list(running.items()):
             age = rounds - begun
             if age == 1 + prefill:
                 token[i] = clock
-            if age == arrivals[i].output_length + prefill:
+            if age == outputs[i] + prefill:
                 end[i] = clock
                 del running[i]
     return {
@@ -107,8 +90,8 @@ def test_affine_time_against_one_round_at_a_time(policy: str, silent: int) -> No
         arrivals = []
         for time in times:
             prompt = int(rng.integers(1, min(limit, 7)))
-            arrivals.append(Arrival(time, prompt, int(rng.integers(1, limit - prompt + 1))))
-        source = Timed(arrivals, limit, AffineTime(d0, d1, d2))
+            arrivals.append((time, prompt, int(rng.integers(1, limit - prompt + 1))))
+        source = timed(arrivals, limit, AffineTime(d0, d1, d2))
         expected = slow(source, d0, d1, d2, silent, policy == "mc-sf")
         run = online.simulate(source, policy, prefill_rounds=silent)
         assert run.status == "completed"
@@ -121,7 +104,7 @@ def test_affine_time_against_one_round_at_a_time(policy: str, silent: int) -> No
 
 def test_long_stretches_are_cut_where_an_arrival_falls() -> None:
     # 1000 rounds without an event but for an arrival in the middle of round 700.
-    source = Timed([Arrival(0.0, 1, 1000), Arrival(699.5, 1, 1)], 2000, AffineTime(1.0))
+    source = timed([(0.0, 1, 1000), (699.5, 1, 1)], 2000, AffineTime(1.0))
     run = online.simulate(source, "fcfs")
     assert run.start_times.tolist() == [0.0, 700.0]
     assert run.completion_times.tolist() == [1000.0, 701.0]
@@ -136,7 +119,7 @@ def test_start_time_of_a_request_that_an_idle_machine_let_wait() -> None:
         started, policy.waiting = policy.waiting, []
         return Decision(start=started)
 
-    source = Timed([Arrival(5.0, 1, 2), Arrival(9.0, 1, 2)], 50, AffineTime(1.0))
+    source = timed([(5.0, 1, 2), (9.0, 1, 2)], 50, AffineTime(1.0))
     run = online.simulate(source, Scripted(pairs))
     assert run.completion_times.tolist() == [11.0, 11.0]
     assert run.start_times.tolist() == [9.0, 9.0]
@@ -150,7 +133,7 @@ def test_a_held_newcomer_costs_its_prompt_when_it_is_processed() -> None:
             return Decision(start=[0, 1], hold=[1], wake=1)
         return Decision()
 
-    source = Timed([Arrival(0.0, 1, 3), Arrival(0.0, 6, 1)], 50, AffineTime(1.0, 1.0))
+    source = timed([(0.0, 1, 3), (0.0, 6, 1)], 50, AffineTime(1.0, 1.0))
     run = online.simulate(source, Scripted(rule))
     assert run.round_end_times is not None
     # Round 1: one prompt token of request 0. Round 2: one token of 0 and six of 1. Round 3: one.
