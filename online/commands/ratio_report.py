@@ -229,19 +229,16 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     known = [row for row in rows if "mean ratio" in row and row["mean ratio"].lower is not None]
     if not known:
         return []
-    from online.pictures import style
+    from online.pictures.page import bars
 
-    axes = style.new_axes(6.4, 0.9 + 0.24 * len(known))
-    for place, row in enumerate(known):
+    drawn = []
+    for row in known:
         low, high = row["mean ratio"].ends
-        axes.plot([low, low if high is None else high], [place] * 2, "o-", color=style.INK, ms=3)
-    names = [", ".join(str(v) for k, v in row.items() if k not in FIGURES) for row in known]
-    # The end of a long name distinguishes rows: the policy, its predictions.
-    shown = [name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}" for name in names]
-    axes.set_yticks(range(len(known)), shown)
-    axes.invert_yaxis()
-    axes.set_xlabel("mean ratio")
-    return [axes]
+        name = ", ".join(str(v) for k, v in row.items() if k not in FIGURES)
+        # The end of a long name distinguishes rows: the policy, its predictions.
+        shown = name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}"
+        drawn.append((shown, low, low if high is None else high))
+    return [bars(drawn, "mean ratio; 1 is the optimum", base=1.0)]
 
 
 def _numbers(trial: Trial) -> dict[str, Any]:

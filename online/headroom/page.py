@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from online.pictures import new_axes
-from online.pictures.page import FIGURE_WIDTH, page
+from online.pictures.page import bars, page
 
 from .answer import Headroom
 from .tables import tables
@@ -48,11 +47,4 @@ def picture(found: Headroom) -> Any:
         low, high = found.best[0].interval.ends
         if high is not None:
             rows.append(("best possible", low or 0.0, high))
-    ax = new_axes(FIGURE_WIDTH, 0.8 + 0.35 * len(rows))
-    rows.reverse()
-    for place, (_, low, high) in enumerate(rows):
-        ax.barh(place, low, color="#4477aa" if low == high else "#228833")
-        ax.barh(place, high - low, left=low, color="#228833", alpha=0.35)
-    ax.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    ax.set_xlabel("mean latency, s; the best possible ends in the pale part")
-    return ax
+    return bars(rows, "mean latency, s")

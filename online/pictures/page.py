@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 FIGURE_WIDTH = 4.2
 """Inches of a picture whose letters keep their size on a telephone: `style.new_axes(4.2, 2.6)`."""
 
+FIGURE = re.compile(r"[\d(\[?+-][\d.,?) \]+-]*|").fullmatch
+"""Text of a figure or an interval."""
+
 COLOURS = {
     style.INK: "currentColor",
     "#000000": "currentColor",
@@ -66,7 +69,8 @@ def page(
     Parameters
     ----------
     title : str
-        Title of the page, above the answer in small type: for example the name of the input.
+        Title of the page, above the answer in small type where it differs: for example the name of
+        the input.
     answer : str
         The answer in one sentence, the heading of the page.
     content : Sequence[str | Sequence[str] | DataFrame | Axes | Figure]
@@ -82,6 +86,7 @@ def page(
     # substitute() replaces in one pass, so "$" in a name stays as it is.
     return frame.substitute(
         title=escape(title),
+        above="" if title == answer else f'<p class="small">{escape(title)}</p>',
         answer=escape(answer),
         content=_contents(content),
         sections="".join(folded),
@@ -108,7 +113,7 @@ def _table(frame: DataFrame) -> str:
     if any(frame.index.names):
         frame = frame.reset_index()
     columns = [list(frame[name]) for name in frame]
-    is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns]
+    is_text = [any(isinstance(cell, str) and not FIGURE(cell) for cell in c) for c in columns]
 
     def row(tag: str, cells: Iterable[str]) -> str:
         kinds = (' class="text"' if text else "" for text in is_text)
@@ -128,6 +133,22 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.4f}".rstrip("0").rstrip(".")
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
+
+
+def bars(rows: Sequence[tuple[str, float, float]], x_label: str, base: float = 0.0) -> Axes:
+    """Draw a bar below each name, as wide as a telephone: from ``base`` to low, pale up to high."""
+    ax: Axes = style.new_axes(FIGURE_WIDTH, 0.6 + 0.4 * len(rows))
+    at: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    for place, (name, low, high) in enumerate(rows):
+        colour = style.LINE_COLOURS[2 if high > low else 0]
+        ax.barh(place, low - base, 0.4, base, color=colour)
+        if high > low:
+            ax.barh(place, high - low, 0.4, low, color=colour, alpha=0.35)
+        ax.annotate(name, (0, place), xytext=(2, 8), fontsize=style.TEXT_POINTS, **at)
+    ax.set_ylim(len(rows) - 0.5, -0.9)
+    ax.set_yticks([])
+    style.dress(ax, "", x_label)
+    return ax
 
 
 def svg(drawn: Axes | Figure) -> str:
