@@ -12,13 +12,8 @@ from hindsight.runtime.clock import Clock
 from instances import read_log
 from instances.files import write_atomically
 from instances.logs.doubts import doubts
-from online.headroom import (
-    HeadroomProgress,
-    headroom_page,
-    measure_headroom,
-    question_of_log,
-)
-from online.headroom.question import BASELINE, ROUTERS
+from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
+from online.headroom.question import BASELINE, ROUTER
 from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, notes, remarks
 from online.tables import Table
@@ -85,8 +80,7 @@ def headroom(  # noqa: PLR0913
     router: Annotated[
         str | None,
         typer.Option(
-            help=f"The router of today. Default: that of the log if it names workers, or "
-            f"{ROUTERS[0]}."
+            help=f"The router of today. Default: that of the log if it names workers, or {ROUTER}."
         ),
     ] = None,
     slo: LevelTexts = None,
@@ -135,10 +129,10 @@ def headroom(  # noqa: PLR0913
             **options,
         )
 
-        def tell(news: HeadroomProgress) -> None:
-            update(100 * news.done // news.total, news.text)
-            if news.first is not None and sys.stderr.isatty():
-                print("\n".join([*answer_lines(news.first), ""]), file=sys.stderr)
+        def tell(done: int, total: int, text: str, first: Headroom | None) -> None:
+            update(100 * done // total, text)
+            if first is not None and sys.stderr.isatty():
+                print("\n".join([*answer_lines(first), ""]), file=sys.stderr)
 
         # Reading takes its time too.
         left = max(time_limit - clock.seconds(), LEAST_SHARE * time_limit)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from .answer import Headroom
 from .log_questions import question_of_log
-from .measuring import HeadroomProgress, measure_headroom
+from .measuring import measure_headroom
 from .page import headroom_page
 from .question import Measured, Question
 
 __all__ = [
     "Headroom",
-    "HeadroomProgress",
     "Measured",
     "Question",
     "headroom_page",

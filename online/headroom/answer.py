@@ -44,16 +44,9 @@ class Headroom:
     interrupted: bool = False
     left_out: int = 0
 
-    def served(
-        self,
-        policy: str,
-        error: float = 0.0,
-        replicas: int | None = None,
-        router: str | None = None,
-    ) -> Served | None:
+    def served(self, policy: str, error: float = 0.0, replicas: int | None = None) -> Served | None:
         """Return the simulation of a policy, if it completed."""
-        wanted = Serve(policy, replicas or self.question.replicas, error, router)
-        return self.simulations.get(wanted)
+        return self.simulations.get(Serve(policy, replicas or self.question.replicas, error))
 
     @property
     def today(self) -> Served | None:

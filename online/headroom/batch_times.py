@@ -83,8 +83,7 @@ LEAST_D0 = 1e-9
 NEGLIGIBLE = 0.02
 """Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
 
-WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or a file of measured rounds"
-OTHER_ROUNDS = "measure other rounds, or give --batch-time a preset or affine:d0,d1,d2"
+WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or other measured rounds"
 
 
 class InterTokenFit(NamedTuple):
@@ -136,18 +135,15 @@ def token_times(log: RequestLog) -> TokenTimes:
     InvalidValueError
         The log says too little.
     """
-    outputs = log.output_lengths
-    counts = np.diff(log.inter_token_offsets)
+    outputs, counts = log.output_lengths, np.diff(log.inter_token_offsets)
     each = (counts == outputs - 1) & (counts > 0)
-    known = np.isfinite(log.times_to_first_token) & (
-        each | np.isfinite(log.mean_inter_token_times) | (outputs == 1)
-    )
+    means = np.where(outputs > 1, log.mean_inter_token_times, 0.0)
+    known = np.isfinite(log.times_to_first_token) & (each | np.isfinite(means))
     if not known.all():
         raise _refusal(
             "needs the time to first token and the times between tokens of every request, and "
             f"{len(outputs) - int(known.sum())} of {len(outputs)} have none"
         )
-    means = np.where(outputs > 1, log.mean_inter_token_times, 0.0)
     gaps = np.repeat(means, outputs - 1).astype(np.float64)
     # Every gap of a request that has them all takes the place of the mean.
     gaps[np.repeat(each, outputs - 1)] = log.inter_token_times[np.repeat(each, counts)]
@@ -157,9 +153,10 @@ def token_times(log: RequestLog) -> TokenTimes:
 
 def round_measurements(times: TokenTimes) -> Measurements:
     """Make rounds of the gaps, in order of time; see the module."""
+    import pandas
+
     s, o = times.prompt_lengths, times.output_lengths
-    owner = np.repeat(np.arange(len(o)), o)
-    begins = np.cumsum(o) - o
+    owner, begins = np.repeat(np.arange(len(o)), o), np.cumsum(o) - o
     is_first = np.zeros(len(owner), dtype=np.bool_)
     is_first[begins] = True
     steps = np.zeros(len(owner))
@@ -171,15 +168,16 @@ def round_measurements(times: TokenTimes) -> Measurements:
     if not len(positive):
         return Measurements(*np.zeros((3, 0)))
     tolerance = 0.5 * float(np.quantile(positive, 0.05))
-    order = np.argsort(emitted, kind="stable")
-    processed = np.where(is_first, s[owner], 1)
-    stored = np.where(is_first, s[owner] + 1, 1)
-    ends = emitted[begins + o - 1]
+    order, ends = np.argsort(emitted, kind="stable"), emitted[begins + o - 1]
     released = np.argsort(ends, kind="stable")
     clock, last = emitted[order], ends[released]
     work, held, freed = (
         np.concatenate([[0], np.cumsum(column)])
-        for column in (processed[order], stored[order], (s + o)[released])
+        for column in (
+            np.where(is_first, s[owner], 1)[order],
+            np.where(is_first, s[owner] + 1, 1)[order],
+            (s + o)[released],
+        )
     )
     # What came out of the same round is apart by less than the tolerance.
     ended = np.concatenate([[0], np.cumsum(np.diff(clock, prepend=-np.inf) > tolerance)])
@@ -196,21 +194,16 @@ def round_measurements(times: TokenTimes) -> Measurements:
     if not (times.averaged & (o > 1)).any():
         rounds = np.maximum(rounds, ended[reached] - ended[left])
     resident = held[reached] - freed[np.searchsorted(last, before)]
-    sums = np.stack(
-        [
-            np.bincount(windows, column)
-            for column in (rounds, work[reached] - work[left], resident * rounds, steps[gaps])
-        ]
-    )
-    begun = np.full(sums.shape[1], np.inf)
-    np.minimum.at(begun, windows, before)
-    whole = sums[:, (sums[3] > 0)]
-    ordered = np.argsort(begun[sums[3] > 0], kind="stable")
-    return Measurements(*(whole[1:] / whole[0])[:, ordered])
+    columns = {"tokens": work[reached] - work[left], "kv_tokens": resident * rounds}
+    rows = pandas.DataFrame({**columns, "seconds": steps[gaps], "rounds": rounds})
+    sums = rows.groupby(windows).sum().assign(begun=pandas.Series(before).groupby(windows).min())
+    sums = sums[sums["seconds"] > 0].sort_values("begun", kind="stable")
+    names = ("tokens", "kv_tokens", "seconds")
+    return Measurements(*((sums[name] / sums["rounds"]).to_numpy() for name in names))
 
 
 def fit_rounds(
-    rounds: Measurements, largest_error: float = LARGEST_ERROR, file: str | None = None
+    rounds: Measurements, largest_error: float = LARGEST_ERROR, source: str = FIT
 ) -> InterTokenFit:
     """Fit a batch time to measured rounds, or say why that is useless.
 
@@ -220,8 +213,8 @@ def fit_rounds(
         In order of time.
     largest_error : float, default LARGEST_ERROR
         Largest error that is not refused.
-    file : str or None, default None
-        The file of the rounds, for messages; None for those of a log.
+    source : str, default FIT
+        Where the rounds are from, for messages.
 
     Raises
     ------
@@ -230,14 +223,14 @@ def fit_rounds(
     """
     columns, count = (rounds.tokens, rounds.kv_tokens), len(rounds.seconds)
     if count < LEAST_ROWS:
-        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}", file)
+        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}", source)
     for name, column in zip(("processed", "resident"), columns, strict=True):
         if float(column.std()) < LEAST_VARIATION * float(column.mean()):
             alike = f"all rounds have about {column.mean():.4g} of them"
-            raise _refusal(f"cannot tell what a token {name} costs: {alike}", file)
+            raise _refusal(f"cannot tell what a token {name} costs: {alike}", source)
     if abs(np.corrcoef(*columns)[0, 1]) > ALIKE:
         reason = "cannot tell tokens processed from tokens resident: they rise together"
-        raise _refusal(reason, file)
+        raise _refusal(reason, source)
     design, off = np.stack([np.ones(count), *columns], axis=1), np.empty(count)
     for block in np.array_split(np.arange(count), BLOCKS):
         others = np.setdiff1d(np.arange(count), block)
@@ -247,10 +240,10 @@ def fit_rounds(
     shares = coefficients * design.mean(axis=0) / rounds.seconds.mean()
     for name, value, share in zip(("d0", "d1", "d2"), coefficients, shares, strict=True):
         if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
-            raise _refusal(f"gives {name} = {value:.3g} s, below 0", file)
+            raise _refusal(f"gives {name} = {value:.3g} s, below 0", source)
     if error > largest_error:
         most = f"more than {100 * largest_error:g} %"
-        raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", file)
+        raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", source)
     d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
     return InterTokenFit(AffineTime(max(d0, LEAST_D0), d1, d2), count, error)
 
@@ -275,10 +268,8 @@ def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:
     return solution
 
 
-def _refusal(reason: str, file: str | None = None) -> InvalidValueError:
-    if file is None:
-        return InvalidValueError(None, "--batch-time", FIT, f"{reason}: {WAY_OUT}")
-    return InvalidValueError(None, "--batch-time", file, f"{reason}: {OTHER_ROUNDS}")
+def _refusal(reason: str, source: str = FIT) -> InvalidValueError:
+    return InvalidValueError(None, "--batch-time", source, f"{reason}: {WAY_OUT}")
 
 
 def find_batch_time(
@@ -308,7 +299,7 @@ def find_batch_time(
     if text == FIT:
         fitted, of = fit_log(log()), "windows of the log's inter-token times"
     elif os.path.exists(text):
-        fitted = fit_rounds(Measurements.read(text), file=text)
+        fitted = fit_rounds(Measurements.read(text), source=text)
         of = f"rounds measured in {Path(text).name}"
     else:
         raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])

@@ -77,8 +77,8 @@ def play_closed_loop(question: Question, should_stop: Callable[[], bool]) -> Que
         loop.end(len(requests), state.time)
 
     policy.complete = complete_and_send  # type: ignore[method-assign]
-    options: dict[str, Any] = {"seed": question.seed, "level": question.level}
-    run = simulate(loop, policy, should_stop=should_stop, **options)
+    options: dict[str, Any] = {"level": question.level, "should_stop": should_stop}
+    run = simulate(loop, policy, **options)
     if run.status != "completed":
         reason = f"is too many for the time limit: the closed loop under {label} did not end"
         raise InvalidValueError(None, "requests", len(workload), reason)
@@ -108,10 +108,9 @@ def arrivals_of_log(log: RequestLog, max_concurrency: int | None = None) -> tupl
     stated = log.settings.get("max_concurrency") if max_concurrency is None else max_concurrency
     if stated is not None:
         stated = as_integer(stated, None, "max_concurrency", minimum=1)
-    latencies = log.latencies
-    if made_up or not np.isfinite(latencies).all():
-        return stated, made_up
-    return _concurrency(log.arrival_times, latencies), False
+    if not made_up and np.isfinite(log.latencies).all():
+        return _concurrency(log.arrival_times, log.latencies), False
+    return stated, made_up
 
 
 def with_own_times(log: RequestLog, concurrency: int | None) -> RequestLog:

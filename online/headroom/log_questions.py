@@ -26,7 +26,7 @@ from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, Rout
 from .batch_times import find_batch_time
 from .closed_loops import arrivals_of_log, with_own_times
 from .engine_settings import settings_told, stated_memory, with_settings
-from .question import BASELINE, LOGGED, ROUTERS, Measured, Question
+from .question import BASELINE, LOGGED, ROUTER, Measured, Question
 
 NAMED = 3
 """Requests above M that are named."""
@@ -66,7 +66,7 @@ def question_of_log(  # noqa: PLR0913
     replicas : int or None, default None
         Number of replicas; None takes as many as the log names workers, or 1.
     router : AnyRouter or None, default None
-        Today's router; None takes that of the log, or `ROUTERS`.
+        Today's router; None takes that of the log, or `ROUTER`.
     level : ServiceLevel or None, default None
         See `Question`.
     max_concurrency : int or None, default None
@@ -127,7 +127,7 @@ def question_of_log(  # noqa: PLR0913
         workload,
         engine,
         others if proposals else None,
-        [one for one in (router, logged, *ROUTERS) if one is not None],
+        router or logged or ROUTER,
         level,
         measured=measured,
         shared_tokens=kept.shared_tokens,
@@ -206,19 +206,16 @@ def _measured(
     """Return the latencies that the log measured, or why they are not compared with anything."""
     latencies, first = kept.latencies, kept.times_to_first_token
     known = int(np.isfinite(latencies).sum())
-    why_not = ""
-    if not known:
-        why_not = "the log has none"
-    elif faster != 1:
-        why_not = "left out: arrivals are not those of the log"
-    elif known < len(kept):
-        why_not = f"left out: the log has it of {known} of {len(kept)} requests"
-    elif len(kept) < count:
-        why_not = "left out: other requests of the log ran at the same time"
-    elif not latencies.any():
-        why_not = "left out: it is 0 throughout"
-    if why_not:
-        return None, {"measured latency": why_not}
+    reasons = {
+        "the log has none": not known,
+        "left out: arrivals are not those of the log": faster != 1,
+        f"left out: the log has it of {known} of {len(kept)} requests": known < len(kept),
+        "left out: other requests of the log ran at the same time": len(kept) < count,
+        "left out: it is 0 throughout": not latencies.any(),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            return None, {"measured latency": reason}
     return Measured(latencies, first if np.isfinite(first).all() else None), {}
 
 

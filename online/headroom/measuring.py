@@ -46,24 +46,9 @@ MOST_TRIED = 10
 """Numbers of replicas that are tried."""
 
 
-@dataclass(frozen=True)
-class HeadroomProgress:
-    """Progress report of a computation.
-
-    Attributes
-    ----------
-    done, total : int
-        Tasks.
-    text : str
-        The last task done.
-    first : Headroom or None
-        The first answer: simulations only, of a long log those of its first requests.
-    """
-
-    done: int
-    total: int
-    text: str
-    first: Headroom | None = None
+Progress = Callable[[int, int, str, Headroom | None], object]
+"""Called with the numbers of finished and of all tasks, what is done, and the first answer: of
+simulations only, and of a long log those of its first requests."""
 
 
 def measure_headroom(
@@ -72,7 +57,7 @@ def measure_headroom(
     *,
     quick: bool = False,
     jobs: int | None = None,
-    progress: Callable[[HeadroomProgress], None] | None = None,
+    progress: Progress | None = None,
 ) -> Headroom:
     """Bound what the best scheduler could have saved, and simulate which policy saves how much.
 
@@ -90,7 +75,7 @@ def measure_headroom(
         nothing is bounded.
     jobs : int or None, default None
         Processes. None takes one per core if a simulation takes long, and this process otherwise.
-    progress : Callable[[HeadroomProgress], None] or None, default None
+    progress : Progress or None, default None
         Called when a task is done and when the first answer is there.
 
     Raises
@@ -126,17 +111,15 @@ class _Work:
     question: Question
     time_limit: float
     jobs: int | None
-    progress: Callable[[HeadroomProgress], None] | None
+    progress: Progress | None
     pressed: Interruption
     left_out: int = 0
     began: float = field(default_factory=time.monotonic)
     tasks: list[Task] = field(default_factory=list)
     results: dict[Task, Any] = field(default_factory=dict)
 
-    @property
-    def deadline(self) -> float:
-        """When no task is to begin any more."""
-        return self.began + STOP * self.time_limit
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + STOP * self.time_limit
 
     def must_stop(self) -> bool:
         """Return whether no task is to begin any more."""
@@ -145,8 +128,7 @@ class _Work:
     def say(self, text: str, first: Headroom | None = None) -> None:
         """Report progress."""
         if self.progress:
-            total = max(1, len(self.tasks))
-            self.progress(HeadroomProgress(len(self.results), total, text, first))
+            self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:
         """Compute tasks that are not done, in this order."""
@@ -172,12 +154,13 @@ class _Work:
             self.question, self.left_out = question.of_first(kept), count - kept
         if question.made_up and question.concurrency and not self.pressed():
             self.question = play_closed_loop(self.question, self.must_stop)
-        errors, name = dict.fromkeys((0.0, question.error)), question.baseline
-        proposed = [Serve(it, question.replicas, one) for one in errors for it in question.proposed]
-        self.do([Serve(name, question.replicas), *proposed])
+        name, here = question.baseline, question.replicas
+        errors = dict.fromkeys((0.0, question.error))
+        proposed = [Serve(one, here, error) for error in errors for one in question.proposed]
+        self.do([Serve(name, here), *proposed])
         while question.level and not self.must_stop():
-            runs = self.answer().by_replicas
-            wanted = next_replicas({one: it.on_time or Fraction(0) for one, it in runs.items()})
+            runs = self.answer().by_replicas.items()
+            wanted = next_replicas({count: run.on_time or Fraction(0) for count, run in runs})
             if wanted is None or Serve(name, wanted) in self.tasks:
                 return
             self.do([Serve(name, wanted)])
@@ -199,9 +182,7 @@ class _Work:
         fits = int(limit / each)
         if count <= LONGEST_RUN / WINDOW_RUN * fits:
             return count, count * each
-        # The estimate has no more than two digits.
-        kept = max(1, fits - fits % int(10 ** max(0, len(str(fits)) - 2)))
-        return kept, kept * each
+        return max(1, fits), limit
 
     def others(self, error: float) -> list[Task]:
         """List all policies, on predicted lengths those that have ended on exact ones."""
@@ -253,12 +234,10 @@ def next_replicas(shares: Mapping[int, Fraction]) -> int | None:
 
 
 def _bounds(question: Question, results: Mapping[Task, Any], limit: float) -> Iterator[Task]:
-    """List bounds by importance: the log itself, then numbers of replicas; and the routers."""
+    """List bounds by importance: the log itself, then numbers of replicas."""
     count, level = question.replicas, question.level
     yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
     if level:
         yield Enclose(count, on_time=True, time_limit=SHARES["on time"] * limit)
         for task in results:
             yield Enclose(task.replicas, on_time=True, time_limit=SHARES["replicas"] * limit)
-    for name in [*question.router_specs][1:]:
-        yield Serve(question.baseline, count, router=name)

@@ -12,7 +12,7 @@ import numpy as np
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.service_level import limits_of
-from instances.validation import as_integer, as_number
+from instances.validation import as_number
 from online.policy_interface.specs import (
     AnyPolicy,
     AnyRouter,
@@ -38,8 +38,8 @@ tokens per second no request starves."""
 ORDER_PARAMETERS = ("order", "ageing", "policy")
 """Parameters of today's engine that a proposal does not take over."""
 
-ROUTERS = ("least-requests", "round-robin", "least-tokens")
-"""Routers of several replicas; the first is today's unless another is named."""
+ROUTER = "least-requests"
+"""The router of several replicas unless another is named."""
 
 LIMITS = {"latency": "latency", "first_token": "TTFT", "time_per_token": "TPOT"}
 """Names of figures by the limits of a `ServiceLevel`."""
@@ -79,8 +79,8 @@ class Question:
     proposals : Sequence[AnyPolicy] or None
         Policies to compare with it. None compares the shortest job first in the engine of today,
         and, where there is time, all policies that need no parameters.
-    routers : Sequence[AnyRouter]
-        Routers of several replicas, today's first.
+    router : AnyRouter
+        Router of several replicas today.
     level : ServiceLevel or None
         Service level; also asks how many requests are on time, by number of replicas.
     error : float
@@ -94,8 +94,6 @@ class Question:
         Most requests at once, if the log is of a closed loop.
     made_up : bool
         Whether the arrivals are not those of the log.
-    seed : int
-        Seed of every random choice.
     facts : Mapping[str, str]
         Facts about the log and the engine, by name.
 
@@ -108,22 +106,19 @@ class Question:
     workload: Workload
     today: AnyPolicy = BASELINE
     proposals: Sequence[AnyPolicy] | None = None
-    routers: Sequence[AnyRouter] = ROUTERS
+    router: AnyRouter = ROUTER
     level: ServiceLevel | None = None
     error: float = 0.5
     measured: Measured | None = None
     shared_tokens: IntArray | None = field(default=None, repr=False)
     concurrency: int | None = None
     made_up: bool = False
-    seed: int = 0
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.workload.require_batch_time()
         as_number(self.error, None, "error", minimum=0)
-        as_integer(self.seed, None, "seed", minimum=0)
-        for spec in self.router_specs.values():
-            spec.make()
+        self.router_of(self.workload.replicas)
         _ = self.specs
 
     @property
@@ -156,20 +151,14 @@ class Question:
             others = policy_specs(self.proposals, deadlines=deadlines)
         return {spec.label: spec for spec in (today, *others)}
 
-    @cached_property
-    def router_specs(self) -> dict[str, RouterSpec]:
-        """Routers by label, today's first; none on one machine."""
-        specs = map(RouterSpec.of, self.routers if self.replicas > 1 else ())
-        return {one.label: one for one in specs}
-
     def router_of(self, replicas: int) -> RouterSpec | None:
         """Return today's router; the log routes to its own number of replicas only."""
         if replicas == 1:
             return None
-        today = next(iter(self.router_specs.values()), None)
-        if today is None or (today.name == LOGGED and replicas != self.replicas):
-            return RouterSpec(ROUTERS[0])
-        return today
+        today = RouterSpec.of(self.router)
+        today.make()
+        is_elsewhere = today.name == LOGGED and replicas != self.replicas
+        return RouterSpec(ROUTER) if is_elsewhere else today
 
     @property
     def replicas(self) -> int:

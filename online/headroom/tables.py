@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from online.trials.intervals import Interval, rounded_up
 
 from .answer import Headroom
-from .tasks import Serve, Served
+from .tasks import Bounds, Serve, Served
 from .words import answer_lines, conditions, seconds, share_on_time, span_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-Rows = list[dict[str, Any]]
 
 
 def record(found: Headroom) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def record(found: Headroom) -> dict[str, Any]:
         "replicas": question.replicas,
         "batch_time": repr(question.workload.batch_time),
         "load": question.load,
-        "best_possible": _best(found),
+        "best_possible": None if found.best is None else _best(*found.best),
         "savings": savings,
         "measured_mean_latency": None if log is None else log.mean_latency,
         "simulated_over_measured": None if off is None else 1 + off,
@@ -52,7 +50,6 @@ def record(found: Headroom) -> dict[str, Any]:
         "arrivals_made_up": question.made_up,
         "requests_left_out": found.left_out,
         "policies": [*_policies(found)],
-        "routers": _routers(found),
         "service_level": _service_level(found),
         "unfinished": list(found.unfinished),
         "errors": [f"{name}: {reason}" for name, reason in errors],
@@ -61,10 +58,7 @@ def record(found: Headroom) -> dict[str, Any]:
     }
 
 
-def _best(found: Headroom) -> Mapping[str, Any] | None:
-    if found.best is None:
-        return None
-    bounds, schedule = found.best
+def _best(bounds: Bounds, schedule: str) -> Mapping[str, Any]:
     return {
         "mean_latency": bounds.interval,
         "bound": bounds.bound,
@@ -75,24 +69,17 @@ def _best(found: Headroom) -> Mapping[str, Any] | None:
 
 
 def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
-    """List the policies simulated with today's router, exact output lengths first."""
-    tasks = [one for one in found.results if isinstance(one, Serve) and one.router is None]
+    """List the policies simulated on today's replicas, exact output lengths first."""
+    tasks = [one for one in found.results if isinstance(one, Serve)]
     for task in sorted(tasks, key=lambda one: one.error):
-        if task.replicas != found.question.replicas:
-            continue
         it = found.results[task]
         row: dict[str, Any] = {"policy": task.policy, "error": task.error}
         row |= {"mean_latency": None, "reason": getattr(it, "reason", None)}
         if isinstance(it, Served):
             row |= {"mean_latency": it.mean_latency, "p50_p99": it.figures}
             row |= {"share_of_saving": found.share(it), "on_time": it.on_time}
-        yield row
-
-
-def _routers(found: Headroom) -> Rows:
-    name, labels = found.question.baseline, [*found.question.router_specs]
-    runs = {one: found.served(name, router=one if k else None) for k, one in enumerate(labels)}
-    return [{"router": one, "mean_latency": it.mean_latency} for one, it in runs.items() if it]
+        if task.replicas == found.question.replicas:
+            yield row
 
 
 def _service_level(found: Headroom) -> Mapping[str, Any] | None:
@@ -114,47 +101,44 @@ def _service_level(found: Headroom) -> Mapping[str, Any] | None:
 
 
 def tables(found: Headroom) -> dict[str, DataFrame]:
-    """Make every table that has rows, by title: the rows of `record` as text."""
+    """Make every table that has rows, by title."""
     import pandas
 
     question, count = found.question, len(found.question.workload)
     limits = ", ".join(f"{name} <= {one:g} s" for name, one in question.limits.items())
-    level = _service_level(found) or {"by_replicas": []}
-    made: dict[str, Rows] = {
-        f"On time within {limits}, of {count:,} requests, by replicas": [
-            {
-                "replicas": str(one["replicas"]),
-                question.baseline: _on_time(Interval(one["today"], one["today"]), count),
-                "attainable": _on_time(one["attainable"], count),
-                **{f"p99 {name}, s": seconds(one["p50_p99"][name][1]) for name in question.limits},
-            }
-            for one in level["by_replicas"]
-        ],
+    by_replicas = [
+        {
+            "replicas": str(replicas),
+            question.baseline: _on_time(Interval(it.on_time, it.on_time), count),
+            "attainable": _on_time(found.attainable(replicas), count),
+            **{f"p99 {name}, s": seconds(it.figures[name][1]) for name in question.limits},
+        }
+        for replicas, it in (found.by_replicas.items() if question.level else ())
+    ]
+    made = {
+        f"On time within {limits}, of {count:,} requests, by replicas": by_replicas,
         "Policies": [*_policy_rows(found)],
-        f"Routers, with {question.baseline}": [
-            {"router": one["router"], "mean latency, s": seconds(one["mean_latency"])}
-            for one in _routers(found)
-        ],
     }
     return {title: pandas.DataFrame(some) for title, some in made.items() if some}
 
 
 def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
     """Write every policy, the fastest first: latencies, share of the saving, predicted lengths."""
-    known = [one for one in _policies(found) if one["mean_latency"] is not None]
-    other = {one["policy"]: seconds(one["mean_latency"]) for one in known if one["error"]}
-    exact = [one for one in known if not one["error"]]
-    for one in sorted(exact, key=lambda row: row["mean_latency"]):
-        row = {"policy": one["policy"], "mean, s": seconds(one["mean_latency"])}
+    here = {k: it for k, it in found.simulations.items() if k.replicas == found.question.replicas}
+    predicted = {k.policy: seconds(it.mean_latency) for k, it in here.items() if k.error}
+    for task, it in sorted(here.items(), key=lambda pair: pair[1].mean_latency):
+        if task.error:
+            continue
+        row = {"policy": task.policy, "mean, s": seconds(it.mean_latency)}
         if found.divisible:
-            row["saving, %"] = span_of(one["share_of_saving"], 100, 1)
-        if other:
-            row["predicted, s"] = other.get(one["policy"], "")
-        if found.question.level is not None:
-            row["on time, %"] = share_on_time(one["on_time"])
-        for name, (_, p99) in reversed(one["p50_p99"].items()):
-            row[f"p99 {name}, s"] = seconds(p99)
-        yield row
+            row["saving, %"] = span_of(found.share(it), 100, 1)
+        if predicted:
+            row["predicted, s"] = predicted.get(task.policy, "")
+        if it.on_time is not None:
+            row["on time, %"] = share_on_time(it.on_time)
+        yield row | {
+            f"p99 {name}, s": seconds(p99) for name, (_, p99) in reversed(it.figures.items())
+        }
 
 
 def _on_time(shares: Interval, count: int) -> str:

@@ -83,8 +83,6 @@ class Serve:
         Their number.
     error : float
         Error of the output lengths that the policy is given.
-    router : str or None
-        Label of the router; None takes that of today.
     time_limit : float or None
         Seconds.
     """
@@ -92,27 +90,21 @@ class Serve:
     policy: str
     replicas: int
     error: float = 0.0
-    router: str | None = None
     time_limit: float | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
-        """The policy, its router, the number of replicas, and the error of predictions."""
-        router = f" behind {self.router}" if self.router else ""
+        """The policy, the error of predictions, and the number of replicas."""
         error = f", lengths off by {self.error:g}" if self.error else ""
-        return f"{self.policy}{router}{error}{_fleet(self.replicas)}"
+        return f"{self.policy}{error}{_fleet(self.replicas)}"
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Served | Failure | None:
         """Simulate, and check the schedule; None if ``stop`` ends it."""
         clock = Clock(self.time_limit, stop)
-        spec, router = question.specs[self.policy], question.router_of(self.replicas)
-        if self.router is not None:
-            router = question.router_specs[self.router]
         run = simulate(
             question.workload.with_replicas(self.replicas),
-            spec,
-            router=router,
-            seed=question.seed,
+            question.specs[self.policy],
+            router=question.router_of(self.replicas),
             level=question.level,
             predictions=RelativePredictions(self.error) if self.error else None,
             should_stop=clock.must_stop,
@@ -191,7 +183,7 @@ class Enclose:
         whole = question.workload.with_replicas(self.replicas)
         shared, count = question.shared_tokens, len(whole)
         reuses = shared is not None and bool(shared.any())
-        options: dict[str, Any] = {"threads": threads, "seed": question.seed}
+        options: dict[str, Any] = {"threads": threads}
         if self.on_time and question.level is not None:
             options["goal"] = OnTime(question.level)
 

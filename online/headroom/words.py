@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -104,23 +104,24 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     if best is None:
         return
     low, high = best[0].interval.lower or Fraction(0), best[0].interval.upper
-    reusing, whole = rounded_down(low, 3), best[0].without_reuse
+    limit, whole = f"{rounded_down(low, 3)} s", best[0].without_reuse
     if found.contradicts and log is not None:
-        has = f"{reusing} s, but the log has {seconds(log.mean_latency)} s"
-        why = "the batch time is too slow, M too small, or prompts were reused"
-        yield "Limit", f"no scheduler is below {has}: {why}. So no savings are given."
+        said = f"no scheduler is below {limit}, but the log has {seconds(log.mean_latency)} s: the"
+        said += " batch time is too slow, M too small, or prompts were reused. "
+        yield "Limit", f"{said}So no savings are given."
         return
-    limit = f"{reusing} s"
     if whole is not None:
-        limit = f"{rounded_down(whole, 3)} s, with a prefix cache below {reusing} s"
-    share = rounded_up(100 * (1 - low / today.mean_latency), 1)
-    saved = rounded_up(today.mean_latency - low, 3)
-    yield "Limit", f"no scheduler is below {limit}: at most {saved} s ({share} %) could be saved"
+        limit = f"{rounded_down(whole, 3)} s, with a prefix cache below {limit}"
+    saved = _part(today.mean_latency - low, today, rounded_up)
+    yield "Limit", f"no scheduler is below {limit}: at most {saved} could be saved"
     if high is not None:
-        saved = rounded_down(today.mean_latency - high, 3)
-        share = rounded_down(100 * (1 - high / today.mean_latency), 1)
-        what = f"saves {saved} s ({share} %)" if found.divisible else "saves less than 1 %"
+        saved = _part(today.mean_latency - high, today, rounded_down)
+        what = f"saves {saved if found.divisible else 'less than 1 %'}"
         yield "Known", f"a schedule with {seconds(high)} s, which {what}"
+
+
+def _part(saved: Fraction, today: Served, rounding: Callable[[Fraction, int], str]) -> str:
+    return f"{rounding(saved, 3)} s ({rounding(100 * saved / today.mean_latency, 1)} %)"
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
@@ -180,9 +181,8 @@ def _conditions(found: Headroom) -> Iterator[str]:
     if best is None:
         yield "simulations only, without bounds"
     yield "all requests at once" if question.load is None else f"load {question.load:.2f}"
-    if question.router_specs:
-        router = next(iter(question.router_specs))
-        routed = "routed as logged" if router == LOGGED else f"router {router}"
+    if router := question.router_of(question.replicas):
+        routed = "routed as logged" if router.name == LOGGED else f"router {router.label}"
         yield f"{question.replicas} replicas, {routed}"
     certified = "" if best is None or best[0].certified else " (limit not certified)"
     yield f"this batch time and M{certified}"
@@ -240,11 +240,8 @@ def facts(found: Headroom) -> dict[str, str]:
     }
     if best is not None:
         certified = "certified" if best[0].certified else "not certified"
-        described |= {
-            "best possible": f"mean latency {span_of(best[0].interval)} s",
-            "lower end": f"no scheduler is below it ({best[0].bound}, {certified})",
-            "upper end": f"a schedule is known ({best[1]})",
-        }
+        ends = f"from {best[0].bound} ({certified}) to a known schedule ({best[1]})"
+        described["best possible"] = f"mean latency {span_of(best[0].interval)} s, {ends}"
     return described
 
 

@@ -87,7 +87,7 @@ def on_time(
     lengths = ([0.0] * requests, [3] * requests, [2] * requests)
     workload = Workload(*lengths, memory_limit=20, batch_time=TIME, replicas=max(shares))
     limits = level or {"latency": 9.0, "first_token": 2.0}
-    asked = {"workload": workload, "level": ServiceLevel(**limits), "routers": ["round-robin"]}
+    asked = {"workload": workload, "level": ServiceLevel(**limits), "router": "round-robin"}
     return answer(4, 6, {**runs, **points}, **asked)
 
 
@@ -130,9 +130,7 @@ ANSWERS = {
     "no answer": answer(
         4, 6, {Serve("vllm", 1): Failure("does not end: livelock", is_error=False)}
     ),
-    "a fleet": answer(
-        4, 6, {Serve("vllm", 2, router="fcfs"): TODAY}, **FLEET, routers=["round-robin"]
-    ),
+    "a fleet": answer(4, 6, **FLEET, router="round-robin"),
     "replicas": on_time({1: 1 / 3, 2: 2 / 3, 3: 1}, {1: (0.6, 0.9), 2: (0.6, 1), 3: (1, 1)}),
     "not enough replicas": on_time({2: 1 / 3, 3: 2 / 3}, {2: (0.6, 0.9), 3: (0.8, 1)}),
     # 119 of 120 are 99.17 %: never above what is attainable, and never rounded up.

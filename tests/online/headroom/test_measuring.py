@@ -53,9 +53,8 @@ def found(workload: Workload) -> Headroom:
 
 @pytest.fixture(scope="module")
 def fleet() -> Headroom:
-    routers = ["round-robin", "least-tokens"]
     workload = conversations(12, replicas=2)
-    question = Question(workload, proposals=["fcfs"], error=0, routers=routers, level=LEVEL)
+    question = Question(workload, proposals=["fcfs"], error=0, router="round-robin", level=LEVEL)
     return measure_headroom(question, 200)
 
 
@@ -112,13 +111,13 @@ def test_what_the_log_measured_is_not_saved(workload: Workload, found: Headroom)
 def test_a_quick_answer_has_no_bounds_and_comes_first_otherwise(workload: Workload) -> None:
     news: list[Any] = []
     question = Question(workload, proposals=SPECS)
-    quick = measure_headroom(question, 200, quick=True, progress=news.append)
+    quick = measure_headroom(question, 200, quick=True, progress=lambda *one: news.append(one))
     assert (quick.best, len(quick.results)) == (None, 5)
-    assert [one.first for one in news] == [None] * len(news)
-    measure_headroom(question, 200, progress=news.append)
-    (first,) = (one.first for one in news if one.first is not None)
+    assert [one[3] for one in news] == [None] * len(news)
+    measure_headroom(question, 200, progress=lambda *one: news.append(one))
+    (first,) = (one[3] for one in news if one[3] is not None)
     assert {*first.results} == {*quick.results}
-    assert [one.done for one in news[6:]] == sorted(one.done for one in news[6:])
+    assert [one[0] for one in news[6:]] == sorted(one[0] for one in news[6:])
 
 
 def test_of_a_long_log_the_first_requests_answer() -> None:
@@ -129,9 +128,9 @@ def test_of_a_long_log_the_first_requests_answer() -> None:
     workload = Workload(arrivals, *lengths, memory_limit=20_000, batch_time=TIME)
     question = Question(workload, proposals=["fcfs"], error=0)
     news: list[Any] = []
-    found = measure_headroom(question, 4, jobs=1, progress=news.append)
-    (first,) = (one.first for one in news if one.first is not None)
-    assert (news[0].first, first.best) == (first, None)
+    found = measure_headroom(question, 4, jobs=1, progress=lambda *one: news.append(one))
+    (first,) = (one[3] for one in news if one[3] is not None)
+    assert (news[0][3], first.best) == (first, None)
     for one in (found, first):
         kept = one.question.workload
         assert 1 <= len(kept) < count / 10
@@ -188,16 +187,6 @@ def test_what_fails_takes_nothing_else_along(
         assert mine is not None
         assert other is not None
         assert mine.mean_latency == other.mean_latency
-
-
-def test_routers_are_simulated_with_today_s_policy(fleet: Headroom) -> None:
-    assert fleet.unfinished == ()
-    rows = {one["router"]: one["mean_latency"] for one in record(fleet)["routers"]}
-    workload = fleet.question.workload
-    for name in ("round-robin", "least-tokens"):
-        run = online.simulate(workload, "vllm", router=name)
-        assert rows.pop(name) == total_of(run.schedule) / len(workload)
-    assert rows == {}
 
 
 def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
