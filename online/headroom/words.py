@@ -44,8 +44,7 @@ CAUSES = (
     "outside the engine, the batch time, the memory limit, reused prompts, or other settings."
 )
 FIRST_TOKEN_ALONE = (
-    "Attainable says little for a limit on TTFT alone: a scheduler can emit every first token "
-    "early and let the other tokens wait. Add --slo latency=SECONDS or tpot=SECONDS."
+    "Attainable with a TTFT limit alone: later tokens may wait (--slo tpot=SECONDS)."
 )
 
 

@@ -30,13 +30,12 @@ LEVEL = {"level": ServiceLevel(latency=9.0, first_token=2.0)}
 LATE = "lp-swap", "sorted-lp"
 
 
-def served(*latencies: float, on_time: float | None = None) -> Served:
+def served(*latencies: float) -> Served:
     """A run in which the requests take so many seconds, and the first token half of it."""
     column = np.array(latencies)
-    mean = sum(map(Fraction, latencies), Fraction(0)) / len(latencies)
     figures = {"TTFT": column / 2, "TPOT": column / 6, "latency": column}
-    kept = None if on_time is None else Fraction(str(on_time))
-    return Served(mean, {name: p50_p99(it) for name, it in figures.items()}, on_time=kept)
+    mean = Fraction(sum(latencies)) / len(latencies)
+    return Served(mean, {name: p50_p99(it) for name, it in figures.items()})
 
 
 def interval(low: float | None, high: float | None) -> Interval:

@@ -142,23 +142,17 @@ def test_of_a_long_log_the_first_requests_answer() -> None:
             assert float(one.today.mean_latency) == pytest.approx(run.latencies.mean())
 
 
-def test_what_time_does_not_suffice_for_is_named(workload: Workload) -> None:
-    found = measure_headroom(Question(workload, proposals=SPECS), 0.01)
-    assert "best possible" in found.unfinished
-    assert any(one.endswith(": time ran out.") for one in remarks(found))
-    assert record(found)["unfinished"] == list(found.unfinished)
-
-
-def test_a_policy_that_takes_too_long_is_named_and_fails_nothing(
+def test_what_has_no_time_is_named_and_fails_nothing(
     workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hurried = measure_headroom(Question(workload, proposals=SPECS), 0.01)
+    assert "best possible" in hurried.unfinished == (*record(hurried)["unfinished"],)
+    assert any(one.endswith(": time ran out.") for one in remarks(hurried))
     monkeypatch.setitem(measuring.SHARES, "policy", 1e-9)
     found = measure_headroom(Question(workload), 200)
     assert found.saving is not None
-    assert {one.policy for one in found.failures} == {*found.question.specs} - {
-        "vllm",
-        "vllm(order=shortest-job)",
-    }
+    simulated = {"vllm", "vllm(order=shortest-job)"}
+    assert {one.policy for one in found.failures} == {*found.question.specs} - simulated
     (said,) = remarks(found)
     assert said.endswith("takes longer than 2e-07 s.")
     assert not any(it.is_error for it in found.failures.values())
@@ -200,13 +194,8 @@ def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
         assert row["p50_p99"] == fleet.by_replicas[row["replicas"]].figures
     ends = [(one["attainable"].lower, one["attainable"].upper) for one in rows]
     assert ends == sorted(ends)
-    alone = hindsight.solve(
-        question.workload.with_replicas(1),
-        time_limit=1,
-        goal=hindsight.OnTime(LEVEL),
-        threads=1,
-    )
-    low, high = alone.share_interval
+    goal, single = hindsight.OnTime(LEVEL), question.workload.with_replicas(1)
+    low, high = hindsight.solve(single, time_limit=1, goal=goal, threads=1).share_interval
     assert low <= ends[0][1]
     assert ends[0][0] <= high
 
@@ -237,13 +226,16 @@ def test_fewest_replicas_are_searched(first: int, least: int, most: int, tried: 
 def test_the_log_s_own_requests_on_time(workload: Workload) -> None:
     half = np.where(np.arange(40) < 20, 1.0, 9.0)
     level = ServiceLevel(latency=4.0, first_token=0.5)
-    question = Question(workload, level=level, measured=Measured(half, half / 4))
-    assert question.measured_on_time == 0.5
     # A log without the time to first token tells nothing of a limit on it.
-    assert Question(workload, level=level, measured=Measured(half)).measured_on_time is None
-    question = Question(workload, level=LEVEL, measured=Measured(half))
-    assert question.measured_on_time == 0.5
-    assert [*remarks(Headroom(question, {}))] == ["In the log itself 50.0 % are on time."]
+    for limits, log, share in [
+        (level, Measured(half, half / 4), 0.5),
+        (level, Measured(half), None),
+        (LEVEL, Measured(half), 0.5),
+    ]:
+        found = Headroom(Question(workload, level=limits, measured=log), {})
+        assert found.question.measured_on_time == share
+        said = ["In the log itself 50.0 % are on time."] if share else []
+        assert [*remarks(found)] == said
 
 
 @pytest.mark.parametrize(
