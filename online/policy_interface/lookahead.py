@@ -59,6 +59,8 @@ class PriorityPolicy(Policy):
         # First round, expected end, and tokens less the rounds run.
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._due: list[tuple[int, int]] = []
+        # Their peaks, as they are counted on.
+        self._reserved = 0
         # ... and those that have: in round r they hold _overdue_base + len(_overdue) * r.
         self._overdue: set[int] = set()
         self._overdue_base = 0
@@ -168,6 +170,7 @@ class PriorityPolicy(Policy):
 
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         self._forecast.add(start, base, rounds)
+        self._reserved += base + rounds
         self._spans[index] = start, start + rounds, base
         heapq.heappush(self._due, (start + rounds, index))
 
@@ -176,7 +179,9 @@ class PriorityPolicy(Policy):
         if index in self._overdue:
             self._overdue.remove(index)
             self._overdue_base -= base - start
-        elif end > now:
+            return
+        self._reserved -= base + end - start
+        if end > now:
             self._forecast.remove(start, base, end - start)
 
     def _note_overdue(self, now: int) -> None:
@@ -187,6 +192,7 @@ class PriorityPolicy(Policy):
             if known == end and index not in self._overdue:
                 self._overdue.add(index)
                 self._overdue_base += base - start
+                self._reserved -= base + end - start
                 self.on_overdue(index)
 
     def _evict(self, state: State) -> list[int]:

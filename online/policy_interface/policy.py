@@ -139,14 +139,7 @@ class RunningRequest:
         Rounds of this attempt in which it kept its memory without advancing.
     """
 
-    __slots__ = (
-        "_batch",
-        "prompt_left",
-        "request",
-        "rounds_held",
-        "start_round",
-        "tokens_kept",
-    )
+    __slots__ = ("_batch", "prompt_left", "request", "rounds_held", "start_round", "tokens_kept")
 
     def __init__(self, request: VisibleRequest, batch: Any, tokens_kept: int = 0) -> None:
         self.request = request
@@ -465,15 +458,3 @@ def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter
 def is_own(policy: Callable[..., Any]) -> bool:
     """Tell whether it is user-defined rather than from this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]
-
-
-def own_policy(name: str) -> Callable[..., Policy] | None:
-    """Return the user-defined class of this name; None for a policy of this package.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy.
-    """
-    policy = _POLICIES[name]
-    return policy if is_own(policy) else None

@@ -8,7 +8,6 @@ intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section
 from __future__ import annotations
 
 import math
-import statistics
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,15 +33,18 @@ class Prediction:
 
     def __post_init__(self) -> None:
         # One for each request of a simulation: what is whole already is left as it is.
-        given = {name: getattr(self, name) for name in ("lower", "point", "upper")}
-        if {*map(type, given.values())} != {int} or max(given.values()) > LARGEST_INTEGER:
-            least = -LARGEST_INTEGER
-            given = {k: as_integer(one, "prediction", k, minimum=least) for k, one in given.items()}
-            set_fields(self, **given)
-        if not 1 <= self.lower <= self.point <= self.upper:
-            reason = "is not an increasing triple of positive lengths"
-            field = "(lower, point, upper)"
-            raise InvalidValueError("prediction", field, (*given.values(),), reason)
+        if not type(self.lower) is type(self.point) is type(self.upper) is int:
+            for name in ("lower", "point", "upper"):
+                whole = as_integer(
+                    getattr(self, name), "prediction", name, minimum=-LARGEST_INTEGER
+                )
+                set_fields(self, **{name: whole})
+        if not 1 <= self.lower <= self.point <= self.upper <= LARGEST_INTEGER:
+            triple, reason = (
+                (self.lower, self.point, self.upper),
+                "is no increasing triple of lengths",
+            )
+            raise InvalidValueError("prediction", "(lower, point, upper)", triple, reason)
 
     @property
     def is_exact(self) -> bool:
@@ -117,16 +119,15 @@ class BucketPredictions:
         No ends, or ends out of order; when predicting, a length above the last.
     """
 
-    upper_ends: tuple[int, ...] = tuple(range(100, 1001, 100))
+    upper_ends: Sequence[int] = tuple(range(100, 1001, 100))
 
-    def __init__(self, upper_ends: Sequence[int] = tuple(range(100, 1001, 100))) -> None:
-        ends: list[int] = []
-        for end in upper_ends:
-            minimum = ends[-1] + 1 if ends else 1
-            ends.append(as_integer(end, "predictions", "upper_ends", minimum=minimum))
-        if not ends:
+    def __post_init__(self) -> None:
+        ends = [0]
+        for end in self.upper_ends:
+            ends.append(as_integer(end, "predictions", "upper_ends", minimum=ends[-1] + 1))
+        if not ends[1:]:
             raise InvalidValueError("predictions", "upper_ends", (), "is empty")
-        object.__setattr__(self, "upper_ends", tuple(ends))
+        set_fields(self, upper_ends=tuple(ends[1:]))
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the bucket of the output length; the point is its midpoint, rounded down."""
@@ -238,12 +239,9 @@ def _lognormal_spread(error: float) -> float:
     This is the mean E |exp(sigma Z) - 1| = exp(sigma^2 / 2) (2 Phi(sigma) - 1), which grows with
     sigma.
     """
-    cumulative = statistics.NormalDist().cdf
-    low, high = 0.0, 4.0
+    low, high = 0.0, 4.0 if error else 0.0
     for _ in range(60):
         middle = (low + high) / 2
-        if math.exp(middle * middle / 2) * (2 * cumulative(middle) - 1) < error:
-            low = middle
-        else:
-            high = middle
-    return high if error else 0.0
+        mean = math.exp(middle * middle / 2) * math.erf(middle / math.sqrt(2))
+        low, high = (middle, high) if mean < error else (low, middle)
+    return high

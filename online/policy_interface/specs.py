@@ -9,10 +9,10 @@ import functools
 import inspect
 import json
 import os
+import pickle
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
 from instances import InvalidTypeError, InvalidValueError
@@ -26,16 +26,9 @@ from instances.user_modules import (
     is_file_name,
     loaded_modules,
 )
-from online.policy_interface.policy import (
-    _POLICIES,
-    Policy,
-    is_own,
-    named_parameters,
-    own_policy,
-    policy_names,
-    policy_parameters,
-)
-from online.policy_interface.router import _ROUTERS, Router
+
+from .policy import _POLICIES, Policy, is_own, named_parameters, policy_names, policy_parameters
+from .router import _ROUTERS, Router
 
 Made = TypeVar("Made", Policy, Router)
 
@@ -62,14 +55,11 @@ class Spec(Generic[Made]):
         The class that all of the kind extend.
     registry : ClassVar[Registry]
         Those that are registered.
-    extends : ClassVar[str]
-        What the message about another class says of its bases.
     """
 
     kind: ClassVar[str]
     base: ClassVar[Any]
     registry: ClassVar[Registry[Any]]
-    extends: ClassVar[str]
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -81,6 +71,14 @@ class Spec(Generic[Made]):
         settings = ", ".join(f"{key}={value}" for key, value in sorted(self.params.items()))
         return f"{self.name}({settings})" if settings else self.name
 
+    @property
+    def own(self) -> Callable[..., Made] | Made | None:
+        """The user-defined class, function or object; None for one of this package."""
+        if self.given is not None:
+            return self.given
+        registered = self.registry.get(self.name)
+        return registered if registered and is_own(registered) else None
+
     @classmethod
     def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
         """Read a text, see `read_policy`."""
@@ -89,29 +87,40 @@ class Spec(Generic[Made]):
             # NAME:KEY=VALUE,... needs no quotes in a shell.
             text = f"{name}({rest})"
         elif is_file_name(file := text.removesuffix(":")) and ":" not in file[2:]:
-            module = import_source(file, folder, cls.kind)
-            raise cls._refused(text, f"is a file: add {cls._choice(module)}")
+            text = f"{file}:?"
         found = _FORM.fullmatch(text)
         if found is None:
             raise cls._refused(text, "is not of the form NAME(KEY=VALUE, ...) or FILE.py:NAME(...)")
-        maker: Any
         where, name = found["where"], found["name"].strip()
+        maker: Any
         if where is None:
             spec, maker = cls(name), cls.registry.get(name)
         else:
-            module = import_source(where, folder, cls.kind)
-            maker = attribute_of(module, name)
-            if not isinstance(maker, cls.base) and not callable(maker):
-                reason = f"is no {cls.base.__name__} in {where}: write {cls._choice(module)}"
-                raise cls._refused(text, reason)
-            spec = cls.of(maker)
+            spec = cls._from_file(text, where, name, folder)
+            maker = spec.own
         if not found["arguments"] or maker is None:
             return spec
         if isinstance(maker, cls.base):
             raise cls._refused(text, "is an object, which takes no arguments")
-        return replace(
-            spec, params=cls._arguments(text, found["arguments"], [*named_parameters(maker)])
-        )
+        names = [*named_parameters(maker)]
+        return replace(spec, params=cls._arguments(text, found["arguments"], names))
+
+    @classmethod
+    def _from_file(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
+        """Return what a file or module calls by a name."""
+        module = import_source(where, folder, cls.kind)
+        maker = attribute_of(module, name)
+        if isinstance(maker, cls.base) or callable(maker):
+            return cls.of(maker)
+
+        def fits(value: Any) -> bool:
+            if not isinstance(value, type):
+                return isinstance(value, cls.base)
+            return issubclass(value, cls.base) and is_own(value) and not inspect.isabstract(value)
+
+        names = [f":{name}" for name, value in vars(module).items() if fits(value)]
+        choice = " or ".join(names) or f"a file or module that has a {cls.base.__name__}"
+        raise cls._refused(text.removesuffix(":?"), f"names no {cls.base.__name__}: write {choice}")
 
     @classmethod
     def _arguments(cls, text: str, arguments: str, names: list[str]) -> dict[str, Any]:
@@ -137,44 +146,35 @@ class Spec(Generic[Made]):
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return what stands for one as a spec, see `as_spec`."""
-        kind, base = cls.kind, cls.base
+        """Return what stands for one as a spec: text, a class, a function, an object, a spec.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            It stands for none.
+        """
         if isinstance(thing, cls):
             return thing
         if isinstance(thing, str):
             return cls.read(thing, folder)
-        if isinstance(thing, functools.partial) and not thing.args:
-            spec = cls.of(thing.func, folder)
-            return replace(spec, params={**spec.params, **thing.keywords})
-        if isinstance(thing, base):
+        if isinstance(thing, cls.base):
             return cls(thing.name, _settings_of(thing), thing)
-        if isinstance(thing, type) and not issubclass(thing, base):
-            reason = f"is no {kind}: it {cls.extends}"
-            raise InvalidTypeError(None, kind, thing.__name__, reason)
-        if isinstance(thing, type):
-            name = getattr(thing, "name", thing.__name__)
+        is_class = isinstance(thing, type)
+        if not callable(thing) or (is_class and not issubclass(thing, cls.base)):
+            kind, base = cls.kind, cls.base.__name__
+            reason = (
+                f"is no {kind}: give a name, 'FILE.py:CLASS', a {base} or a class that extends it"
+            )
+            raise InvalidTypeError(None, kind, thing.__name__ if is_class else thing, reason)
+        name = getattr(thing, "__name__", "")
+        if is_class:
+            name = getattr(thing, "name", name)
             registered = name in cls.registry and not is_own(thing)
             return cls(name, {}, None if registered else thing)
-        if not callable(thing):
-            reason = f"is no {kind}: give a name, 'FILE.py:CLASS', a {base.__name__} or its class"
-            raise InvalidTypeError(None, kind, thing, reason)
-        name = getattr(thing, "__name__", type(thing).__name__)
         if name.isidentifier():
             return cls(name, {}, thing)
-        made = cls(name, {}, thing).make()
-        return cls(made.name, _settings_of(made), made)
-
-    @classmethod
-    def _choice(cls, module: ModuleType) -> str:
-        """Name those of a module, to be written after it."""
-
-        def fits(value: Any) -> bool:
-            if not isinstance(value, type):
-                return isinstance(value, cls.base)
-            return issubclass(value, cls.base) and is_own(value) and not inspect.isabstract(value)
-
-        names = [f":{name}" for name, value in vars(module).items() if fits(value)]
-        return " or ".join(names) or f"a file or module that has a {cls.base.__name__}"
+        # A lambda or a partial function: what it makes has a name.
+        return cls.of(cls(type(thing).__name__, {}, thing).make())
 
     @classmethod
     def _refused(cls, text: str, reason: str) -> InvalidValueError:
@@ -193,24 +193,13 @@ class Spec(Generic[Made]):
         maker: Any = self.registry[self.name] if self.given is None else self.given
         if isinstance(maker, self.base):
             return cast(Made, copy.deepcopy(maker))
-        if inspect.isabstract(maker):
-            missing = ", ".join(sorted(getattr(maker, "__abstractmethods__", ())))
-            reason = f"is an abstract class: it lacks {missing}"
-            raise InvalidTypeError(None, self.kind, self.name, reason)
         check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
-        if not is_own(maker):
-            return cast(Made, maker(**self.params))
         refusals = (InvalidValueError, InvalidTypeError)
         made = described(lambda: maker(**self.params), self.label, self.kind, refusals)
         if not isinstance(made, self.base):
             reason = f"makes {made!r}, which is no {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
         return cast(Made, made)
-
-    def _own(self) -> Callable[..., Made] | Made | None:
-        """Return the user-defined class or object; None for one of this package."""
-        registered = self.registry[self.name] if self.given is None else None
-        return registered if registered and is_own(registered) else self.given
 
     def check_sendable(self) -> None:
         """Raise `InvalidValueError` if it cannot be sent to another process."""
@@ -221,24 +210,37 @@ class Spec(Generic[Made]):
 
         No process has what a notebook defines, and what stands in a file may be edited meanwhile.
         """
-        own = self._own()
-        if own is None:
-            return type(self), (self.name, dict(self.params))
-        return _received, (type(self), self.name, dict(self.params), _pickled(self, own))
+        pickled = None if self.own is None else self._pickled()
+        return _received, (type(self), self.name, dict(self.params), pickled)
+
+    def _pickled(self) -> bytes:
+        """Pickle what makes one, with the code of the user's modules and not their names."""
+        import cloudpickle
+
+        already = cloudpickle.list_registry_pickle_by_value()
+        added = [module for module in loaded_modules() if module.__name__ not in already]
+        try:
+            for module in added:
+                cloudpickle.register_pickle_by_value(module)
+            return bytes(cloudpickle.dumps(self.own))
+        except Exception as error:
+            reason = f"cannot be sent to other processes, only one can use it: {error}"
+            raise self._refused(self.name, reason) from error
+        finally:
+            for module in added:
+                cloudpickle.unregister_pickle_by_value(module)
 
 
 class PolicySpec(Spec[Policy]):
     """A policy with its parameters."""
 
     kind, base, registry = "policy", Policy, _POLICIES
-    extends = "extends neither online.PriorityPolicy nor online.Policy"
 
 
 class RouterSpec(Spec[Router]):
     """A router with its parameters."""
 
     kind, base, registry = "router", Router, _ROUTERS
-    extends = "does not extend online.Router"
 
 
 AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
@@ -248,34 +250,14 @@ AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
 """What stands for a router: text like that of a policy, an object, or what makes one."""
 
 
-def _pickled(spec: Spec[Any], own: Any) -> bytes:
-    """Pickle what makes one, with the code of the user's modules and not their names."""
-    import cloudpickle
-
-    already = cloudpickle.list_registry_pickle_by_value()
-    added = [module for module in loaded_modules() if module.__name__ not in already]
-    try:
-        for module in added:
-            cloudpickle.register_pickle_by_value(module)
-        return bytes(cloudpickle.dumps(own))
-    except Exception as error:
-        reason = f"cannot be sent to other processes, only one can use it: {error}"
-        raise InvalidValueError(None, spec.kind, spec.name, reason) from error
-    finally:
-        for module in added:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
 def _received(
-    kind: type[Spec[Any]], name: str, params: dict[str, Any], pickled: bytes
+    kind: type[Spec[Any]], name: str, params: dict[str, Any], pickled: bytes | None
 ) -> Spec[Any]:
-    return kind(name, params, _unpickled(pickled))
+    return kind(name, params, None if pickled is None else _unpickled(pickled))
 
 
 @functools.lru_cache(maxsize=64)
 def _unpickled(pickled: bytes) -> Any:
-    import pickle
-
     return pickle.loads(pickled)  # noqa: S301 (from the process that gave the task)
 
 
@@ -342,14 +324,15 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     UnknownNameError
         No such policy; the message lists those that are.
     InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, no value for a parameter without a default, or
-        nothing that stands for a policy.
+        A parameter it does not have, a bad value, or nothing that stands for a policy.
+    MissingParameterError
+        A parameter without a default is not given.
     """
     return _made(PolicySpec.of(policy), params)
 
 
 def make_router(router: AnyRouter, /, **params: Any) -> Router:
-    """Make a fresh router; of an object, a copy.
+    """Make a fresh router; of an object, a copy. As `make_policy` in all else.
 
     Parameters
     ----------
@@ -361,11 +344,8 @@ def make_router(router: AnyRouter, /, **params: Any) -> Router:
 
     Raises
     ------
-    UnknownNameError
-        No such router; the message lists those that are.
-    InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, no value for a parameter without a default, or
-        nothing that stands for a router.
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
+        As `make_policy`.
     """
     return _made(RouterSpec.of(router), params)
 
@@ -393,17 +373,19 @@ def policy_specs(
     if policies is None:
         policies = parameterless_policies(deadlines=deadlines)
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
-    specs = [PolicySpec.of(one) for one in cast(Any, policies if several else [policies])]
-    for position, spec in enumerate(specs):
-        made, reason = spec.make(), ""
+    specs: list[PolicySpec] = []
+    for one in cast(Any, policies if several else [policies]):
+        spec, reason = PolicySpec.of(one), ""
+        made, registered = spec.make(), _POLICIES.get(spec.name)
         if made.reads_deadlines and not deadlines:
             reason = "needs a service level, as level=... or --slo gives"
-        elif is_own(type(made)) and spec.name in policy_names() and own_policy(spec.name) is None:
+        elif is_own(type(made)) and registered and not is_own(registered):
             reason = "is the name of a policy of this package: give yours another"
-        elif spec.label in [other.label for other in specs[:position]]:
+        elif any(spec.label == other.label for other in specs):
             reason = "is given twice: of two policies that differ, give one another name"
         if reason:
             raise InvalidValueError(None, "policies", spec.label, reason)
+        specs.append(spec)
     if not specs:
         raise InvalidValueError(None, "policies", [], "is empty: at least one is needed")
     return specs

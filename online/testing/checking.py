@@ -9,7 +9,7 @@ from hindsight.testing import CheckReport, Verdict, instance_lines
 from instances import InvalidTypeError, InvalidValueError
 from instances.user_modules import MAIN, file_of, users_line
 from instances.validation import as_integer
-from online.policy_interface.policy import KnowledgeError, Policy, PolicyError, own_policy
+from online.policy_interface.policy import KnowledgeError, Policy, PolicyError
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.trials.task import UNSERVED
 from online.trials.trial import COMPLETED, one_line
@@ -120,7 +120,7 @@ def _made(spec: PolicySpec) -> tuple[list[str], str]:
 
     A class of a notebook or inside a function goes by its own name.
     """
-    given = own_policy(spec.name) if spec.given is None else spec.given
+    given = spec.own
     if given is None:
         return [], repr(spec.label)
     settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))

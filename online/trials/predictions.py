@@ -49,7 +49,6 @@ class PredictionSpec(Spec[Any]):
     """A prediction model with its parameters."""
 
     kind, base, registry = "predictions", _Model, MODELS
-    extends = "has no method predict"
 
     @property
     def draws(self) -> bool:

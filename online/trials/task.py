@@ -283,7 +283,7 @@ def trial_of(problem: AnySource) -> Trial:
 
 def code_of(spec: Spec[Any] | None) -> str:
     """Return a digest of the file of a user-defined policy; empty for one of this package."""
-    own: Any = None if spec is None else spec._own()
+    own: Any = None if spec is None else spec.own
     if own is None:
         return ""
     own = own if inspect.isclass(own) or inspect.isroutine(own) else type(own)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from instances import InvalidValueError
-from online.policy_interface import RunningRequest, Setup, State, VisibleRequest, register_policy
+from online.policy_interface import Setup, VisibleRequest, register_policy
 from online.policy_interface.lookahead import PriorityPolicy
-
-from .reservations import Reservations
 
 
 @register_policy("a-max")
@@ -45,25 +41,14 @@ class AMax(PriorityPolicy):
         """Prepare an empty queue and keep the random stream."""
         super().reset(setup)
         self._rng = setup.rng
-        self._reserved = Reservations()
-
-    def on_started(self, request: VisibleRequest) -> None:
-        """Reserve its peak."""
-        self._reserved.add(request.index, sum(self._footprint(request)))
-
-    def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Give the reservations back."""
-        for request in requests:
-            self._reserved.drop(request.index)
-        super().complete(requests, state)
-
-    def on_evicted(self, running: RunningRequest, now: int) -> None:
-        """Give the reservation back: only where a bound did not hold."""
-        self._reserved.drop(running.request.index)
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
-        if self.fit == "peaks" and self._reserved.total + base + rounds > self._memory_limit:
-            return False
+        if self.fit == "peaks":
+            # Only where a bound did not hold is anybody overdue.
+            late = [self._spans[index] for index in self._overdue]
+            reserved = self._reserved + sum(held + end - begun for begun, end, held in late)
+            if reserved + base + rounds > self._memory_limit:
+                return False
         return super()._fits(base, rounds, start)
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:

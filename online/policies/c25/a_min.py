@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from instances import InvalidValueError
-from online.policy_interface.lookahead import PriorityPolicy
-from online.policy_interface.policy import (
+from online.policy_interface import (
     Decision,
     RunningRequest,
     Setup,
@@ -16,8 +15,7 @@ from online.policy_interface.policy import (
     VisibleRequest,
     register_policy,
 )
-
-from .reservations import Reservations
+from online.policy_interface.lookahead import PriorityPolicy
 
 
 @register_policy("a-min")
@@ -79,7 +77,6 @@ class AMin(PriorityPolicy):
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
         self._group_bounds: list[int] = []
-        self._reserved = Reservations()
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:
         """Lower bound as refined so far, ties at random."""
@@ -94,22 +91,18 @@ class AMin(PriorityPolicy):
         """Drop the requests' bounds."""
         for request in requests:
             self._leave(request.index)
-            self._reserved.drop(request.index)
         super().complete(requests, state)
         for request in requests:
             del self._bounds[request.index]
 
     def on_started(self, request: VisibleRequest) -> None:
-        """Become a candidate for eviction, or reserve the expected peak."""
+        """Become a candidate for eviction."""
         if self.overdue == "grow":
             self._join(request.index)
-        else:
-            self._reserved.add(request.index, sum(self._footprint(request)))
 
     def on_overdue(self, index: int) -> None:
         """Become a candidate for eviction."""
         if self.overdue == "reserve":
-            self._reserved.drop(index)
             self._join(index)
 
     def eviction_order(self, state: State) -> Iterator[int]:
@@ -139,7 +132,7 @@ class AMin(PriorityPolicy):
         started = self._start(now)
         evicted: list[int] = []
         candidates = self.eviction_order(state)
-        while self._overdue_next(now) + self._reserved.total > self._memory_limit:
+        while self._overdue_next(now) + self._reserved > self._memory_limit:
             evicted.append(next(candidates))
             self._take_out(evicted[-1], state, now)
         emptied = len(evicted) == len(state.running) and not started
@@ -159,7 +152,7 @@ class AMin(PriorityPolicy):
         if self.overdue == "grow":
             return super()._fits(base, rounds, start)
         present = self._overdue_next(start) - len(self._overdue)
-        return present + self._reserved.total + base + rounds <= self._memory_limit
+        return present + self._reserved + base + rounds <= self._memory_limit
 
     def _wake(self, now: int, evicted: bool) -> float:
         return super()._wake(now, evicted or (self.overdue == "reserve" and bool(self._overdue)))
