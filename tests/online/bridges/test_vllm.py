@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import fake_vllm
@@ -31,28 +31,44 @@ SIZE = 16
 LEVEL, TIME = ServiceLevel(latency=90), online.AffineTime(1.0)
 
 
-@pytest.fixture
-def bridge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+@pytest.fixture(autouse=True)
+def _vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fake_vllm.install(monkeypatch)
-    yield importlib.import_module("online.bridges.vllm")
+    yield
     for name in fake_vllm.USERS:
         sys.modules.pop(name, None)
 
 
+def bridge(name: str = "vllm") -> Any:
+    return importlib.import_module(f"online.bridges.{name}")
+
+
 class Server:
-    """An engine's loop: a step a unit of time."""
+    """An engine's loop, a step a unit of time, led by a policy: a text, or a class."""
 
-    def __init__(self, scheduler: Any) -> None:
-        self.scheduler, self.now, self.steps = scheduler, 0, []
-        scheduler.clock, scheduler._begun = lambda: float(self.now), 0.0
+    def __init__(self, policy: Any, blocks: int = 12, patience: float = 1.0, **more: Any) -> None:
+        text = policy if isinstance(policy, str) else "fcfs"
+        engine = configuration(blocks, SIZE, policy=text, patience=patience, **more)
+        self.scheduler, self.now, self.steps = bridge().PolicyScheduler(engine), 0, []
+        if text is not policy:
+            self.scheduler.lead = bridge().Lead(policy(), blocks, SIZE, patience=patience)
+        self.scheduler.clock, self.scheduler._begun = lambda: float(self.now), 0.0
 
-    def step(self) -> dict[str, int]:
+    def add(self, *lengths: tuple[int, int], told: Any = None) -> list[Request]:
+        """Send requests, called by their place."""
+        count = len(self.scheduler.requests)
+        extra = None if told is None else {"predicted_output": told}
+        requests = [Request(str(count + k), *pair, extra) for k, pair in enumerate(lengths)]
+        for request in requests:
+            self.scheduler.add_request(request)
+        return requests
+
+    def step(self) -> None:
         output = self.scheduler.schedule()
         self.scheduler.update_from_output(output, None)
         self.now += 1
         if output.num_scheduled_tokens:
             self.steps.append(output.num_scheduled_tokens)
-        return output.num_scheduled_tokens
 
     def serve(self, most: int = 500) -> None:
         for _ in range(most):
@@ -62,71 +78,34 @@ class Server:
         raise AssertionError(f"after {most} steps: {list(self.scheduler.requests)} are left")
 
 
-def led(bridge: ModuleType, policy: Any, blocks: int = 12, **options: Any) -> Server:
-    """A server led by a policy: a text, or a class."""
-    text = policy if isinstance(policy, str) else "fcfs"
-    scheduler = bridge.PolicyScheduler(configuration(blocks, SIZE, policy=text, **options))
-    if not isinstance(policy, str):
-        patience = options.get("patience", 1.0)
-        scheduler.lead = bridge.Lead(policy(), blocks, SIZE, patience=patience)
-    return Server(scheduler)
-
-
-def add(server: Server, *lengths: tuple[int, int]) -> list[Request]:
-    """Send requests, called by their place."""
-    count = len(server.scheduler.requests)
-    requests = [Request(str(count + k), *pair) for k, pair in enumerate(lengths)]
-    for request in requests:
-        server.scheduler.add_request(request)
-    return requests
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "mc-sf",
-        "fcfs",
-        "a-min",
-        "a-random",
-        "sglang",
-        "vllm:asynchronous=False,prefix_caching=False",
-        "sarathi:preemption=recompute,watermark=0,chunk_size=24",
-        "edf",
-    ],
+LEADING = (
+    *("mc-sf", "a-min", "edf", "sglang", "vllm:asynchronous=False,prefix_caching=False"),
+    "sarathi:preemption=recompute,watermark=0,chunk_size=24",
 )
-def test_the_engine_takes_the_steps_of_the_simulation(
-    policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+
+@pytest.mark.parametrize("policy", LEADING)
+def test_the_engine_takes_the_steps_of_the_simulation(policy: str) -> None:
     rng = np.random.default_rng(5)
     prompts, outputs = rng.integers(3, 70, 40).tolist(), rng.integers(1, 40, 40).tolist()
     arrivals = np.sort(rng.integers(0, 160, 40)).tolist()
-    workload = Workload(
-        [float(time) for time in arrivals],
-        prompts,
-        outputs,
-        memory_limit=12 * SIZE,
-        memory_rule=MemoryRule(SIZE, "next", "chunks"),
-        batch_time=TIME,
-    )
+    machine = {"memory_limit": 12 * SIZE, "memory_rule": MemoryRule(SIZE, "next", "chunks")}
+    workload = Workload([float(t) for t in arrivals], prompts, outputs, batch_time=TIME, **machine)
     expected: list[dict[int, int]] = []
     with watched(expected):
         online.simulate(workload, policy, level=LEVEL)
-    with monkeypatch.context() as patch:
-        fake_vllm.install(patch)
-        bridge = importlib.import_module("online.bridges.vllm")
-        server = led(bridge, "fcfs")
-        lead = bridge.Lead(online.make_policy(policy), 12, SIZE, level=LEVEL, batch_time=TIME)
-        server.scheduler.lead = lead
-        sent = 0
-        while sent < 40 or server.scheduler.requests:
-            if not server.scheduler.requests:
-                server.now = max(server.now, arrivals[sent])
-            while sent < 40 and arrivals[sent] <= server.now:
-                request = Request(str(sent), prompts[sent], outputs[sent])
-                server.scheduler.add_request(request)
-                sent += 1
-            lead.patience = np.inf if sent < 40 else 0.0
-            server.step()
+    server = Server("fcfs")
+    lead = bridge().Lead(online.make_policy(policy), 12, SIZE, level=LEVEL, batch_time=TIME)
+    server.scheduler.lead = lead
+    sent = 0
+    while sent < 40 or server.scheduler.requests:
+        if not server.scheduler.requests:
+            server.now = max(server.now, arrivals[sent])
+        while sent < 40 and arrivals[sent] <= server.now:
+            server.scheduler.add_request(Request(str(sent), prompts[sent], outputs[sent]))
+            sent += 1
+        lead.patience = np.inf if sent < 40 else 0.0
+        server.step()
     assert server.scheduler.lead is lead
     assert [{int(name): n for name, n in step.items()} for step in server.steps] == expected
 
@@ -136,169 +115,132 @@ class Greedy(online.Policy):
 
     def reset(self, setup: online.Setup) -> None:
         self.told: list[tuple[str, list[str]]] = []
-        self.queue: list[int] = []
+        self.seen: list[Any] = []
 
     def arrive(self, requests: Sequence[Any], state: online.State) -> None:
         self.told.append(("arrive", [request.id for request in requests]))
-        self.queue += [request.index for request in requests]
+        self.seen += requests
 
     def complete(self, requests: Sequence[Any], state: online.State) -> None:
         self.told.append(("complete", [request.id for request in requests]))
 
     def decide(self, state: online.State) -> online.Decision:
-        start, self.queue = self.queue, []
-        return online.Decision(start=start)
+        return online.Decision(start=[*state.waiting])
 
 
 def failing(where: str, error: BaseException) -> type[online.Policy]:
     """A policy that raises in one of its methods once it has seen three requests."""
 
     def fail(self: Any, *arguments: Any) -> Any:
+        found = getattr(Greedy, where)(self, *arguments)
         if where == "complete" or len(self.seen) >= 3:
             raise error
-        return getattr(Greedy, where)(self, *arguments)
+        return found
 
-    def arrive(self: Any, requests: Any, state: Any) -> None:
-        self.seen = [*getattr(self, "seen", []), *requests]
-        (fail if where == "arrive" else Greedy.arrive)(self, requests, state)
-
-    return type("Failing", (Greedy,), {where: fail, "arrive": arrive})
-
-
-@pytest.mark.parametrize("where", ["arrive", "complete", "decide"])
-@pytest.mark.parametrize("error", [KeyError("lost"), SystemExit(3), RecursionError()], ids=repr)
-def test_a_policy_that_raises_leaves_the_engine_serving(
-    bridge: ModuleType, caplog: pytest.LogCaptureFixture, where: str, error: BaseException
-) -> None:
-    server = led(bridge, failing(where, error))
-    first = add(server, (20, 3), (20, 3))
-    server.step()
-    more = add(server, (20, 3), (20, 3))
-    server.serve()
-    last = add(server, (30, 2))
-    server.serve()
-    assert [one.num_output_tokens for one in [*first, *more, *last]] == [3, 3, 3, 3, 2]
-    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert "leads no more" in record.getMessage()
-    assert type(error).__name__ in record.getMessage()
+    return type("Failing", (Greedy,), {where: fail})
 
 
 def deciding(**decision: Any) -> type[online.Policy]:
     """A policy that says this once two requests run."""
 
     class Wrong(Greedy):
-        def decide(self, state: online.State) -> Any:
-            usual = super().decide(state)
-            return online.Decision(**decision) if len(state.running) == 2 else usual
+        def decide(self, state: online.State) -> online.Decision:
+            return online.Decision(**decision) if len(state.running) == 2 else super().decide(state)
 
     return Wrong
 
 
-@pytest.mark.parametrize(
-    ("decision", "told"),
-    [
-        ({"evict": [2]}, "not running"),
-        ({"start": [0]}, "not all of them waiting"),
-        ({"start": [2, 2]}, "not all of them waiting"),
-        ({"preempt": [2]}, "not running"),
-        ({"hold": [9]}, "not running"),
-        ({"prefill": {2: 5}}, "not running"),
-        ({"prefill": {1: float("nan")}}, "NaN"),
-    ],
-)
-def test_what_is_impossible_is_not_done(
-    bridge: ModuleType, caplog: pytest.LogCaptureFixture, decision: dict[str, Any], told: str
+class Idle(Greedy):
+    """Lets nothing advance."""
+
+    def decide(self, state: online.State) -> online.Decision:
+        return online.Decision(hold=list(state.running))
+
+
+BAD_LEADS: list[tuple[type[online.Policy], str]] = [
+    (failing("arrive", KeyError("lost")), "KeyError"),
+    (failing("complete", SystemExit(3)), "SystemExit"),
+    (failing("decide", RecursionError()), "RecursionError"),
+    *[(deciding(**{name: [2]}), "not running") for name in ("evict", "preempt", "hold")],
+    *[(deciding(start=start), "not all of them waiting") for start in ([0], [2, 2])],
+    (deciding(prefill={2: 5}), "not running"),
+    (deciding(prefill={1: float("nan")}), "NaN"),
+    (Idle, "has let none advance"),
+]
+
+
+@pytest.mark.parametrize(("policy", "told"), BAD_LEADS)
+def test_an_engine_goes_on_without_a_policy_that_fails(
+    policy: type[online.Policy], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = led(bridge, deciding(**decision))
-    requests = add(server, (20, 9), (20, 9))
+    server = Server(policy, patience=4.0)
+    requests = server.add((20, 9), (20, 9))
     server.step()
-    requests += add(server, (20, 9))
+    requests += server.add((20, 9))
     server.serve()
-    assert [one.num_output_tokens for one in requests] == [9, 9, 9]
-    assert [one.preemptions for one in requests] == [0, 0, 0]
-    assert told in caplog.text
-    assert caplog.text.count("leads no more") == 1
+    requests += server.add((30, 2))
+    server.serve()
+    done = [(one.num_output_tokens, one.preemptions) for one in requests]
+    assert done == [(9, 0), (9, 0), (9, 0), (2, 0)]
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "leads no more" in record.getMessage()
+    assert told in record.getMessage()
 
 
 def test_in_a_server_a_refusal_is_a_line_and_no_traceback(
-    bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(bridge, "parent_process", object)
+    monkeypatch.setattr(bridge(), "parent_process", object)
     with pytest.raises(SystemExit):
-        bridge.PolicyScheduler(configuration(policy="no-such-policy"))
+        bridge().PolicyScheduler(configuration(policy="no-such-policy"))
     assert [one.exc_info for one in caplog.records if "no-such" in one.getMessage()] == [None]
 
 
 def test_an_evicted_request_is_preempted_and_keeps_its_output(
-    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Outputs are longer than predicted, so that memory overflows."""
-    server = led(bridge, "mc-sf", blocks=6)
-    told = {"predicted_output": 2}
-    requests = [Request(str(number), 20, 40, told) for number in range(3)]
-    for request in requests:
-        server.scheduler.add_request(request)
+    server = Server("mc-sf", blocks=6)
+    requests = server.add(*[(20, 40)] * 3, told=2)
     server.serve()
     assert [one.num_output_tokens for one in requests] == [40, 40, 40]
     assert sum(one.preemptions for one in requests) >= server.scheduler.lead.evicted > 0
     assert caplog.text.count("preempts instead") == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"speculative_config": object()}, "speculative decoding"),
-        ({"kv_transfer_config": object()}, "a KV connector"),
-        ({"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
-        ({"prefill_schedule_interval": 2}, "prefill_schedule_interval' cannot be led"),
-    ],
-)
+UNLED: list[tuple[str | None, dict[str, Any], str]] = [
+    ("mc-sf", {"speculative_config": object()}, "speculative decoding"),
+    ("mc-sf", {"kv_transfer_config": object()}, "a KV connector"),
+    ("mc-sf", {"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
+    ("mc-sf", {"prefill_schedule_interval": 2}, "prefill_schedule_interval' cannot be led"),
+    ("vllm:watermark=0.0", {"watermark": 0.25}, "watermark = 0.0 is not the engine's, 0.25"),
+    ("vllm:enable_chunked_prefill=True", {"enable_chunked_prefill": False}, "engine's, False"),
+    (None, {}, "is not told"),
+    ("edf", {}, 'needs "level"'),
+    ("edf", {"additional_config": {"policy": "edf", "batch_time": "fit"}}, "needs a log"),
+]
+
+
+@pytest.mark.parametrize(("policy", "change", "told"), UNLED)
 def test_engines_that_cannot_be_led_are_refused(
-    bridge: ModuleType, change: dict[str, Any], told: str
+    policy: str | None, change: dict[str, Any], told: str
 ) -> None:
-    engine = configuration(policy="mc-sf")
+    engine = configuration(**({"policy": policy} if policy else {}))
     vars(engine).update(change)
     vars(engine.scheduler_config).update(change)
-    with pytest.raises(InvalidValueError, match=told):
-        bridge.PolicyScheduler(engine)
+    with pytest.raises((InvalidValueError, InvalidTypeError), match=told):
+        bridge().PolicyScheduler(engine)
 
 
-def test_the_policy_vllm_takes_the_engine_s_settings(bridge: ModuleType) -> None:
+def test_a_policy_takes_the_engine_s_settings_and_its_level() -> None:
     engine = configuration(policy="vllm:max_num_seqs=8")
     engine.scheduler_config.watermark = 0.25
-    policy = bridge.PolicyScheduler(engine).lead.policy
+    policy = bridge().PolicyScheduler(engine).lead.policy
     assert (policy.max_num_batched_tokens, policy.max_num_seqs) == (8192, 8)
     assert (policy.watermark, policy.scheduler_reserve_full_isl) == (0.25, True)
     assert (policy.asynchronous, policy.prefix_caching) == (False, False)
-
-
-@pytest.mark.parametrize(
-    ("name", "mine", "theirs"),
-    [
-        ("scheduler_reserve_full_isl", False, True),
-        ("watermark", 0.0, 0.25),
-        ("long_prefill_token_threshold", 0, 32),
-        ("enable_chunked_prefill", True, False),
-    ],
-)
-def test_settings_of_the_policy_that_the_engine_would_overrule_are_refused(
-    bridge: ModuleType, name: str, mine: Any, theirs: Any
-) -> None:
-    engine = configuration(policy=f"vllm:{name}={mine}")
-    setattr(engine.scheduler_config, name, theirs)
-    with pytest.raises(InvalidValueError, match=f"{name} = {mine} is not the engine's, {theirs}"):
-        bridge.PolicyScheduler(engine)
-    setattr(engine.scheduler_config, name, mine)
-    assert getattr(bridge.PolicyScheduler(engine).lead.policy, name) == mine
-
-
-def test_a_policy_must_be_named_and_have_its_level(bridge: ModuleType) -> None:
-    with pytest.raises(InvalidTypeError, match="is not told"):
-        bridge.PolicyScheduler(configuration())
-    with pytest.raises(InvalidValueError, match='needs "level"'):
-        bridge.PolicyScheduler(configuration(policy="edf"))
-    server = led(bridge, "edf", level={"latency": 50}, batch_time="affine:1,0,0")
-    requests = add(server, (20, 5), (30, 4))
+    server = Server("edf", level={"latency": 50}, batch_time="affine:1,0,0")
+    requests = server.add((20, 5), (30, 4))
     server.serve()
     assert [one.num_output_tokens for one in requests] == [5, 4]
     assert server.scheduler.lead is not None
@@ -308,18 +250,17 @@ def test_another_version_is_warned_of_and_a_missing_method_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake_vllm.install(monkeypatch, "0.41.0")
-    bridge = importlib.import_module("online.bridges.vllm")
-    bridge.PolicyScheduler(configuration(policy="mc-sf"))
+    bridge().PolicyScheduler(configuration(policy="mc-sf"))
     assert "was tested with vLLM 0.32 and 0.33, and this is 0.41.0" in caplog.text
     monkeypatch.delattr(fake_vllm.Scheduler, "_reserve_prefill_lookahead")
     with pytest.raises(InvalidValueError, match="has no _reserve_prefill_lookahead"):
-        bridge.PolicyScheduler(configuration(policy="mc-sf"))
+        bridge().PolicyScheduler(configuration(policy="mc-sf"))
 
 
-def test_what_the_engine_refuses_or_preempts_is_told(bridge: ModuleType) -> None:
-    server = led(bridge, Greedy, blocks=4)
+def test_what_the_engine_refuses_or_preempts_is_told() -> None:
+    server = Server(Greedy, blocks=4)
     lead = server.scheduler.lead
-    add(server, (32, 3), (30, 3), (16, 3))
+    server.add((32, 3), (30, 3), (16, 3))
     server.step()
     # The first two fill the memory: the third was started and refused.
     assert lead.policy.told == [("arrive", ["0", "1", "2"])]
@@ -335,29 +276,23 @@ def test_what_the_engine_refuses_or_preempts_is_told(bridge: ModuleType) -> None
     assert sorted(done) == ["0", "1", "2"]
 
 
-def test_aborts_before_during_and_while_waiting(bridge: ModuleType) -> None:
+def test_aborts_before_during_and_while_waiting() -> None:
     class OneByOne(Greedy):
         def decide(self, state: online.State) -> online.Decision:
-            start = [] if state.running else self.queue[:1]
-            self.queue = self.queue[len(start) :]
-            return online.Decision(start=start)
+            return online.Decision(start=[] if state.running else [*state.waiting][:1])
 
-    server = led(bridge, OneByOne)
-    requests = add(server, (20, 9), (20, 9), (20, 9), (20, 4))
+    server = Server(OneByOne)
+    requests = server.add((20, 9), (20, 9), (20, 9), (20, 4))
     scheduler = server.scheduler
-    scheduler.finish(requests[1], Reason.ABORT)
-    server.step()
-    scheduler.finish(requests[2], Reason.ABORT)
-    server.step()
-    scheduler.finish(requests[0], Reason.ABORT)
+    for aborted in (requests[1], requests[2], requests[0]):
+        scheduler.finish(aborted, Reason.ABORT)
+        if aborted is not requests[0]:
+            server.step()
     server.serve()
     assert [one.num_output_tokens for one in requests] == [2, 0, 0, 4]
     # The one that was unheard of is never told; the one that waited ends when it is started.
-    assert scheduler.lead.policy.told == [
-        ("arrive", ["0", "2", "3"]),
-        ("complete", ["0"]),
-        ("complete", ["2"]),
-    ]
+    told = [("arrive", ["0", "2", "3"]), ("complete", ["0"]), ("complete", ["2"])]
+    assert scheduler.lead.policy.told == told
     server.scheduler.lead.orders(99.0, [])
     assert scheduler.lead.policy.told[3:] == [("complete", ["3"])]
 
@@ -365,7 +300,7 @@ def test_aborts_before_during_and_while_waiting(bridge: ModuleType) -> None:
 class Erratic(Greedy):
     """Starts, holds, cuts, preempts and evicts at random."""
 
-    pauses, randomized = True, True
+    randomized = True
 
     def reset(self, setup: online.Setup) -> None:
         super().reset(setup)
@@ -378,8 +313,7 @@ class Erratic(Greedy):
         back = some(state.running, 0.05)
         evict = some(back, 0.3)
         left = [index for index in state.running if index not in back]
-        hold, start = some(left, 0.15), some(self.queue, 0.4)
-        self.queue = [index for index in self.queue if index not in start]
+        hold, start = some(left, 0.15), some(state.waiting, 0.4)
         prompts = {i: state.running[i].prompt_left for i in left if i not in hold}
         cut = {i: int(self.rng.integers(1, n)) for i, n in prompts.items() if n > 1}
         preempt = [index for index in back if index not in evict]
@@ -387,8 +321,8 @@ class Erratic(Greedy):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_a_policy_does_every_request_is_served(bridge: ModuleType, seed: int) -> None:
-    server, rng = led(bridge, Erratic, blocks=10, patience=99.0), np.random.default_rng(seed)
+def test_whatever_a_policy_does_every_request_is_served(seed: int) -> None:
+    server, rng = Server(Erratic, blocks=10, patience=99.0), np.random.default_rng(seed)
     lead, sent, gone = server.scheduler.lead, [], []
     for number in range(600):
         alive = [one for one in sent if one.reason is None]
@@ -406,11 +340,11 @@ def test_whatever_a_policy_does_every_request_is_served(bridge: ModuleType, seed
     assert server.scheduler.lead is lead
 
 
-def test_a_policy_that_waits_for_company_is_drained_and_begins_anew(bridge: ModuleType) -> None:
-    server = led(bridge, "wait:thresholds=2", patience=5.0)
+def test_a_policy_that_waits_for_company_is_drained_and_begins_anew() -> None:
+    server = Server("wait:thresholds=2", patience=5.0)
     for _ in range(2):
         begun = server.now
-        (alone,) = add(server, (20, 3))
+        (alone,) = server.add((20, 3))
         server.serve()
         # It waited out the patience, then was served without company: the second time as well.
         assert alone.num_output_tokens == 3
@@ -419,83 +353,48 @@ def test_a_policy_that_waits_for_company_is_drained_and_begins_anew(bridge: Modu
     assert server.scheduler.lead is not None
 
 
-def test_a_policy_that_lets_the_engine_idle_leads_no_more(
-    bridge: ModuleType, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Idle(Greedy):
-        def decide(self, state: online.State) -> online.Decision:
-            return online.Decision(hold=list(state.running))
-
-    server = led(bridge, Idle, patience=4.0)
-    requests = add(server, (20, 3))
-    server.serve()
-    assert requests[0].num_output_tokens == 3
-    assert "has let none advance" in caplog.text
-
-
+MOST = 50
 TOLD: list[tuple[Any, tuple[int, int, int]]] = [
-    (7, (7, 7, 7)),
-    ("7", (7, 7, 7)),
-    ([3, 9], (3, 6, 9)),
-    ([3, 4, 900], (3, 4, 50)),
-    (900, (50, 50, 50)),
-    (0, (1, 1, 1)),
-    (6.6, (7, 7, 7)),
-    (None, (50, 50, 50)),
-    *[(bad, (50, 50, 50)) for bad in ([9, 3], [], "many", {"a": 1}, float("nan"))],
+    *[(told, (7, 7, 7)) for told in (7, "7", 6.6)],
+    *[([3, 9], (3, 6, 9)), ([3, 4, 900], (3, 4, MOST)), (0, (1, 1, 1))],
+    *[(told, (MOST,) * 3) for told in (None, 900, [9, 3], [], "many", {"a": 1}, float("nan"))],
 ]
 
 
 def test_predictions_of_clients_reach_the_policy_and_a_bad_one_is_warned_of_once(
-    bridge: ModuleType, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seen: list[tuple[int, int, int]] = []
-
-    class Note(Greedy):
-        def arrive(self, requests: Sequence[Any], state: online.State) -> None:
-            super().arrive(requests, state)
-            told = [one.prediction for one in requests]
-            seen.extend((one.lower, one.point, one.upper) for one in told)
-
-    server = led(bridge, Note)
-    for number, (told, _) in enumerate(TOLD):
-        extra = None if told is None else {"predicted_output": told}
-        server.scheduler.add_request(Request(str(number), 20, 50, extra))
+    server = Server(Greedy)
+    for told, _ in TOLD:
+        server.add((20, MOST), told=told)
     # More than memory holds beside the prompt is not predicted.
-    server.scheduler.add_request(Request("long", 100, 4096))
+    server.add((100, 4096))
     server.step()
-    assert seen == [*(expected for _, expected in TOLD), (93, 93, 93)]
+    told = [one.prediction for one in server.scheduler.lead.policy.seen]
+    expected = [*(expected for _, expected in TOLD), (93, 93, 93)]
+    assert [(one.lower, one.point, one.upper) for one in told] == expected
     assert caplog.text.count("is neither tokens nor") == 1
 
 
 def ended(reason: str, prompt: int, output: int, latency: float) -> Any:
     """A finished request in vLLM's statistics."""
-    return SimpleNamespace(
-        finish_reason=SimpleNamespace(name=reason),
-        request_id=None,
-        e2e_latency=latency,
-        num_prompt_tokens=prompt,
-        num_generation_tokens=output,
-    )
+    lengths = {"num_prompt_tokens": prompt, "num_generation_tokens": output}
+    why = SimpleNamespace(name=reason)
+    return SimpleNamespace(finish_reason=why, request_id=None, e2e_latency=latency, **lengths)
 
 
-def test_the_requests_of_an_unchanged_server_come_by_its_metrics(
-    bridge: ModuleType, tmp_path: Path
-) -> None:
-    metrics = importlib.import_module("online.bridges.vllm_metrics")
+def test_the_requests_of_an_unchanged_server_come_by_its_metrics(tmp_path: Path) -> None:
+    metrics = bridge("vllm_metrics")
     path = tmp_path / "requests.jsonl"
     logger = metrics.RequestsLogger(configuration(requests=str(path)))
-    for time, *requests in (
-        (100.0, ended("LENGTH", 20, 3, 1.5)),
-        (101.0, ended("ABORT", 9, 1, 0.5), ended("STOP", 30, 4, 0.25)),
-    ):
+    more = [ended("ABORT", 9, 1, 0.5), ended("STOP", 30, 4, 0.25)]
+    for time, requests in ((100.0, [ended("LENGTH", 20, 3, 1.5)]), (101.0, more)):
         step = SimpleNamespace(iteration_timestamp=time, finished_requests=requests)
         logger.record(None, step)
     logger.record(None, None)
     log = read_log(path)
-    assert log.arrival_times.tolist() == [0.0, 2.25]
-    assert log.latencies.tolist() == [1.5, 0.25]
-    assert log.output_lengths.tolist() == [3, 4]
+    columns = (log.arrival_times, log.latencies, log.output_lengths)
+    assert [one.tolist() for one in columns] == [[0.0, 2.25], [1.5, 0.25], [3, 4]]
     first, second, _ = path.read_text("utf-8").splitlines()
     assert '"engine": {"name": "vllm", "policy": null, "max_num_batched_tokens": 8192' in first
     assert "engine" not in second
@@ -508,21 +407,8 @@ def test_the_requests_of_an_unchanged_server_come_by_its_metrics(
     assert '"policy": "mc-sf"' in path.read_text("utf-8")
 
 
-def test_a_batch_time_is_a_text_or_a_file(bridge: ModuleType, tmp_path: Path) -> None:
-    path = tmp_path / "rounds.csv"
-    rows = [f"{t},{k},{0.01 + 1e-4 * t + 1e-6 * k}" for t in range(1, 60) for k in (500, 9000)]
-    path.write_text("\n".join(["tokens,kv_tokens,seconds", *rows]), encoding="utf-8")
-    for text, seconds in ((str(path), 0.01 + 30e-4 + 30e-6), ("affine:0.01,0.0001,0", 0.013)):
-        one = Workload([0.0], [30], [1], memory_limit=99, batch_time=bridge.batch_time_of(text))
-        (found,) = online.simulate(one, "fcfs").completion_times
-        assert found == pytest.approx(seconds, rel=1e-3)
-    assert bridge.batch_time_of(None) is None
-    with pytest.raises(InvalidValueError, match="needs a log"):
-        bridge.batch_time_of("fit")
-
-
-def test_a_machine_without_ends_does_not_grow(bridge: ModuleType) -> None:
-    lead = bridge.Lead(online.make_policy("fcfs"), 12, SIZE)
+def test_a_machine_without_ends_does_not_grow() -> None:
+    lead = bridge().Lead(online.make_policy("fcfs"), 12, SIZE)
     for number in range(2000):
         name = str(number)
         lead.arrive(name, float(number), (20, 5), None)
