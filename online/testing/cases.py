@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,68 +48,56 @@ class Case:
         return replace(self, instance=changed)
 
 
-class _Kind(NamedTuple):
-    predictions: PredictionModel = EXACT
-    arrivals: bool = False
-    tight: bool = False
-    ties: bool = False
-    memory_rule: MemoryRule = TOKENS
-
-
-_KINDS = (
-    _Kind(),
-    _Kind(arrivals=True),
-    _Kind(INTERVAL, arrivals=True),
-    _Kind(tight=True),
-    _Kind(BUCKETS, arrivals=True, tight=True),
-    _Kind(ties=True),
-    _Kind(INTERVAL, ties=True),
-    _Kind(NoisyPredictions(2), arrivals=True),
-    _Kind(arrivals=True, memory_rule=MemoryRule(4)),
-    _Kind(BUCKETS, memory_rule=MemoryRule(4, "next")),
+_KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (
+    (EXACT, "", TOKENS),
+    (EXACT, "arrivals", TOKENS),
+    (INTERVAL, "arrivals", TOKENS),
+    (EXACT, "tight", TOKENS),
+    (BUCKETS, "arrivals tight", TOKENS),
+    (EXACT, "ties", TOKENS),
+    (INTERVAL, "ties", TOKENS),
+    (NoisyPredictions(2), "arrivals", TOKENS),
+    (EXACT, "arrivals", MemoryRule(4)),
+    (BUCKETS, "", MemoryRule(4, "next")),
 )
+"""Predictions, what is drawn otherwise than all at once in ample memory, and the memory rule."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
     """Draw cases of every kind in turn, small ones first."""
     for place in range(count):
         rng = np.random.default_rng([seed, place])
-        kind = _KINDS[place % len(_KINDS)]
+        predictions, drawn, rule = _KINDS[place % len(_KINDS)]
         n = 2 + place * (MOST_REQUESTS - 2) // max(count, 1)
         prompts = rng.integers(1, LONGEST_PROMPT + 1, n)
         outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
-        if kind.ties:
+        if "ties" in drawn:
             prompts[:] = prompts[0]
-        if kind.ties and kind.predictions is EXACT:
+        if "ties" in drawn and predictions is EXACT:
             outputs[:] = outputs[0]
-        arrivals = np.sort(rng.integers(0, 3 * n, n)) if kind.arrivals else np.zeros(n, np.int64)
+        arrivals = np.zeros(n, np.int64)
+        if "arrivals" in drawn:
+            arrivals = np.sort(rng.integers(0, 3 * n, n))
         rows = zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True)
         requests = [Request(*row, f"r{index}") for index, row in enumerate(rows)]
         # Whatever lengths the predictions allow, each request fits alone.
-        longest = int(outputs.max()) if kind.predictions is EXACT else LONGEST_OUTPUT
-        needed = kind.memory_rule.held(int(prompts.max()) + longest)
-        limit = needed if kind.tight else int(needed * rng.uniform(1.2, 3))
-        instance = Instance(requests, limit, memory_rule=kind.memory_rule)
-        yield Case(instance, kind.predictions, place)
+        longest = int(outputs.max()) if predictions is EXACT else LONGEST_OUTPUT
+        needed = rule.held(int(prompts.max()) + longest)
+        limit = needed if "tight" in drawn else int(needed * rng.uniform(1.2, 3))
+        yield Case(Instance(requests, limit, memory_rule=rule), predictions, place)
 
 
 def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     """Yield cases with equal predictions and other output lengths, and the changed requests."""
-    if isinstance(case.predictions, IntervalPredictions):
-        least, ends = case.predictions.lower, [0, case.predictions.upper]
-    elif isinstance(case.predictions, BucketPredictions):
-        least, ends = 1, [0, *case.predictions.upper_ends]
-    else:
+    if case.predictions not in (INTERVAL, BUCKETS):
         return
     rng = np.random.default_rng([case.seed, 1])
     requests = case.instance.requests
     turned, drawn = [], []
     for one in requests:
-        low, high = next(
-            (max(low + 1, least), high) for low, high in pairwise(ends) if one.output_length <= high
-        )
-        turned.append(replace(one, output_length=low + high - one.output_length))
-        drawn.append(replace(one, output_length=int(rng.integers(low, high + 1))))
+        told = case.predictions.predict(one.prompt_length, one.output_length, rng)
+        turned.append(replace(one, output_length=told.lower + told.upper - one.output_length))
+        drawn.append(replace(one, output_length=int(rng.integers(told.lower, told.upper + 1))))
     # A change of one request alone shows later.
     alone = [[*requests[:k], turned[k], *requests[k + 1 :]] for k in {0, len(requests) - 1}]
     for variant in (turned, drawn, *alone):
@@ -130,13 +116,10 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
         past = [one for one in requests if one.arrival_time < now]
         future = [one for one in requests if one.arrival_time >= now]
         later = [replace(one, arrival_time=one.arrival_time + 3) for one in future]
+        lengths = [(most - one.prompt_length, longest - one.output_length) for one in future]
         turned = [
-            replace(
-                one,
-                prompt_length=most - one.prompt_length,
-                output_length=longest - one.output_length,
-            )
-            for one in future
+            replace(one, prompt_length=prompt, output_length=output)
+            for one, (prompt, output) in zip(future, lengths, strict=True)
         ]
         for variant in ([*past, *turned], [*past, *later], requests[:-1], past):
             if variant and variant != list(requests):
@@ -145,18 +128,16 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
     """Leave out requests of a failing case as long as it fails."""
-    tries, size = 0, max(1, len(case.instance) // 2)
-    while size:
-        first = 0
-        while first < len(case.instance) and len(case.instance) > 1:
-            requests = case.instance.requests
-            fewer = [*requests[:first], *requests[first + size :]]
-            tries += 1
-            if tries > MOST_TRIES:
-                return case
-            if fewer and fails(case.with_requests(fewer)):
-                case = case.with_requests(fewer)
-            else:
-                first += size
-        size //= 2
+    tries, first, size = MOST_TRIES, 0, max(1, len(case.instance) // 2)
+    while size and tries:
+        requests = case.instance.requests
+        if first >= len(requests):
+            first, size = 0, size // 2
+        elif (fewer := [*requests[:first], *requests[first + size :]]) and fails(
+            smaller := case.with_requests(fewer)
+        ):
+            case = smaller
+        else:
+            first += size
+        tries -= 1
     return case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from hindsight.testing import CheckReport, Verdict, instance_lines
@@ -15,7 +16,7 @@ from online.trials.task import UNSERVED
 from online.trials.trial import COMPLETED, one_line
 
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
-from .runs import LEVEL, ROUNDS_TO_END, Laboratory, Outcome, play
+from .runs import LEVEL, ROUNDS_TO_END, Laboratory, play
 
 Reason: TypeAlias = "str | None"
 """The reason of a failure; empty if the check passed, None if it does not apply to the case."""
@@ -96,7 +97,6 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
     """Return Python code that shows what a policy does in a case."""
-    imported, made = _made(spec)
     options, names, service = "", "simulate", ""
     if case.predictions != EXACT:
         names = f"{type(case.predictions).__name__}, simulate"
@@ -106,32 +106,28 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
     lines = [
         f"from instances import Instance, MemoryRule, Request{service}",
         f"from online import {names}",
-        *imported,
         instance_lines(case.instance),
-        f"policy = {made}",
+        f"policy = {_made(spec)}",
         f"run = simulate(instance, policy, seed={case.seed}{options})",
         "print(run.status, run.start_rounds)",
     ]
     return "\n".join(lines)
 
 
-def _made(spec: PolicySpec) -> tuple[list[str], str]:
-    """Return imports and an expression for the policy: its text, or a call of its class.
+def _made(spec: PolicySpec) -> str:
+    """Return an expression for the policy: its text, or a call of a class that has none.
 
     A class of a notebook or inside a function goes by its own name.
     """
-    given = spec.own
-    if given is None:
-        return [], repr(spec.label)
+    if spec.own is None:
+        return repr(spec.label)
     settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
-    maker: Any = type(given) if isinstance(given, Policy) else given
+    maker: Any = type(spec.own) if isinstance(spec.own, Policy) else spec.own
     path = getattr(maker, "__qualname__", "<unnamed>")
     name = path.rpartition(".")[2]
     if "<" in path or maker.__module__ == MAIN:
-        return [], f"{name if name.isidentifier() else 'your_policy'}({settings})"
-    if file := file_of(maker):
-        return [], repr(f"{file}:{path}({settings})" if settings else f"{file}:{path}")
-    return [f"from {maker.__module__} import {path.partition('.')[0]}"], f"{path}({settings})"
+        return f"{name if name.isidentifier() else 'your_policy'}({settings})"
+    return repr(f"{file_of(maker) or maker.__module__}:{path}({settings})")
 
 
 def _runs(laboratory: Laboratory, case: Case) -> Reason:
@@ -151,15 +147,15 @@ def _rules(laboratory: Laboratory, case: Case) -> Reason:
 
 
 def _ends(laboratory: Laboratory, case: Case) -> Reason:
-    outcome = laboratory.run(case)
-    if outcome.error is not None or outcome.status == COMPLETED:
-        return None if outcome.error else ""
-    why = UNSERVED[outcome.status]
-    if outcome.status == "round-limit":
+    run = laboratory.run(case).run
+    if run is None or run.status == COMPLETED:
+        return None if run is None else ""
+    why = UNSERVED[run.status]
+    if run.status == "round-limit":
         why = f"not all end in {ROUNDS_TO_END} times the rounds that one after the other takes"
-    requests = enumerate(case.instance.requests)
-    left = [str(one.id) for k, one in requests if k not in outcome.completed]
-    return f"{outcome.status}: {why}; not served: {', '.join(left)}"
+    ends = zip(case.instance.requests, run.completion_rounds, strict=True)
+    left = [str(one.id) for one, end in ends if end < 0]
+    return f"{run.status}: {why}; not served: {', '.join(left)}"
 
 
 _EARLIER = next(drawn_cases(1, 1))
@@ -168,10 +164,10 @@ _EARLIER = next(drawn_cases(1, 1))
 
 def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
     first = laboratory.run(case)
-    if first.status != COMPLETED:
+    if not first.ends:
         return None
     second = play(case, laboratory.spec.make())
-    if (second.moves, second.completed) != (first.moves, first.completed):
+    if (second.moves, second.ends) != (first.moves, first.ends):
         laboratory.erratic = True
         return f"two objects with one seed differ: {_difference(first.moves, second.moves)}"
     used: Policy = laboratory.spec.make()
@@ -180,7 +176,7 @@ def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
     third = play(case, used)
     if third.error is not None:
         return f"an object that ran before fails: {one_line(third.error)}; reset() must forget"
-    if (third.moves, third.completed) != (first.moves, first.completed):
+    if (third.moves, third.ends) != (first.moves, first.ends):
         found = _difference(first.moves, third.moves)
         return f"an object that ran before differs from a new one: {found}; reset() must forget"
     return ""
@@ -190,10 +186,10 @@ def _lengths(laboratory: Laboratory, case: Case) -> Reason:
     found = []
     for altered, changed in other_lengths(case):
         if runs := laboratory.pair(case, altered):
-            shows = min(run.completed[k] for run in runs for k in changed)
+            shows = min(run.ends[k] for run in runs for k in changed)
             lengths = [one.output_length for one in altered.instance.requests]
             what = f"with output lengths {lengths} behind the same predictions"
-            found.append((runs, shows, what))
+            found.append((what, shows, *runs))
     return _first_difference(found)
 
 
@@ -201,14 +197,15 @@ def _future(laboratory: Laboratory, case: Case) -> Reason:
     found = []
     for altered, now in other_futures(case):
         if runs := laboratory.pair(case, altered):
-            until = min(now, runs[0].drained, runs[1].drained)
-            found.append((runs, until, f"with other requests arriving from round {now} on"))
+            drained = [run.run.drain_round for run in runs if run.run]
+            until = min([now, *(one for one in drained if one is not None)])
+            found.append((f"with other requests arriving from round {now} on", until, *runs))
     return _first_difference(found)
 
 
-def _first_difference(pairs: Sequence[tuple[tuple[Outcome, Outcome], float, str]]) -> Reason:
+def _first_difference(pairs: Sequence[Any]) -> Reason:
     """Compare runs up to the round in which they may begin to differ."""
-    for runs, until, what in pairs:
+    for what, until, *runs in pairs:
         one, other = ([moves for moves in run.moves if moves[0] < until] for run in runs)
         if one != other:
             return f"{what}, {_difference(one, other)}"
@@ -217,20 +214,15 @@ def _first_difference(pairs: Sequence[tuple[tuple[Outcome, Outcome], float, str]
 
 def _difference(one: Sequence[Any], other: Sequence[Any]) -> str:
     """Return the first decision that is not the same, as text."""
-    place = next(
-        (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-    texts = [
-        _decision(*moves[place]) if place < len(moves) else "nothing" for moves in (one, other)
-    ]
+    pairs = zip_longest(one, other, fillvalue=(0, ()))
+    texts = next([_decision(*a), _decision(*b)] for a, b in pairs if a != b)
     return f"it decides {texts[0]} in one run and {texts[1]} in the other"
 
 
 def _decision(round_index: int, decided: tuple[Any, ...]) -> str:
     names = ("start", "evict", "preempt", "hold", "prefill")
-    parts = [f"{name} {list(what)}" for name, what in zip(names, decided, strict=True) if what]
-    return f"{', '.join(parts)} for round {round_index + 1}"
+    parts = [f"{name} {list(what)}" for name, what in zip(names, decided) if what]  # noqa: B905
+    return f"{', '.join(parts)} for round {round_index + 1}" if parts else "nothing"
 
 
 CHECKS: dict[str, tuple[str, Check]] = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from instances import ServiceLevel
-from online.policy_interface.policy import Decision, Policy, State, VisibleRequest
+from online.policy_interface import Decision, Policy, State
 from online.policy_interface.specs import PolicySpec
+from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from online.trials.trial import COMPLETED
 
@@ -33,49 +32,28 @@ class Outcome:
     ----------
     moves : list[Moves]
         Every decision.
-    completed : dict[int, int]
-        Round in which each request ended, by index.
-    status : str
-        As `Run.status`; ``"failed"`` if an error ended the run.
+    run : Run or None
+        The run; None if an error ended it.
     error : Exception or None
-        The error that ended the run.
-    drained : float
-        Round in which the policy was told that nothing more will come; infinite if it was not.
+        The error.
     """
 
     moves: list[Moves] = field(default_factory=list)
-    completed: dict[int, int] = field(default_factory=dict)
-    status: str = "failed"
+    run: Run | None = None
     error: Exception | None = None
-    drained: float = math.inf
+
+    @property
+    def ends(self) -> list[int]:
+        """Round in which each request ended, by index; empty if not all of them did."""
+        if self.run is None or self.run.status != COMPLETED:
+            return []
+        ends: list[int] = self.run.completion_rounds.tolist()
+        return ends
 
 
 def play(case: Case, policy: Policy) -> Outcome:
     """Run a policy on a case. Whatever the policy raises is in the outcome."""
-    outcome = Outcome()
-    requests = case.instance.requests
-    in_turn = sum(one.prompt_length + one.output_length for one in requests)
-    _record(policy, outcome)
-    try:
-        outcome.status = simulate(
-            case.instance,
-            policy,
-            seed=case.seed,
-            predictions=case.predictions,
-            max_rounds=requests[-1].arrival_time + ROUNDS_TO_END * in_turn,
-            level=LEVEL if policy.reads_deadlines else None,
-        ).status
-    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
-        outcome.error = error
-    finally:
-        for name in ("decide", "complete", "drain"):
-            del vars(policy)[name]
-    return outcome
-
-
-def _record(policy: Policy, outcome: Outcome) -> None:
-    """Let three methods of the object write to the outcome."""
-    decide, complete, drain = policy.decide, policy.complete, policy.drain
+    outcome, decide = Outcome(), policy.decide
 
     def decides(state: State) -> Decision:
         decision = decide(state)
@@ -89,15 +67,23 @@ def _record(policy: Policy, outcome: Outcome) -> None:
                 outcome.moves.append((state.round_index, moves))
         return decision
 
-    def completes(requests: Sequence[VisibleRequest], state: State) -> None:
-        outcome.completed |= {request.index: state.round_index for request in requests}
-        complete(requests, state)
-
-    def drains(state: State) -> bool:
-        outcome.drained = min(outcome.drained, state.round_index)
-        return drain(state)
-
-    vars(policy).update(decide=decides, complete=completes, drain=drains)
+    requests = case.instance.requests
+    in_turn = sum(one.prompt_length + one.output_length for one in requests)
+    vars(policy)["decide"] = decides
+    try:
+        outcome.run = simulate(
+            case.instance,
+            policy,
+            seed=case.seed,
+            predictions=case.predictions,
+            max_rounds=requests[-1].arrival_time + ROUNDS_TO_END * in_turn,
+            level=LEVEL if policy.reads_deadlines else None,
+        )
+    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
+        outcome.error = error
+    finally:
+        del vars(policy)["decide"]
+    return outcome
 
 
 class Laboratory:
@@ -110,8 +96,7 @@ class Laboratory:
     """
 
     def __init__(self, spec: PolicySpec) -> None:
-        self.spec = spec
-        self.erratic = False
+        self.spec, self.erratic = spec, False
         self._runs: dict[tuple[str, str, int], Outcome] = {}
 
     def run(self, case: Case) -> Outcome:
@@ -120,9 +105,7 @@ class Laboratory:
             self._runs[case.key] = play(case, self.spec.make())
         return self._runs[case.key]
 
-    def pair(self, case: Case, other: Case) -> tuple[Outcome, Outcome] | None:
-        """Return two runs to compare; None if one was ended early or the policy is erratic."""
-        if self.erratic or self.run(case).status != COMPLETED:
-            return None
-        runs = self.run(case), self.run(other)
-        return runs if runs[1].status == COMPLETED else None
+    def pair(self, case: Case, other: Case) -> list[Outcome]:
+        """Return two runs to compare; none if one was ended early or the policy is erratic."""
+        runs = [] if self.erratic else [self.run(case), self.run(other)]
+        return runs if all(run.ends for run in runs) else []
