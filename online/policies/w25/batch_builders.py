@@ -3,20 +3,16 @@
 Each builder takes the prompts, the outputs and M, and returns the positions of a non-empty batch.
 A batch fits when its peaks s + o add up to at most M, which [W25] asks throughout Section 5 and
 which is stricter than the condition of Algorithm 1, that started together the requests stay
-within M in every round; `exact_batch` can take either. Every request must have s + o <= M.
+within M in every round. Every request must have s + o <= M.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError
 from instances.arrays import IntArray
-
-Fit = Literal["peaks", "rounds"]
 
 LARGEST_TABLE = 2_000_000_000
 """Cells a dynamic program may fill: about ten seconds' work."""
@@ -43,94 +39,56 @@ def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
     return np.concatenate(taken)
 
 
-class _SubsetTable:
-    """The least sum of values of k requests over the sum of their weights, and who they are.
+def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
+    """Positions of a batch of least F whose weights add up to at most a limit; the largest of them.
 
-    ``sums[k, w]`` is that least sum. One bit a cell and request tells whether the request is
-    among them, so no index sets are carried along: O(n k w) time, n k w / 8 bytes. With
-    ``in_rounds`` a request of value v taken as the c-th of weight sum w needs w + c v <= limit.
-    """
-
-    def __init__(
-        self, weights: IntArray, values: IntArray, limit: int, largest: int, *, in_rounds: bool
-    ) -> None:
-        # Longest first, so that the request just taken is the first to end.
-        self._order = np.argsort(-values, kind="stable") if in_rounds else np.arange(len(weights))
-        self._weights = weights
-        cells = len(weights) * largest * (limit + 1)
-        if cells > LARGEST_TABLE:
-            raise InvalidValueError(
-                "batch",
-                "requests x batch size x memory",
-                cells,
-                f"is above {LARGEST_TABLE}: too large for a dynamic program",
-            )
-        self.sums = np.full((largest + 1, limit + 1), _INFINITY, dtype=np.int64)
-        self.sums[0, 0] = 0
-        self._steps: list[tuple[npt.NDArray[np.uint8], int]] = []
-        reach = 0
-        for step, index in enumerate(self._order):
-            weight, value = int(weights[index]), int(values[index])
-            reach = min(limit, reach + weight)
-            rows, width = min(step + 1, largest), max(0, reach - weight + 1)
-            candidate = self.sums[:rows, :width] + value
-            if in_rounds:
-                held = (np.arange(1, rows + 1) * value)[:, None] + np.arange(weight, reach + 1)
-                candidate[held > limit] = _INFINITY
-            target = self.sums[1 : rows + 1, weight : reach + 1]
-            better = candidate < target
-            np.copyto(target, candidate, where=better)
-            self._steps.append((np.packbits(better, axis=1), width))
-
-    def members(self, size: int, weight: int) -> IntArray:
-        """The requests behind a cell, ascending."""
-        found: list[int] = []
-        for index, (bits, width) in zip(self._order[::-1], self._steps[::-1], strict=True):
-            column = weight - int(self._weights[index])
-            if not 0 < size <= len(bits) or not 0 <= column < width:
-                continue
-            if bits[size - 1, column >> 3] >> (7 - (column & 7)) & 1:
-                found.append(int(index))
-                size, weight = size - 1, column
-        return np.array(sorted(found), dtype=np.int64)
-
-
-def _least_quality(table: _SubsetTable) -> tuple[int, int]:
-    """Size and weight of a cell of least F, ties to the larger batch; compared as fractions."""
-    least = table.sums.min(axis=1)
-    size = 0
-    for k in range(1, len(least)):
-        if least[k] >= _INFINITY:
-            continue
-        if size == 0 or int(least[k]) * size**2 <= int(least[size]) * k**2:
-            size = k
-    return size, int(np.argmin(table.sums[size]))
-
-
-def _largest_size(weights: IntArray, limit: int) -> int:
-    sums = np.cumsum(np.sort(weights))
-    return int(np.searchsorted(sums, limit, side="right"))
-
-
-def exact_batch(
-    prompts: IntArray, outputs: IntArray, memory_limit: int, fit: Fit = "peaks"
-) -> IntArray:
-    """A batch of least F, of those the largest, by dynamic programming ([W25] Algorithm 2).
-
-    The least sum of outputs of k requests is tabled over the memory they take: the sum of their
-    peaks, or with ``fit="rounds"`` the sum of their prompts, requests taken longest first, where
-    the c-th fits if the prompts and c times its output do: that is Algorithm 1's own condition.
+    ``sums[k, w]`` is the least sum of outputs of k requests of weights w together. One bit a cell
+    and request tells whether the request is among them, so no index sets are carried along:
+    O(n k w) time, n k w / 8 bytes.
 
     Raises
     ------
     InvalidValueError
         The table would be too large.
     """
-    in_rounds = fit == "rounds"
-    weights = prompts if in_rounds else prompts + outputs
-    largest = _largest_size(prompts + 1 if in_rounds else weights, memory_limit)
-    table = _SubsetTable(weights, outputs, memory_limit, largest, in_rounds=in_rounds)
-    return table.members(*_least_quality(table))
+    largest = int(np.searchsorted(np.cumsum(np.sort(weights)), limit, side="right"))
+    cells = len(weights) * largest * (limit + 1)
+    if cells > LARGEST_TABLE:
+        reason = f"is above {LARGEST_TABLE}: too large for a dynamic program"
+        raise InvalidValueError("batch", "requests x batch size x memory", cells, reason)
+    sums = np.full((largest + 1, limit + 1), _INFINITY, dtype=np.int64)
+    sums[0, 0] = 0
+    steps: list[npt.NDArray[np.uint8]] = []
+    reach = 0
+    for step, (weight, output) in enumerate(zip(weights.tolist(), outputs.tolist(), strict=True)):
+        reach = min(limit, reach + weight)
+        rows, width = min(step + 1, largest), max(0, reach - weight + 1)
+        candidate = sums[:rows, :width] + output
+        target = sums[1 : rows + 1, weight : reach + 1]
+        better = candidate < target
+        np.copyto(target, candidate, where=better)
+        steps.append(np.packbits(better, axis=1))
+    least = sums.min(axis=1).tolist()
+    size = 0
+    for k in range(1, len(least)):
+        # Compared as fractions; ties to the larger batch.
+        if least[k] < _INFINITY and (not size or least[k] * size**2 <= least[size] * k**2):
+            size = k
+    found: list[int] = []
+    weight = int(np.argmin(sums[size]))
+    for index in reversed(range(len(weights))):
+        bits, column = steps[index], weight - int(weights[index])
+        if not 0 < size <= len(bits) or not 0 <= column < 8 * bits.shape[1]:
+            continue
+        if bits[size - 1, column >> 3] >> (7 - (column & 7)) & 1:
+            found.append(index)
+            size, weight = size - 1, column
+    return np.array(found[::-1], dtype=np.int64)
+
+
+def exact_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
+    """A batch of least F, of those the largest, by dynamic programming ([W25] Algorithm 2)."""
+    return least_f(prompts + outputs, outputs, memory_limit)
 
 
 def scaled_batch(
@@ -149,10 +107,7 @@ def scaled_batch(
     """
     factor = max(1.0, epsilon * memory_limit / precision)
     weights = np.floor((prompts + outputs) / factor).astype(np.int64)
-    limit = int(memory_limit / factor)
-    largest = _largest_size(weights, limit)
-    table = _SubsetTable(weights, outputs, limit, largest, in_rounds=False)
-    return table.members(*_least_quality(table))
+    return least_f(weights, outputs, int(memory_limit / factor))
 
 
 def local_swap(

@@ -58,18 +58,12 @@ class PlannedPrefixPolicy(PriorityPolicy):
         if self._joining:
             # Prompts as they are counted, but for rounds without a token.
             added = self._tokens.base(0) + self._tokens.prefill_rounds
-            rows = [
-                (
-                    request.index,
-                    request.prompt_length + added,
-                    min(
-                        request.prediction.upper, self._memory_limit - request.prompt_length - added
-                    ),
-                )
-                for request in self._joining
+            joining = [
+                (k.index, k.prompt_length + added, k.prediction.upper) for k in self._joining
             ]
             self._joining.clear()
-            pool = np.concatenate([self._pool, np.array(rows, dtype=np.int64)])
+            pool = np.concatenate([self._pool, np.array(joining, dtype=np.int64)])
+            pool[:, 2] = np.minimum(pool[:, 2], self._memory_limit - pool[:, 1])
             # In order of appearance, also after evictions.
             self._pool = pool[np.argsort(pool[:, 0])]
         batch = np.asarray(self.next_batch(self._pool[:, 1], self._pool[:, 2]), dtype=np.int64)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from instances import Instance, InvalidTypeError
 from instances.arrays import FloatArray, IntArray
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-from online.policy_interface.policy import DecisionStoppedError, register_policy
+from online.policy_interface import register_policy
+from online.policy_interface.policy import DecisionStoppedError
 
 from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
-
-class ExpectedStarts(Protocol):
-    """Part of a relaxation's result that an order needs."""
-
-    @property
-    def expected_start_times(self) -> FloatArray:
-        """Sum over t of t x_{i,t}, shape (n,)."""
-
-
-Relaxer = Callable[[Instance], ExpectedStarts]
+Relaxer = Callable[[Instance], Any]
+"""Function from an instance to something with ``expected_start_times``: sum over t of t x_{i,t}."""
 
 
 class RelaxationOrder(PlannedPrefixPolicy):
@@ -33,8 +26,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
     Parameters
     ----------
     relaxation : Relaxer or None, default None
-        A function from an instance to something with ``expected_start_times``; None solves Relax-LP
-        of [W25] Equations (8)-(11).
+        None solves Relax-LP of [W25] Equations (8)-(11).
     """
 
     def __init__(self, relaxation: Relaxer | None = None) -> None:
@@ -42,14 +34,13 @@ class RelaxationOrder(PlannedPrefixPolicy):
             raise InvalidTypeError("policy", "relaxation", relaxation, "is not a function")
         self._relaxer = relaxation or self._relax_lp
 
-    def _relax_lp(self, instance: Instance) -> ExpectedStarts:
+    def _relax_lp(self, instance: Instance) -> Any:
         # Imported here: everything else in this package works without a solver.
         import hindsight
         from hindsight.relaxation import relax_until
 
         try:
-            found: ExpectedStarts = relax_until(self.should_stop, instance)
-            return found
+            return relax_until(self.should_stop, instance)
         except hindsight.SolverError:
             if self.should_stop is not None and self.should_stop():
                 raise DecisionStoppedError from None
@@ -64,26 +55,23 @@ class RelaxationOrder(PlannedPrefixPolicy):
 
     def _all_fit(self, now: int) -> bool:
         counted: list[tuple[int, int]] = []
-        for request in self._joining:
-            base, rounds = self._footprint(request)
-            if not self._fits(base, rounds, now):
+        for footprint in map(self._footprint, self._joining):
+            if not self._fits(*footprint, now):
                 break
-            self._forecast.add(now, base, rounds)
-            counted.append((base, rounds))
-        for base, rounds in counted:
-            self._forecast.remove(now, base, rounds)
+            self._forecast.add(now, *footprint)
+            counted.append(footprint)
+        for footprint in counted:
+            self._forecast.remove(now, *footprint)
         return len(counted) == len(self._joining)
 
     def expected_starts(self, prompts: IntArray, outputs: IntArray) -> FloatArray:
         """y_i, the mean start of each request in the relaxation."""
-        instance = Instance.from_arrays(
-            prompts,
-            outputs,
-            memory_limit=self._memory_limit,
-            metadata={ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())},
-        )
+        metadata = {ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())}
+        limit = self._memory_limit
+        instance = Instance.from_arrays(prompts, outputs, memory_limit=limit, metadata=metadata)
         # Solver noise must not decide ties, nor differ between machines.
-        return np.round(self._relaxer(instance).expected_start_times, 6)
+        starts: FloatArray = self._relaxer(instance).expected_start_times
+        return np.round(starts, 6)
 
 
 @register_policy("sorted-lp")

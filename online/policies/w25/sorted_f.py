@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from instances import InvalidValueError
 from instances.arrays import IntArray
 from instances.validation import as_integer, as_number
 from online.policy_interface.policy import register_policy
 
-from .batch_builders import Fit, exact_batch, quantile_batch, scaled_batch, swap_batch
+from .batch_builders import exact_batch, quantile_batch, scaled_batch, swap_batch
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
@@ -40,22 +39,11 @@ class SortedFExact(SortedF):
     O(n k M) a batch, for n requests waiting and at most k in a batch: for a hundred requests or
     so; a table beyond `LARGEST_TABLE` cells is refused. Of batches of equal F the largest is
     taken ([W25] Algorithm 1, line 4); between equal sizes the paper leaves it open.
-
-    Parameters
-    ----------
-    fit : Fit, default "peaks"
-        ``"peaks"``, as Algorithm 2: the peaks s + o of a batch add up to at most M; or
-        ``"rounds"``, as Algorithm 1: started together, the batch stays within M in every round.
     """
-
-    def __init__(self, fit: Fit = "peaks") -> None:
-        if fit not in ("peaks", "rounds"):
-            raise InvalidValueError("policy", "fit", fit, "is neither peaks nor rounds")
-        self.fit = fit
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
         """A batch of least F."""
-        return exact_batch(prompts, outputs, self._memory_limit, self.fit)
+        return exact_batch(prompts, outputs, self._memory_limit)
 
 
 @register_policy("sorted-f-scaled-dp")

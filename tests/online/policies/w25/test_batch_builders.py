@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
@@ -35,27 +36,19 @@ def f_of(outputs: list[int], batch: list[int]) -> Fraction:
     return Fraction(sum(outputs[i] for i in batch), len(batch) ** 2)
 
 
-def fits_by_peaks(lengths: Lengths, batch: list[int]) -> bool:
+def fits(lengths: Lengths, batch: Sequence[int]) -> bool:
     prompts, outputs, limit = lengths
     return sum(prompts[i] + outputs[i] for i in batch) <= limit
 
 
-def fits_in_rounds(lengths: Lengths, batch: list[int]) -> bool:
-    prompts, outputs, limit = lengths
-    return all(
-        sum(prompts[i] + r for i in batch if outputs[i] >= r) <= limit
-        for r in range(1, max(outputs) + 1)
-    )
-
-
-def least(lengths: Lengths, fits: object) -> tuple[Fraction, int]:
+def least(lengths: Lengths) -> tuple[Fraction, int]:
     """Least F over all subsets that fit, and minus the largest size with it."""
     n = len(lengths[0])
     return min(
         (f_of(lengths[1], list(batch)), -k)
         for k in range(1, n + 1)
         for batch in combinations(range(n), k)
-        if fits(lengths, list(batch))  # type: ignore[operator]
+        if fits(lengths, batch)
     )
 
 
@@ -67,11 +60,10 @@ def arrays(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, int]:
 @settings(max_examples=examples(300))
 def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
     """[W25] Algorithm 2, Section 3."""
-    for fit, fits in (("peaks", fits_by_peaks), ("rounds", fits_in_rounds)):
-        batch = exact_batch(*arrays(drawn), fit=fit).tolist()  # type: ignore[arg-type]
-        assert sorted(set(batch)) == batch
-        assert fits(drawn, batch)
-        assert (f_of(drawn[1], batch), -len(batch)) == least(drawn, fits)
+    batch = exact_batch(*arrays(drawn)).tolist()
+    assert sorted(set(batch)) == batch
+    assert fits(drawn, batch)
+    assert (f_of(drawn[1], batch), -len(batch)) == least(drawn)
 
 
 @given(lengths(), st.sampled_from([0.05, 0.3, 1.0]))
@@ -79,6 +71,6 @@ def test_the_dynamic_program_is_the_best_subset(drawn: Lengths) -> None:
 def test_rounded_memory_gives_no_larger_f(drawn: Lengths, epsilon: float) -> None:
     """[W25] Algorithm 3."""
     batch = scaled_batch(*arrays(drawn), epsilon, 10).tolist()
-    assert f_of(drawn[1], batch) <= least(drawn, fits_by_peaks)[0]
+    assert f_of(drawn[1], batch) <= least(drawn)[0]
     excess = sum(drawn[0][i] + drawn[1][i] for i in batch) - drawn[2]
     assert excess < max(1, epsilon * drawn[2] / 10) * (len(batch) + 1)
