@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from instances import InvalidValueError
 from online import Decision, Policy
 from online.commands.check import Kind, check
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
-from online.policy_interface import Setup, State, VisibleRequest
+from online.policy_interface import Setup, State
 from online.testing import check_policy
 
 BY_DESIGN = {"alpha-protection": {"ends"}, "alpha-beta-clearing": {"ends"}}
@@ -30,44 +29,41 @@ EXACT_ONLY = {"h-sf", "a-random"}
 SOLVING = {"lp-swap", "sorted-lp"}
 
 
+STREAM = np.random.default_rng(1)
+
+
 class OneByOne(Policy):
     """First come, first served, one at a time: sound, and slow."""
 
-    def reset(self, setup: Setup) -> None:
-        self.queue: list[VisibleRequest] = []
-
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        self.queue += requests
-
     def decide(self, state: State) -> Decision:
-        if state.running or not self.queue:
+        if state.running or not self.served(state):
             return Decision()
-        return Decision(start=[self.queue.pop(self.choose(state)).index])
+        return Decision(start=[self.served(state)[self.choose(state)]])
+
+    def served(self, state: State) -> list[int]:
+        """Those of the queue that are ever served."""
+        return [*state.waiting]
 
     def choose(self, state: State) -> int:
         """Place in the queue."""
         return 0
 
 
-STREAM = np.random.default_rng(1)
-
-
 class Draws(OneByOne):
     """From a stream that is not the run's."""
 
     def choose(self, state: State) -> int:
-        return int(STREAM.integers(len(self.queue)))
+        return int(STREAM.integers(len(state.waiting)))
 
 
 class DrawsUnsaid(OneByOne):
     """From the run's stream, without saying so."""
 
     def reset(self, setup: Setup) -> None:
-        super().reset(setup)
         self.rng = setup.rng
 
     def choose(self, state: State) -> int:
-        return int(self.rng.integers(len(self.queue)))
+        return int(self.rng.integers(len(state.waiting)))
 
 
 class DrawsAndSaysSo(DrawsUnsaid):
@@ -82,61 +78,54 @@ class Remembers(OneByOne):
     runs = 0
 
     def reset(self, setup: Setup) -> None:
-        super().reset(setup)
         self.runs += 1
 
     def choose(self, state: State) -> int:
         return -1 if self.runs > 1 else 0
 
 
-def simulation() -> Any:
-    """The machinery around a policy's decision, found where no policy should look."""
+def requests() -> Any:
+    """The true requests, found around a policy's decision where no policy should look."""
     frame: Any = sys._getframe()
     while type(frame.f_locals.get("self")).__name__ != "Simulation":
         frame = frame.f_back
-    return frame.f_locals["self"]
+    return frame.f_locals["self"].source.problem.requests
 
 
 class SeesLengths(OneByOne):
     """Shortest true output first."""
 
     def choose(self, state: State) -> int:
-        requests = simulation().source.problem.requests
-        return min(
-            range(len(self.queue)), key=lambda k: requests[self.queue[k].index].output_length
-        )
+        lengths = [requests()[index].output_length for index in state.waiting]
+        return lengths.index(min(lengths))
 
 
 class SeesTheFuture(OneByOne):
     """Last of the queue where the last of all comes in an odd round."""
 
     def choose(self, state: State) -> int:
-        requests = simulation().source.problem.requests
-        return -(requests[-1].arrival_time % 2)
+        return -(requests()[-1].arrival_time % 2)
 
 
 class CountsTheFuture(OneByOne):
     """Last of the queue where an odd number of requests will have come."""
 
     def choose(self, state: State) -> int:
-        number: int = len(simulation().source.problem)
-        return -(number % 2)
+        return -(len(requests()) % 2)
 
 
 class SeesTheEnd(OneByOne):
     """Last of the queue once nothing more will come."""
 
     def choose(self, state: State) -> int:
-        last = simulation().source.problem.requests[-1]
-        return 0 if last.arrival_time > state.round_index else -1
+        return 0 if requests()[-1].arrival_time > state.round_index else -1
 
 
 class Overflows(OneByOne):
     """Everything at once."""
 
     def decide(self, state: State) -> Decision:
-        started, self.queue = self.queue, []
-        return Decision(start=[one.index for one in started])
+        return Decision(start=[*state.waiting])
 
 
 class Twice(OneByOne):
@@ -149,9 +138,8 @@ class Twice(OneByOne):
 class Starves(OneByOne):
     """Never the third."""
 
-    def decide(self, state: State) -> Decision:
-        self.queue = [one for one in self.queue if one.index != 2]
-        return super().decide(state)
+    def served(self, state: State) -> list[int]:
+        return [index for index in state.waiting if index != 2]
 
 
 class GoesRound(OneByOne):
@@ -159,17 +147,15 @@ class GoesRound(OneByOne):
 
     def decide(self, state: State) -> Decision:
         old = [k for k, one in state.running.items() if one.rounds_run(state.round_index) >= 2]
-        if old:
-            return Decision(evict=old, wake=state.round_index + 1)
-        decision = super().decide(state)
-        return Decision(start=decision.start, wake=state.round_index + 1)
+        start = () if old else super().decide(state).start
+        return Decision(start=start, evict=old, wake=state.round_index + 1)
 
 
 class Crashes(OneByOne):
     """On a queue of three."""
 
     def choose(self, state: State) -> int:
-        return [0, 0, 0][len(self.queue)]
+        return [0, 0, 0][len(state.waiting)]
 
 
 class Exits(OneByOne):
@@ -308,7 +294,14 @@ def test_the_lines_that_show_a_failure_make_the_policy() -> None:
     assert space["run"].status != "completed"
 
 
-@pytest.mark.parametrize("name", ["vllm", "a-min", "alpha-protection", "h-sf", "wait", "edf"])
+def check_built_in(name: str, instances: int) -> None:
+    report = check_policy(name, instances)
+    assert {one.name for one in report.failures} <= BY_DESIGN.get(name, set()), str(report)
+    needs_lengths = any("needs exact output lengths" in note for note in report.notes)
+    assert needs_lengths == (name in EXACT_ONLY)
+
+
+@pytest.mark.parametrize("name", [name for name in online.policy_names() if name not in SOLVING])
 def test_policies_that_come_along(name: str) -> None:
     check_built_in(name, 6)
 
@@ -318,11 +311,3 @@ def test_policies_that_come_along(name: str) -> None:
 @pytest.mark.parametrize("name", online.policy_names())
 def test_every_policy_that_comes_along(name: str) -> None:
     check_built_in(name, 10 if name in SOLVING else 100)
-
-
-def check_built_in(name: str, instances: int) -> None:
-    report = check_policy(name, instances)
-    assert {one.name for one in report.failures} <= BY_DESIGN.get(name, set()), str(report)
-    assert any("needs exact output lengths" in note for note in report.notes) == (
-        name in EXACT_ONLY
-    )
