@@ -20,6 +20,9 @@ from .tasks import Served, p50_p99
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Columns of a line, columns of the name in front of it, and lines of an answer."""
 
+SPARED = ("Known", "p50/p99")
+"""Lines that are left out where an answer is too long."""
+
 LARGE_DIFFERENCE = Fraction(1, 10)
 """Share of the latency in the log by which a simulation is off and doubted."""
 
@@ -50,8 +53,11 @@ FIRST_TOKEN_ALONE = (
 
 def answer_lines(found: Headroom) -> list[str]:
     """Write the answer in at most `MOST_LINES` lines of at most `WIDTH` columns."""
-    lines = [line for name, text in answers(found) for line in _wrapped(name, text)]
-    lines = lines[: MOST_LINES - 1]
+    shown = {name: _wrapped(name, text) for name, text in answers(found)}
+    for name in SPARED:
+        if sum(map(len, shown.values())) >= MOST_LINES:
+            shown.pop(name, None)
+    lines = [line for entry in shown.values() for line in entry]
     return [*lines, *_wrapped("Holds for", conditions(found), MOST_LINES - len(lines))]
 
 
@@ -112,7 +118,7 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     if whole is not None:
         limit = f"{rounded_down(whole, 3)} s, with a prefix cache below {limit}"
     saved = _part(today.mean_latency - low, today, rounded_up)
-    yield "Limit", f"no scheduler is below {limit}: at most {saved} could be saved"
+    yield "Limit", f"no scheduler is below {limit}: at most {saved} can be saved"
     if high is not None:
         saved = _part(today.mean_latency - high, today, rounded_down)
         what = f"saves {saved if found.divisible else 'less than 1 %'}"
@@ -149,17 +155,17 @@ def _saves(today: Served, other: Served) -> str:
 
 def replicas_needed(found: Headroom) -> str:
     """Write how many replicas have enough requests on time today, and how few can have them."""
-    runs, enough = found.by_replicas, f"for {100 * ENOUGH} % on time"
+    runs = found.by_replicas
     today = [count for count, it in runs.items() if (it.on_time or 0) >= ENOUGH]
     few = [count for count in runs if (found.attainable(count).upper or 0) < ENOUGH]
     most = max(runs)
     if most in few:
-        return f"{most} are not enough {enough}, whatever the scheduler"
+        return f"{100 * ENOUGH} % on time: not even with {most}, whatever the scheduler"
     count = min(today, default=most)
-    figures = runs[count].figures
-    p99 = (f"p99 {name} {seconds(figures[name][1])} s" for name in found.question.limits)
-    said = f"{count} {'suffice' if today else 'are not enough'} today {enough} ({', '.join(p99)})"
-    return f"{said}{f'; {max(few)} do not under any scheduler' if few else ''}"
+    figures = (f"{name} {seconds(runs[count].figures[name][1])}" for name in found.question.limits)
+    said = f"{'' if today else 'more than '}{count} today (p99 {', '.join(figures)} s)"
+    least = f", at least {max(few) + 1} with any scheduler" if few else ""
+    return f"{100 * ENOUGH} % on time: {said}{least}"
 
 
 def conditions(found: Headroom) -> str:

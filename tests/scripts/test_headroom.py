@@ -104,7 +104,7 @@ def test_where_nobody_waits_little_could_be_saved(script: Script, tmp_path: Path
     # Alone: 20 rounds, 40 + 19 tokens processed, 41 + .. + 60 tokens held.
     alone = 20 * 0.02 + 59 * 2e-4 + 1010 * 1e-6
     assert f"Today vllm simulated: mean latency {alone:.3f} s" in said
-    found = re.search(r"at most 0\.0\d\d s \((\d\.\d) %\) could be saved", said)
+    found = re.search(r"at most 0\.0\d\d s \((\d\.\d) %\) can be saved", said)
     assert found is not None, said
     assert float(found[1]) < 10
     assert "which saves less than 1 %" in said
@@ -117,7 +117,7 @@ def test_requests_on_time_by_replicas(script: Script, tmp_path: Path) -> None:
     log.write_text(IDLE + rows, "utf-8")
     options = (*SMALL, "--batch-time", AFFINE, "--slo", "latency=1", "--slo", "ttft=0.5")
     said, record = answer(script, log, tmp_path, *options)
-    assert "Replicas 2 are not enough for 99 % on time, whatever the scheduler" in said
+    assert "Replicas 99 % on time: not even with 2, whatever the scheduler" in said
     level = record["service_level"]
     assert level["limits"] == {"latency": 1, "first_token": 0.5, "time_per_token": None}
     assert [one["replicas"] for one in level["by_replicas"]] == [1, 2]

@@ -45,11 +45,11 @@ def test_what_simulation_and_log_differ_by_is_no_saving(answer: Any) -> None:
     said, record, page = answer(FIELD / "idle.json.gz", *options)
     assert "mean latency 2.799 s, p50/p99" in said
     assert "Today vllm simulated: mean latency 2.194 s, 21.6 % below the log" in said
-    assert "at most 0.001 s (0.1 %) could be saved" in said
+    assert "at most 0.001 s (0.1 %) can be saved" in said
     assert "no prefix cache" in record["holds_for"]
     (saving,) = record["savings"]
     assert saving["could_be_saved_share"][1] < 0.001
-    assert "at most 0.001 s (0.1 %) could be saved" in page
+    assert "at most 0.001 s (0.1 %) can be saved" in page
     assert "saving, %" not in page + record["printed"]
     assert "differ by more than 10 %, which is not a saving" in record["printed"]
 
