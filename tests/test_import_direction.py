@@ -176,35 +176,6 @@ def test_no_module_is_called_as_a_public_name(layer: str) -> None:
     assert inside & set(__import__(layer).__all__) == set()
 
 
-def test_no_test_folder_is_a_package() -> None:
-    """With ``tests/online/__init__.py`` pytest would take ``tests/online`` for ``online``."""
-    assert list((ROOT / "tests").rglob("__init__.py")) == []
-
-
-@pytest.mark.parametrize("layer", ["instances", "hindsight", "online"])
-def test_the_packages_say_that_they_are_typed(layer: str) -> None:
-    assert (ROOT / layer / "py.typed").is_file()
-
-
-def starred_literals(source: str) -> list[int]:
-    """Lines of calls with ``*(a, b)`` or ``*[a, b]`` among their arguments."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return [
-        argument.lineno
-        for call in calls
-        for argument in call.args
-        if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple | ast.List)
-    ]
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_no_call_takes_a_starred_literal(layer: str) -> None:
-    # Arguments are named or stand alone; a named tuple holds those that belong together.
-    assert starred_literals("f(*(a, b), *[c], *d)") == [1, 1]
-    found = {str(path): starred_literals(path.read_text("utf-8")) for path in source_files(layer)}
-    assert not {path: lines for path, lines in found.items() if lines}
-
-
 ONE = "instances.Instance.from_arrays([1, 2], [3, 1], memory_limit=8)"
 FRESH = {
     # Imported first, and what must not be loaded then.

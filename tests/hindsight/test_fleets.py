@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight.prices.volume import mean_busy_time_bound
 from instances import (
     FleetSchedule,
     Instance,
@@ -71,7 +70,6 @@ REFUSED: dict[str, Callable[[], object]] = {
     "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
     "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
-    "mean_busy_time_bound": lambda: mean_busy_time_bound(FLEET),
     "relax_strengthened": lambda: hindsight.relax(FLEET, method="states"),
     "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),
     "check_bound": lambda: hindsight.check_bound(lambda instance: 0, [FLEET]),

@@ -13,7 +13,6 @@ from brute_force import optimal_total_latency
 
 import hindsight
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.prices.states import StatePrices
 from instances import Instance, InvalidTypeError, InvalidValueError
 
 # Idle gaps and all: the last request comes long after the others are done.
@@ -21,6 +20,7 @@ INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 9
 OPTIMUM, _ = optimal_total_latency(INSTANCE)
 PLAIN = hindsight.solve(INSTANCE, method="beams", time_limit=0)
 """What is proved without a search: the interval is open."""
+STATES: Any = type(hindsight.relax(INSTANCE, method="states").prices)
 
 
 def solved(*bounds: Any, **settings: Any) -> hindsight.Result:
@@ -69,8 +69,8 @@ def prices_of(*numerators: int) -> MemoryPrices:
     ("prices", "settings", "reason"),
     [
         (prices_of(2**62, 2**62), {}, "too large"),
-        (StatePrices(np.zeros((3, 4, 4), dtype=np.int64)), {}, r"must be \(T, M\+1, M\+1\)"),
-        (StatePrices(np.full((3, 10, 10), -1, dtype=np.int64)), {}, "is negative"),
+        (STATES(np.zeros((3, 4, 4), dtype=np.int64)), {}, r"must be \(T, M\+1, M\+1\)"),
+        (STATES(np.full((3, 10, 10), -1, dtype=np.int64)), {}, "is negative"),
         (prices_of(1), {"goal": "makespan", "method": "mip"}, "not of|total latency"),
     ],
 )

@@ -20,7 +20,6 @@ from hindsight import (
     solve,
     solve_model,
 )
-from hindsight.prices.volume import mean_busy_time_bound
 from instances import (
     Instance,
     InvalidTypeError,
@@ -117,7 +116,7 @@ def given(call: Any, **options: list[Any]) -> Rows:
 
 
 NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
-NO_TOKENS = mean_busy_time_bound, hindsight.transportation_bound
+NO_TOKENS = (hindsight.transportation_bound,)
 NO_TOKENS += (partial(hindsight.relax, method="states"),)
 VALUES: Rows = [
     # Options of solve.

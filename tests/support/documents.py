@@ -1,7 +1,7 @@
 """Certificates of every kind of proof on every axis: drawn at random, and the table of tight ones.
 
-`python tests/support/documents.py` writes down the tight ones and the limits that they need. So
-that the documents are always the same ones, numbers are drawn from `random.Random.random`.
+The tight ones are stored: their prices were changed one by one as long as they proved more.
+Numbers are drawn from `random.Random.random`, whose stream is the same in every version.
 """
 
 from __future__ import annotations
@@ -24,20 +24,17 @@ from certificates_by_definition import (
     document_of,
     occurring_states,
     one_by_one,
-    optimum_of,
     places,
     relaxed,
     rule_of,
     searched_optimum,
     total_latency_of,
-    weights_of,
 )
 from tiny_problems import InSeconds
 
-from hindsight import CertificateError, CertificateTooLargeError, check_certificate
-from hindsight.certificates import limits
+from hindsight import CertificateError, check_certificate
 from instances import MemoryRule, Workload
-from instances.batch_time import AffineTime, TiledTime
+from online import AffineTime, TiledTime
 
 Rows = list[tuple[int, int, int]]
 Places = tuple[Any, ...]
@@ -263,50 +260,10 @@ def proved(document: Document) -> float:
     raise AssertionError("that is proved")
 
 
-def least_latency(document: Document) -> int:
-    """The weighted output lengths, which every schedule takes at least."""
-    part = document["instance"]
-    return sum(w * row[2] for w, row in zip(weights_of(part), part["requests"], strict=True))
-
-
 def prices_of(document: Document) -> list[Places]:
     """Where the prices of a proof are."""
     found = [path for path in places(document) if path[:2] == ("proof", "prices")]
     return [path for path in found if type(part_of(document, path)) is int]
-
-
-def climbed(name: str, document: Document) -> Document:
-    """The document with prices changed, one by one, as long as they prove more."""
-    rng, best, most = (
-        random.Random(name),
-        round(proved(document), 6),
-        2 * document["proof"]["scale"],
-    )
-    paths = prices_of(document)
-    for _ in range(400):
-        path = paths[number(rng, 0, len(paths) - 1)]
-        other = changed(document, path, number(rng, 0, most))
-        bound = round(proved(other), 6)  # alike on every processor
-        if bound >= best:
-            document, best = other, bound
-    return document
-
-
-def climbed_of(name: str) -> Document:
-    """The certificate of the table of that name."""
-    if name in IN_SECONDS:
-        found = [drawn_seconds(name, seed) for seed in range(12)]
-        document = max(found, key=lambda one: (len(one["instance"]["requests"]) > 1, proved(one)))
-    else:
-        found = [drawn(name, seed) for seed in range(60)]
-        found = [one for one in found if len(one["instance"]["requests"]) > 3 < len(prices_of(one))]
-        document = max(found, key=lambda one: (optimum_of(one) or 0) - least_latency(one))
-    if name.startswith((*PRICES, "round-length-prices")):
-        document = climbed(name, document)
-    document = {**document, "lower_bound": proved(document)}
-    if "kept" in document["proof"]:
-        document["proof"]["kept"] = check_certificate(document).leaves
-    return document
 
 
 def tight(name: str) -> Document:
@@ -354,31 +311,6 @@ def consistent(document: Document) -> Document:
     return forged if in_seconds else {**forged, "upper_bound": total_latency_of(forged)}
 
 
-# Limits.
-
-
-def least_limits(name: str) -> dict[str, int]:
-    """The least value of each limit with which a document of the table passes, where it counts."""
-    document, found = tight(name), {}
-    for limit in sorted(limit for limit in vars(limits) if re.match("[A-Z]+EST_|MOST_", limit)):
-        most = getattr(limits, limit)
-        refused, passes, value = -1, most, 0
-        try:
-            while passes - refused > 1:
-                setattr(limits, limit, value)
-                try:
-                    check_certificate(document)
-                    passes = value
-                except (CertificateTooLargeError, ZeroDivisionError):
-                    refused = value
-                value = (refused + passes) // 2
-        finally:
-            setattr(limits, limit, most)
-        if passes > 0:
-            found[limit] = passes
-    return found
-
-
 def enlarged(document: Document, how: str, factor: int) -> Document:
     """The document with prices, their scale or both as large."""
     forged = copy.deepcopy(document)
@@ -393,34 +325,6 @@ def enlarged(document: Document, how: str, factor: int) -> Document:
     return forged
 
 
-def first_too_large(name: str) -> dict[str, int]:
-    """The least k for which 2^k times the prices, their scale or both are more than are taken."""
-    found = {}
-    is_priced = any(part_of(tight(name), path) for path in prices_of(tight(name)))
-    for how in ("scale", "both", *(["prices"] if is_priced and name.startswith(PRICES) else [])):
-        passes, refused = 0, 62
-        while refused - passes > 1:
-            k = (passes + refused) // 2
-            try:
-                proved(enlarged(tight(name), how, 2**k))
-            except CertificateTooLargeError:
-                refused = k
-                continue
-            except CertificateError:  # paths or partial schedules are left
-                pass
-            passes = k
-        found[how] = refused
-    return found
-
-
 FILE = Path(__file__).parents[1] / "data" / "certificates.json"
 
-if __name__ == "__main__":
-    TIGHT = {name: climbed_of(name) for name in NAMES}
-    tables = {
-        "tight": TIGHT,
-        "least": {name: least_limits(name) for name in NAMES},
-        "first": {name: first_too_large(name) for name in IN_ROUNDS},
-    }
-    FILE.write_text(json.dumps(tables, indent=1) + "\n", "utf-8")
 TIGHT, LEAST_LIMITS, FIRST_TOO_LARGE = json.loads(FILE.read_text("utf-8")).values()

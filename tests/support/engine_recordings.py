@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from instances import Instance, MemoryRule
+from online import Decision, Prediction, Run, simulate
 from online.policies.engines.sglang import SGLang
 from online.policies.engines.vllm import VLLM
-from online.policy_interface import Decision, Setup, State, VisibleRequest
-from online.policy_interface.predictions import Prediction, PredictionModel
-from online.simulation.run import Run
-from online.simulation.simulator import simulate
+from online.policy_interface import Setup, State, VisibleRequest
+from online.policy_interface.predictions import PredictionModel
 
 SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "watermark", "prefix_caching")
 FURTHER_SETTINGS = (

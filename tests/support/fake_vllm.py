@@ -18,10 +18,7 @@ from typing import Any
 
 import pytest
 
-USERS = (
-    *("online.bridges.vllm", "online.bridges.vllm_metrics"),
-    *("record_vllm_rounds", "emulated_vllm"),
-)
+USERS = ("online.bridges.vllm", "online.bridges.vllm_metrics", "record_vllm_rounds")
 """Modules that import vLLM."""
 
 Reason = Enum("Reason", ["STOP", "LENGTH", "ABORT"])
@@ -152,20 +149,6 @@ class Scheduler:
         del self.requests[request.request_id]
 
 
-class Executor:
-    def __init__(self, vllm_config: Any) -> None:
-        self.vllm_config = vllm_config
-        self.cache_config = vllm_config.cache_config
-        self.model_config = vllm_config.model_config
-        self.scheduler_config = vllm_config.scheduler_config
-        self._init_executor()
-
-
-class ModelRunnerOutput:
-    def __init__(self, names: list[str], places: dict[str, int], sampled: list[list[int]]) -> None:
-        self.tokens = {name: sampled[places[name]] for name in names}
-
-
 def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
     """An engine's configuration, of which ``options`` are the additional part."""
     return SimpleNamespace(
@@ -188,7 +171,6 @@ def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
         model_config=SimpleNamespace(
             runner_type="generate",
             is_encoder_decoder=False,
-            hf_config=SimpleNamespace(eos_token_id=[3, 4]),
         ),
         parallel_config=SimpleNamespace(pipeline_parallel_size=1),
         speculative_config=None,
@@ -210,16 +192,12 @@ def install(monkeypatch: pytest.MonkeyPatch, version: str = "0.33.0") -> None:
         "vllm.v1": {},
         "vllm.v1.core": {},
         "vllm.v1.core.sched": {},
-        "vllm.v1.executor": {},
         "vllm.logger": {"init_logger": _logger},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": Scheduler},
         "vllm.v1.core.sched.request_queue": {
             "FCFSRequestQueue": FCFSRequestQueue,
             "create_request_queue": lambda _: FCFSRequestQueue(),
         },
-        "vllm.v1.executor.abstract": {"Executor": Executor},
-        "vllm.v1.kv_cache_interface": {"FullAttentionSpec": SimpleNamespace},
-        "vllm.v1.outputs": {"ModelRunnerOutput": ModelRunnerOutput},
         "vllm.v1.metrics": {},
         "vllm.v1.metrics.loggers": {"StatLoggerBase": object},
         "vllm.version": {"__version__": version},

@@ -26,9 +26,9 @@ from instances import (
     ServiceLevel,
     Workload,
 )
-from instances.batch_time import AffineTime, IterationTime, TiledTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
+from online import AffineTime, IterationTime, TiledTime
 
 
 def decimal(number: float | Fraction) -> Fraction:
@@ -277,32 +277,6 @@ RULES = (
     MemoryRule(2, "next", "chunks"),
     MemoryRule(3, "next"),
 )
-
-
-def axes_of(problem: Problem) -> set[str]:
-    """The axes on which a problem is not the plain one of the papers."""
-    arrivals = sorted(q.arrival for q in problem.requests)
-    busy = 0
-    gap = False
-    for q in sorted(problem.requests, key=lambda one: one.arrival):
-        gap |= q.arrival > busy > 0
-        busy = max(busy, q.arrival) + q.output
-    return {
-        name
-        for name, holds in {
-            "weights": len({q.weight for q in problem.requests}) > 1,
-            "blocks": problem.rule[0] > 1,
-            "stored next": problem.rule[1] == "next",
-            "chunks": problem.rule[2] == "chunks",
-            "replicas": problem.replicas > 1,
-            "arrivals": arrivals[0] < arrivals[-1],
-            "gap": gap and problem.seconds is None,
-            "preemption": problem.preemption != "never",
-            "levels": len({q.level for q in problem.requests}) > 1,
-            "seconds": problem.seconds is not None,
-        }.items()
-        if holds
-    }
 
 
 def _chosen(rng: np.random.Generator, *values: Any) -> Any:

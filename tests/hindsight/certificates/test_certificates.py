@@ -32,7 +32,7 @@ from instances import (
     Workload,
     generate,
 )
-from instances.batch_time import AffineTime, TiledTime
+from online import AffineTime, TiledTime
 
 LEAVES = {"worst-n7-00": 15, "adversary-sqrt-n-n33-00": 180, "worst-n9-00": 387}
 LEAVES |= {"adversary-cascade-two-types-n24-00": 390, "c25-linearly-weighted-n20-01": 190_913}

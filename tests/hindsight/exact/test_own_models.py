@@ -71,14 +71,6 @@ def test_makespan_and_a_variable_of_ones_own() -> None:
     assert (result.goal, result.upper_bound) == ("makespan", min(ends))
 
 
-def without_memory(model: Any) -> None:
-    model.memory.deactivate()
-
-
-def fixed(model: Any) -> None:
-    model.x[0, 0].fix(1)
-
-
 def other_cost(model: Any) -> None:
     model.total_latency.deactivate()
     model.cost = pyo.Objective(expr=sum(model.x[key] for key in model.x))
@@ -102,8 +94,8 @@ def same_name(model: Any) -> None:
     ("change", "reason"),
     [
         (same_name, r"has two variables x\[0, 0\]"),
-        (without_memory, "a solution that is not a feasible schedule"),
-        (fixed, r"no variable x\[0, 0\]"),
+        (lambda model: model.memory.deactivate(), "a solution that is not a feasible schedule"),
+        (lambda model: model.x[0, 0].fix(1), r"no variable x\[0, 0\]"),
         (other_cost, "must keep the objective"),
         (fractional, r"lets x\[0, 0\] be negative or fractional"),
         (curved, "model = .* fails"),

@@ -12,7 +12,7 @@ from tiny_problems import InSeconds, seconds_of
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import affine_minorants
 from instances import InvalidTypeError, Workload
-from instances.batch_time import AffineTime, TiledTime
+from online import AffineTime, TiledTime
 
 
 def test_a_request_alone_reaches_its_own_time_and_its_mean_busy_time() -> None:

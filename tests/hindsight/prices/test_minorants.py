@@ -7,14 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from instances.batch_time import (
-    AffineTime,
-    BatchStretch,
-    BatchTime,
-    IterationTime,
-    TiledTime,
-)
+from instances.batch_time import BatchStretch, BatchTime
 from instances.batch_time.exact import exact_seconds
+from online import AffineTime, IterationTime, TiledTime
 
 
 def one_round(rng: np.random.Generator) -> BatchStretch:

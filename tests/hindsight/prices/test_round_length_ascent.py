@@ -13,7 +13,8 @@ from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from instances import SecondsSchedule, Workload
-from instances.batch_time import AffineTime, preset
+from instances.batch_time import preset
+from online import AffineTime
 
 
 def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import round_length_values
 from effort import behind
-from priced_request import drawn_minorant, least_cost, priced_values
+from priced_request import drawn_minorant, priced_values
 from round_length_values import Case
 
 from hindsight.prices.deadlines import Deadlines
@@ -85,31 +85,6 @@ def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
     assert Fraction(value) <= max(exact, Fraction(0))
     # Twice `ROUNDING`, and next to nothing for the sums of tangents.
     assert float(Fraction(value) - exact) >= -3e-8 * float(abs(exact) + least)
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_values_are_near_what_a_request_can_do_and_not_above(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    minorant = drawn_minorant(rng)
-    s, o = int(rng.integers(1, 30)), int(rng.integers(1, 40))
-    limit = s + o + int(rng.integers(0, 100))
-    workload = Workload([float(rng.integers(0, 8)) / 4], [s], [o], memory_limit=limit)
-    cell, cells = 2.0 ** int(rng.integers(-1, 2)), 24
-    falling = np.linspace(1, 0, cells)
-    noise = 1 + 0.2 * rng.random(cells)
-    price = float(rng.choice([1, 10, 50])) * (falling, falling * noise, noise)[seed % 3]
-    prices = RoundLengthPrices(cell, price, rng.random(cells))
-    possible = least_cost(workload, minorant, prices, 2.0**-5)
-    found = []
-    for step, size, spread in ((2.0**-3, 16, 1.3), (2.0**-5, 4, 1.2), (2.0**-6, 1, 1.1)):
-        bound, (value,) = priced_values(workload, minorant, prices, step, size=size, spread=spread)
-        assert value <= possible
-        paid = Fraction(cell) * sum(map(Fraction, price.tolist()))
-        assert bound == Fraction(value) - paid
-        found.append(value)
-    # Where prices fall off a cliff, a grid may miss much of them.
-    if seed % 3 != 2:
-        assert max(found) >= 0.87 * possible
 
 
 def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:

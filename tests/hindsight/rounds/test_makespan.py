@@ -9,9 +9,9 @@ import pytest
 from tiny_problems import check_in_rounds, in_rounds
 
 import hindsight
+from hindsight import Progress
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.result import Progress
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.rounds import program
 from hindsight.rounds.openings import open_makespan

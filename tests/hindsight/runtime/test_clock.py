@@ -13,6 +13,7 @@ import pytest
 import hindsight
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import SLICE_SECONDS, Clock, Slices, StoppedEarlyError, timed_slices
+from instances import generate
 
 
 class Hands:
@@ -132,3 +133,23 @@ def test_what_is_affordable_in_the_time_left() -> None:
     over = Clock(-1.0)
     # Nothing is known of the steps, or one is the least.
     assert (over.affordable(1000, 0.0), over.affordable(1000, 1.0)) == (1000, 1)
+
+
+@pytest.mark.parametrize("limit", [0, 0.5])
+def test_no_work_is_begun_after_the_time_limit(
+    limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bool] = []
+    must_stop = Clock.must_stop
+
+    def noted(clock: Clock) -> bool:
+        answers.append(must_stop(clock))
+        return answers[-1]
+
+    monkeypatch.setattr(Clock, "must_stop", noted)
+    instance = generate("arrival-model-1", seed=40, n=40)
+    result = hindsight.solve(instance, time_limit=limit, threads=1)
+    assert answers.count(True) <= 50
+    assert (result.status, result.stop_reason) == ("feasible", "time-limit")
+    assert 0 < result.certified_lower_bound <= result.lower_bound < result.upper_bound
+    assert 0 < result.gap <= result.certified_gap < 1

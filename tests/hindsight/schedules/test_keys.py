@@ -10,11 +10,9 @@ import pytest
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from instances import Workload
-from instances.batch_time import (
-    AffineTime,
-    BatchTime,
-)
+from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
+from online import AffineTime
 
 
 def drawn(seed: int, n: int, time: BatchTime) -> Workload:

@@ -10,9 +10,9 @@ import pytest
 from hindsight.schedules.machines import Machine, machine_of
 from hindsight.schedules.serving import LASTING, Rule, Run, serve
 from instances import SecondsSchedule, Workload
-from instances.batch_time import AffineTime
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
+from online import AffineTime
 
 TIME = AffineTime(0.5, 0.0625, 0.015625)
 FREE = {"reserves": False, "recomputes": False, "fill": 0.0, "token": 1.0}

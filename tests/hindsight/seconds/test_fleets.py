@@ -20,7 +20,8 @@ from instances import (
     Workload,
     generate,
 )
-from instances.batch_time import AffineTime, preset
+from instances.batch_time import preset
+from online import AffineTime
 
 FULL = AffineTime(1.0, 0.5, 0.25)
 """With it a prompt of 3 and one token fill a memory of 4 for 3.5 seconds."""

@@ -9,7 +9,7 @@ import hindsight
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from instances import InvalidValueError, SecondsSchedule, Workload
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 
 def drawn(seed: int, n: int, time: AffineTime) -> Workload:

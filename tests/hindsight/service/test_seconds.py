@@ -8,7 +8,7 @@ import hindsight
 from hindsight import OnTime
 from hindsight.outcomes.goals import TailOf
 from instances import MemoryRule, SecondsSchedule, ServiceLevel, Workload
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 
 @pytest.mark.parametrize("token", [0.4, 0.6])

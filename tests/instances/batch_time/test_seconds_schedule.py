@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seconds_by_definition import replay
 
-from instances import MemoryRule, Workload
-from instances.batch_time import AffineTime, IterationTime, SecondsSchedule, Stretch
+from instances import MemoryRule, SecondsSchedule, Workload
+from instances.batch_time import Stretch
 from instances.batch_time.seconds_schedule import ADVANCES, COLUMNS
+from online import AffineTime, IterationTime
 
 TIME = AffineTime(0.5, 0.25, 0.125)
 """Its seconds, and those of arrivals below, are exact in floats."""

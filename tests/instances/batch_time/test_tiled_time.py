@@ -10,14 +10,8 @@ import pytest
 
 from hindsight.outcomes.goals import exact_total_latency
 from instances import SecondsSchedule, Workload
-from instances.batch_time import (
-    BatchStretch,
-    Stretch,
-    TiledTime,
-    parse_batch_time,
-    preset,
-    preset_names,
-)
+from instances.batch_time import BatchStretch, Stretch, parse_batch_time, preset, preset_names
+from online import TiledTime
 
 TERMS: dict[str, float] = {
     "kernel": 64.0,

@@ -12,7 +12,8 @@ import pytest
 
 from hindsight.prices.minorants import affine_minorants
 from instances import InvalidValueError
-from instances.batch_time import TiledTime, preset
+from instances.batch_time import preset
+from online import TiledTime
 from online.batch_time import fit_affine_time, measured_tables, read_batch_time
 from online.batch_time.measured_tables import PREFIX, steps_of
 

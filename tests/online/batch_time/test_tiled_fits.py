@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, InvalidValueError
-from instances.batch_time import BatchTime, TiledTime
+from instances.batch_time import BatchTime
+from online import TiledTime
 from online.batch_time import Measurements, fit_tiled_time
 from online.batch_time.measurements import round_of
 

@@ -12,9 +12,8 @@ import pytest
 import instances
 import online
 from instances import InvalidValueError, RequestLog
-from instances.batch_time import AffineTime
 from instances.problem.arrival_source import in_seconds
-from online import Run
+from online import AffineTime, Run
 from online.batch_time import Measurements
 from online.headroom.batch_times import (
     LEAST_ROWS,

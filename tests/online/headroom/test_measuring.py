@@ -13,13 +13,13 @@ import hindsight
 import instances
 import online
 from instances import MemoryRule, ServiceLevel, Workload
-from online import AffineTime
+from online import AffineTime, Interval
 from online.headroom import Headroom, Measured, Question, measure_headroom, measuring
 from online.headroom.measuring import next_replicas
 from online.headroom.tables import record
 from online.headroom.words import answer_lines, remarks
 from online.policy_interface.specs import PolicySpec
-from online.trials.intervals import Interval, total_of
+from online.trials.intervals import total_of
 
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 SPECS = ["fcfs", "mc-sf"]

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from online import pictures
+from online import Interval, pictures
 from online.pictures.histograms import certain_and_possible
-from online.trials.intervals import Interval
 
 
 def interval(low: str | None, high: str | None) -> Interval:

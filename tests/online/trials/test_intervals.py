@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import hindsight
 import online
 from instances import Instance, Request, ServiceLevel, Workload
-from instances.batch_time import AffineTime
-from online import Interval
+from online import AffineTime, Interval
 from online.trials.intervals import rounded, rounded_down, rounded_up
 
 

@@ -26,7 +26,7 @@ from instances import (
     generate,
     library,
 )
-from instances.batch_time import AffineTime
+from online import AffineTime
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6, name="small")

@@ -10,7 +10,7 @@ import pytest
 
 import online
 from instances import Instance, InvalidValueError
-from online.trials.intervals import Interval
+from online import Interval
 
 SMALL = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6, name="small")
 

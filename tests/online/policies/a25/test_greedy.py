@@ -9,10 +9,9 @@ from iterations import EXAMPLE_2_TIME, serve
 
 import online
 from instances import Instance, Workload
-from online import Decision, Policy
+from online import Decision, Policy, Run
 from online.policies.a25.greedy import GreedyFirstComeFirstServed
 from online.policy_interface import State
-from online.simulation.run import Run
 
 
 def test_the_latest_admitted_goes_and_returns_last() -> None:
