@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test test-all test-lowest docs docs-test mutants golden lint format lock build release-check clean
+.PHONY: help env demo test test-all test-lowest docs docs-test test-browser mutants golden lint format lock build release-check clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -59,6 +59,9 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
+
+test-browser: docs  ## open built pages in the system's Chromium, which must be installed
+	$(BIN)/python -m pytest tests/test_browser.py $(PYTEST_ARGS)
 
 WHAT ?= policies or golden
 GOLDEN_TESTS := $(addprefix tests/,test_policies.py scripts/test_golden.py online/headroom/test_answer.py)

@@ -54,7 +54,7 @@ FARTHEST = float(1 << 17)
 round, at most 2^15 epochs (times between rounds) and 2^8 completions in each, costs are < 2^60."""
 
 STEPS_AT_ONCE = 25
-"""After this many steps, the price ascent chooses anew which nodes of the graph it uses."""
+"""After this many steps, the price ascent chooses again which nodes of the graph it uses."""
 
 
 CORE_MARGIN = 7.0

@@ -47,7 +47,7 @@ class Deadlines(NamedTuple):
         Deadlines, in seconds on the clock: of the last round for which the request pays, and of the
         first token.
     known : float64 array
-        Least cost of a request if it can be told without evaluating prices, else NaN. It is 1 for
+        Least cost of a request if it is known without evaluating prices, else NaN. It is 1 for
         requests that are late in every schedule, and 0 for requests that are on time even if they
         begin after the last price.
     """

@@ -60,8 +60,8 @@ disjoint, so they stay. In "one machine" and "mean busy times" the charges of a 
 at most 1 per second as before, so those of all replicas are at most K: a preemptive schedule
 of one machine of speed K, on which i takes p_i / K seconds if it is alone. Both least sums are
 those of that machine. None of this needs a request to stay where it is: the bounds hold where
-requests may migrate for free. One machine with memory K M is no relaxation: its rounds are longer,
-as d1 and d2 count what all of them do.
+requests may migrate for free. One machine with memory K M is not a relaxation: its rounds are
+longer, as d1 and d2 count what all of them do.
 
 **First tokens.** The same with r_1 alone, of whichever attempt emits the first token: own prefill
 d0 + d1 s + d2 (s + 1), machine seconds d1 s + e (s + 1), and half of the own prefill for m_i.

@@ -50,7 +50,7 @@ class Beside(Generic[Found]):
     def running(self) -> Iterator[None]:
         """Run the background search until the ``with`` block ends or raises an error.
 
-        When the block ends, the background search is told to stop. The block waits until it has
+        When the block ends, the background search is asked to stop. The block waits until it has
         ended, and passes its last result to the function ``take``, unless it did so already.
         """
         try:
