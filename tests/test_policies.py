@@ -33,6 +33,8 @@ VARIANTS = [
     "sarathi:order=shortest-output,ageing=0.5,watermark=0",
     "sglang:chunked_prefill_size=4,order=shortest-job",
     "sglang:max_running_requests=3,max_prefill_tokens=8,schedule_conservativeness=0.3",
+    "tensorrt-llm:capacity_scheduler_policy=MAX_UTILIZATION,max_num_tokens=8",
+    "tensorrt-llm:capacity_scheduler_policy=STATIC_BATCH,max_batch_size=3",
     "vllm:max_num_batched_tokens=4,asynchronous=false",
     "vllm:order=deadline,policy=priority,asynchronous=false,max_num_seqs=3",
     "vllm:order=shortest-job,ageing=5,long_prefill_token_threshold=2",

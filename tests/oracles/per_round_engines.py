@@ -1,7 +1,7 @@
-"""SGLang's rules one round at a time: an oracle for the policy.
+"""SGLang's and TensorRT-LLM's rules one round at a time: an oracle for both policies.
 
 Shares no code with the package: each request is a record of what it has processed and emitted, and
-the lists, flags and ratios are those that the engine keeps.
+the lists, flags and ratios are those that the engines keep.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class One:
     inside: bool = False
     todo: int = 0
     kept: int = 0
+    reserved: int = 0
     tokens: list[float] = field(default_factory=list)
     start: float = -1.0
     end: float = -1.0
@@ -87,7 +88,7 @@ Served = tuple[list[One], list[int], list[float]]
 
 
 class Record:
-    """Clock, memory and round ends; what a round does to its requests."""
+    """Clock, memory and round ends; what every engine's round does to its requests."""
 
     def __init__(self, requests: list[One], memory: Memory, d0: float, d1: float) -> None:
         self.requests, self.memory = requests, memory
@@ -248,4 +249,65 @@ def serve_sglang(
         else:
             ratio = max(ratio - decay, least)
         record.run(running, len(running))
+    return requests, record.profile, record.ends
+
+
+def serve_tensorrt_llm(
+    rows: list[Row],
+    memory: Memory,
+    *,
+    announced: list[int],
+    capacity: str,
+    seqs: int,
+    budget: int,
+    d0: float,
+    d1: float,
+    key: Key | None = None,
+) -> Served:
+    """Requests in order of arrival, tokens stored in every round, the end of every round."""
+    requests = [
+        One(i, *row, max(0, min(announced[i], memory.room - row[1]))) for i, row in enumerate(rows)
+    ]
+    record = Record(requests, memory, d0, d1)
+    place: Key = key or (lambda one: (one.number,))
+    started: list[One] = []
+    while any(one.end < 0 for one in requests):
+        started = [one for one in started if one.end < 0]
+        pending = [one for one in record.arrived(started) if one.end < 0]
+        pending.sort(key=lambda one: (place(one), one.number))
+        if not started and not pending:
+            record.clock = record.next_arrival()
+            continue
+        closed = capacity == "STATIC_BATCH" and bool(started)
+        while sum(one.held_next(memory) for one in started) > memory.room:
+            started.pop().thrown_out()
+            closed = True
+        decoding = started[:budget]
+        planned = sum(one.held_next(memory) for one in started)
+        left = budget - len(started)
+        reserved = sum(one.reserved for one in started)
+        newcomers: list[One] = []
+        for one in pending:
+            if closed or len(started) >= seqs:
+                break
+            peak = memory.whole(one.prompt + max(one.longest, len(one.tokens) + 1))
+            entering = memory.whole(one.size() + memory.newest_stored)
+            if started:
+                if planned + entering > memory.room:
+                    break
+                if capacity != "MAX_UTILIZATION" and reserved + peak > memory.room:
+                    break
+            if one.size() > left and (newcomers or one.size() <= budget):
+                break
+            one.enter(record.clock)
+            one.reserved = peak
+            started.append(one)
+            newcomers.append(one)
+            reserved += peak
+            planned += entering
+            left -= one.size()
+        prompts = sum(one.todo for one in newcomers)
+        for one in newcomers:
+            one.todo = 0
+        record.run(decoding + newcomers, len(decoding) + prompts)
     return requests, record.profile, record.ends

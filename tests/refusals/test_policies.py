@@ -54,7 +54,7 @@ WORK = Workload([0.0], [2], [9], memory_limit=40)
 WHOLE = Workload([0.0], [20], [2], memory_limit=64, memory_rule=MemoryRule(16, "next", "whole"))
 UNEVEN = Instance.from_arrays([8, 9], [1, 1], memory_limit=32)
 CROWD = Instance.from_arrays([1, 1], [3, 3], memory_limit=5)
-ENGINES = ("vllm", "mc-sf", "sglang")
+ENGINES = ("vllm", "mc-sf", "sglang", "tensorrt-llm")
 SHORT_CHUNKS = make_policy("sglang", chunked_prefill_size=15)
 UNCUT = make_policy("vllm", max_num_batched_tokens=8, enable_chunked_prefill=False)
 PARAMETERS: dict[str, dict[str, list[Any]]] = {
@@ -65,6 +65,8 @@ PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "sarathi": {"preemption": ["swap"], "chunk_size": [0]} | {"ageing": [-1, INFINITE]},
     "sglang": {"chunked_prefill_size": [0], "max_prefill_tokens": [0], "max_new_tokens": [0]}
     | {"max_running_requests": [0], "schedule_conservativeness": [0]},
+    "tensorrt-llm": {"capacity_scheduler_policy": ["max_utilization"], "max_batch_size": [0]}
+    | {"max_num_tokens": [0]},
     "two-point-switch": {"threshold": [2]},
     "gsa": {"factor": [1]},
     "alpha-protection": {"alpha": [1, -0.1]},

@@ -6,9 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from instances import InvalidValueError
+from instances import InvalidValueError, MemoryRule
 from instances.validation import as_flag, as_fraction, check_ranges, ranged
-from online.policy_interface import Decision, Policy, Setup, State, VisibleRequest
+from online.policy_interface import (
+    Decision,
+    Policy,
+    RunningRequest,
+    Setup,
+    State,
+    VisibleRequest,
+)
 from online.policy_interface.token_count import TokenCount
 
 from .orders import ORDERS, WaitingQueue
@@ -24,6 +31,12 @@ def refuse_prefill_rounds(setup: Setup) -> None:
     if setup.prefill_rounds:
         reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
         raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
+
+
+def memory_after(rule: MemoryRule, running: RunningRequest, round_index: int) -> int:
+    """Return the memory after a round up to which a request advances in every round."""
+    tokens = running.request.prompt_length + running.rounds_run(round_index)
+    return rule.held(tokens - rule.unstored)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -11,14 +11,13 @@ from instances import InvalidValueError
 from instances.validation import ranged
 from online.policy_interface import (
     Decision,
-    RunningRequest,
     Setup,
     State,
     VisibleRequest,
     register_policy,
 )
 
-from .base import EnginePolicy, refuse_prefill_rounds
+from .base import EnginePolicy, memory_after, refuse_prefill_rounds
 
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
@@ -245,11 +244,6 @@ class SGLang(EnginePolicy):
         room = self._limit - self._rule.held(request.prompt_length) - self._rule.block_size - 1
         return max(0, min(most, room))
 
-    def _memory(self, running: RunningRequest, round_index: int) -> int:
-        """Memory after a round up to which it advances in every round from now on."""
-        tokens = running.request.prompt_length + running.rounds_run(round_index)
-        return self._rule.held(tokens - self._rule.unstored)
-
     def _set_ratio(self, ratio: float, decodes: int) -> None:
         self._ratio, self._ratio_since = ratio, decodes
 
@@ -277,7 +271,9 @@ class SGLang(EnginePolicy):
             return {}
         now, decoding = state.round_index, len(self._end_of) if self._mixes else 0
         available = self._limit
-        available -= sum(self._memory(state.running[index], now) for index in self._end_of)
+        available -= sum(
+            memory_after(self._rule, state.running[index], now) for index in self._end_of
+        )
         most, chunk = self.max_prefill_tokens - decoding, math.inf
         if self.chunked_prefill_size is not None:
             chunk = self.chunked_prefill_size - decoding
@@ -368,7 +364,9 @@ class SGLang(EnginePolicy):
 
     def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
         """Tell whether all that decode can do so beside a batch of prompts."""
-        after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
+        after = sum(
+            memory_after(self._rule, state.running[i], state.round_index + 1) for i in self._end_of
+        )
         for index, tokens in batch.items():
             stored = self._prompt(index)
             if self._rule.prompt_allocation == "chunks":
@@ -383,7 +381,7 @@ class SGLang(EnginePolicy):
         """Requests that give way so that the others can decode."""
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
-        excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
+        excess = sum(memory_after(self._rule, one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
         stay = [(one.output_tokens, one) for one in batch]
@@ -392,7 +390,7 @@ class SGLang(EnginePolicy):
         retracted: list[int] = []
         while excess > 0 and len(stay) > 1:
             tokens, running = stay.pop()
-            excess -= self._memory(running, now + 1)
+            excess -= memory_after(self._rule, running, now + 1)
             self._kept[running.request.index] = tokens
             retracted.append(running.request.index)
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}

@@ -15,7 +15,7 @@ from online.worst_cases.scoring import policy_costs
 
 PAGE = Path(__file__).parents[3] / "docs" / "worst-case.md"
 ROW = re.compile(r"^\| ([a-z-]+) \| ([\d.]+) \| (n[\d-]+) \| ([\d.]+) \| (n[\d-]+) \|$", re.M)
-PAUSING = {"nested-wait", "sarathi", "sglang", "vllm", "vllm-v0", "wait"}
+PAUSING = {"nested-wait", "sarathi", "sglang", "tensorrt-llm", "vllm", "vllm-v0", "wait"}
 ROWS = {name: rest for name, *rest in ROW.findall(PAGE.read_text("utf-8"))}
 
 

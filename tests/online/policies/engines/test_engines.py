@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import examples
-from per_round_engines import Key, Memory, Row, Served, serve_sglang
+from per_round_engines import Key, Memory, Row, Served, serve_sglang, serve_tensorrt_llm
 from per_round_serving import serve
 
 import online
@@ -19,6 +19,7 @@ from online import (
 )
 from online.policy_interface.predictions import PredictionModel
 
+CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 KEYS: dict[str, Key | None] = {
     "fcfs": None,
     "shortest-output": lambda one: (one.output, one.number),
@@ -161,6 +162,30 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
         chunked += sum(chunk is not None and prompt > chunk for _, prompt, _ in rows)
     assert retracted > 20 * seeds / 150
     assert chunked > 50 * seeds / 150
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+@pytest.mark.parametrize("capacity", CAPACITY)
+def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
+    paused = 0
+    seeds = examples(120, 320)
+    for seed in range(seeds):
+        rows, limit = draw(seed)
+        rng = np.random.default_rng([82, seed])
+        budget, seqs = int(rng.integers(rule.block_size, 25)), int(rng.integers(1, 9))
+        d0, d1 = clock_of(seed)
+        longest, limited, predictions = announced(seed, rows, limit)
+        order, key = ordered(seed)
+        sizes = {"seqs": seqs, "budget": budget, "d0": d0, "d1": d1, "capacity": capacity}
+        served = serve_tensorrt_llm(rows, counted(limit, rule), announced=longest, key=key, **sizes)
+        own = {"max_batch_size": seqs, "max_num_tokens": budget, "order": order, **limited}
+        policy = online.make_policy("tensorrt-llm", capacity_scheduler_policy=capacity, **own)
+        machine = {"memory_limit": limit, "memory_rule": rule, "batch_time": AffineTime(d0, d1)}
+        run = compare(rows, machine, policy, served, predictions=predictions)
+        if seed % 3 < 2 and capacity != "MAX_UTILIZATION":
+            assert not run.evictions
+        paused += run.evictions
+    assert paused > 10 * seeds / 120
 
 
 @pytest.mark.parametrize(("conservativeness", "prompt"), [(1.0, 13_000), (10.0, 11_000)])
