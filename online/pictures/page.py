@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 FIGURE_WIDTH = 4.2
 """Inches of a picture whose letters keep their size on a telephone: `style.new_axes(4.2, 2.6)`."""
 
-FIGURE = re.compile(r"[\d(\[?+-][\d.,?) \]+-]*|").fullmatch
-"""Text of a figure or an interval."""
+FIGURE = re.compile(r"(?:[\d(\[?+-](?:[\d.,?()\[\] %+-]|to)*)?").fullmatch
+"""Text of a figure, an interval or a share."""
 
 COLOURS = {
     style.INK: "currentColor",

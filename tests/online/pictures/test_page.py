@@ -4,7 +4,7 @@ import pandas
 import pytest
 
 from online.pictures import new_axes, page
-from online.pictures.page import FIGURE_WIDTH
+from online.pictures.page import FIGURE_WIDTH, bars
 
 
 @pytest.fixture
@@ -31,6 +31,20 @@ def test_a_page_is_well_formed_and_escapes_text(written):
     assert [item.text for item in tree.findall("details/ul/li")] == ["a", "<"]
     assert [cell.text for cell in tree.findall("details//th")] == ["policy", "ratio", "trials"]
     assert "$ & <b>" in [text.text for text in tree.iter(f"{svg}text")]
+
+
+def test_figures_and_intervals_as_text_are_aligned_as_figures():
+    frame = pandas.DataFrame({"policy": ["a", "2b"], "95 %": ["[1.2, ?]", "137 to 145 (96.7 %)"]})
+    written = page("t", "a", [frame])
+    assert '<th class="text">policy</th><th>95 %</th>' in written
+    assert "<td>[1.2, ?]</td>" in written
+
+
+def test_bars_end_where_intervals_end():
+    ax = bars([("known", 1.25, 1.25), ("open", 1.5, 2.0)], "mean ratio", base=1.0)
+    drawn = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    assert drawn == [(1.0, 0.25), (1.0, 0.5), (1.5, 0.5)]
+    assert [text.get_text() for text in ax.texts] == ["known", "open"]
 
 
 def test_a_page_follows_the_style_of_the_reader_and_fetches_nothing(written):
