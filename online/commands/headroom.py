@@ -146,7 +146,7 @@ def headroom(  # noqa: PLR0913
             parts += ["", _printed(title, frame)]
     if details:
         parts += ["", facts(found)]
-    below = [*remarks(found), *(notes(found) if details else ())]
+    below = [*remarks(found, None), *notes(found)] if details else [*remarks(found)]
     parts += ["", *below] if below else []
     answer(json_file, "headroom", {**record(found), "skipped_rows": whole.skipped}, *parts)
     if found.interrupted:

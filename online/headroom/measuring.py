@@ -98,9 +98,8 @@ def measure_headroom(
         whole.say("first answer", first.answer())
         if first is not whole:
             whole.simulate()
-        whole.do(_bounds(whole.question, whole.results, time_limit))
-        for error in dict.fromkeys((0.0, question.error)):
-            whole.do(whole.others(error))
+        whole.do([*whole.bounds(), *whole.others(0.0)])
+        whole.do(whole.others(question.error))
         return whole.answer()
 
 
@@ -184,6 +183,15 @@ class _Work:
             return count, count * each
         return max(1, fits), limit
 
+    def bounds(self) -> Iterator[Task]:
+        """List bounds by importance: the log itself, then numbers of replicas."""
+        count, level, limit = self.question.replicas, self.question.level, self.time_limit
+        yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
+        if level:
+            yield Enclose(count, on_time=True, time_limit=SHARES["on time"] * limit)
+            for one in self.answer().by_replicas:
+                yield Enclose(one, on_time=True, time_limit=SHARES["replicas"] * limit)
+
     def others(self, error: float) -> list[Task]:
         """List all policies, on predicted lengths those that have ended on exact ones."""
         name, count = self.question.baseline, self.question.replicas
@@ -231,13 +239,3 @@ def next_replicas(shares: Mapping[int, Fraction]) -> int | None:
     if few:
         return (few[-1] + least) // 2 if few[-1] + 1 < least else None
     return least - max(1, least // 4) if least > 1 else None
-
-
-def _bounds(question: Question, results: Mapping[Task, Any], limit: float) -> Iterator[Task]:
-    """List bounds by importance: the log itself, then numbers of replicas."""
-    count, level = question.replicas, question.level
-    yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
-    if level:
-        yield Enclose(count, on_time=True, time_limit=SHARES["on time"] * limit)
-        for task in results:
-            yield Enclose(task.replicas, on_time=True, time_limit=SHARES["replicas"] * limit)

@@ -30,7 +30,7 @@ def headroom_page(found: Headroom, title: str) -> str:
     content: list[Any] = [[*said, f"Holds for: {conditions(found)}"], picture(found), machine]
     sections: dict[str, Any] = {name: [table] for name, table in tables(found).items()}
     sections["The requests and the machine"] = [[f"{name}: {it}" for name, it in known.items()]]
-    sections["What the figures are"] = [[*remarks(found), *notes(found)]]
+    sections["What the figures are"] = [[*remarks(found, None), *notes(found)]]
     return page(title, title, content, sections)
 
 

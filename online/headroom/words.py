@@ -199,8 +199,11 @@ def _conditions(found: Headroom) -> Iterator[str]:
         yield f"a prefix cache could supply {percent(part)} %"
 
 
-def remarks(found: Headroom) -> Iterator[str]:
-    """Write what goes with the answer: what a figure does not say, and what has no result."""
+def remarks(found: Headroom, most: int | None = NAMED) -> Iterator[str]:
+    """Write what goes with the answer: what a figure does not say, and what has no result.
+
+    Of computations without time at most so many are named.
+    """
     if found.question.measured_on_time is not None:
         yield f"In the log itself {share_on_time(found.question.measured_on_time)} % are on time."
     if [*found.question.limits] == ["TTFT"]:
@@ -213,9 +216,10 @@ def remarks(found: Headroom) -> Iterator[str]:
     for reason, names in reasons.items():
         yield f"No result of {'; '.join(names)}: {reason}."
     if found.unfinished:
-        named, more = "; ".join(found.unfinished[:NAMED]), len(found.unfinished) - NAMED
+        named = found.unfinished[:most]
+        more = len(found.unfinished) - len(named)
         why = "interrupted" if found.interrupted else "time ran out"
-        yield f"No result of {named}{f'; {more} more' if more > 0 else ''}: {why}."
+        yield f"No result of {'; '.join(named)}{f'; {more} more' if more else ''}: {why}."
 
 
 def notes(found: Headroom) -> Iterator[str]:
