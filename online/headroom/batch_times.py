@@ -202,17 +202,13 @@ def round_measurements(times: TokenTimes) -> Measurements:
     return Measurements(*((sums[name] / sums["rounds"]).to_numpy() for name in names))
 
 
-def fit_rounds(
-    rounds: Measurements, largest_error: float = LARGEST_ERROR, source: str = FIT
-) -> InterTokenFit:
+def fit_rounds(rounds: Measurements, source: str = FIT) -> InterTokenFit:
     """Fit a batch time to measured rounds, or say why that is useless.
 
     Parameters
     ----------
     rounds : Measurements
         In order of time.
-    largest_error : float, default LARGEST_ERROR
-        Largest error that is not refused.
     source : str, default FIT
         Where the rounds are from, for messages.
 
@@ -241,8 +237,8 @@ def fit_rounds(
     for name, value, share in zip(("d0", "d1", "d2"), coefficients, shares, strict=True):
         if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
             raise _refusal(f"gives {name} = {value:.3g} s, below 0", source)
-    if error > largest_error:
-        most = f"more than {100 * largest_error:g} %"
+    if error > LARGEST_ERROR:
+        most = f"more than {100 * LARGEST_ERROR:g} %"
         raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", source)
     d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
     return InterTokenFit(AffineTime(max(d0, LEAST_D0), d1, d2), count, error)

@@ -120,10 +120,6 @@ def test_a_useless_fit_is_refused(given: Measurements, reason: str) -> None:
     assert str(error.value).startswith("--batch-time = 'rounds.csv' ")
 
 
-def test_a_larger_error_is_accepted_where_it_is_allowed() -> None:
-    assert fit_rounds(USELESS[0][0], 2.0).error > 0.25
-
-
 @pytest.mark.parametrize("policy", ["fcfs", "vllm"])
 def test_late_tokens_of_a_round_are_not_counted_as_a_round(policy: str) -> None:
     """Tokens that come out up to half a round late move mean latency by less than two per cent."""
@@ -136,7 +132,7 @@ def test_late_tokens_of_a_round_are_not_counted_as_a_round(policy: str) -> None:
 def test_a_fit_does_not_favour_rounds_that_were_short() -> None:
     """Weights of 1 / measured seconds would make them short by the noise's variance, 4 %."""
     noisy = [rounds(400, seed, 0.2) for seed in range(10)]
-    fits = [one.predicted(fit_rounds(one, 1.0).batch_time).sum() for one in noisy]
+    fits = [one.predicted(fit_rounds(one).batch_time).sum() for one in noisy]
     shares = np.array(fits) / [one.seconds.sum() for one in noisy]
     assert np.mean(shares) == pytest.approx(1, abs=0.005)
 

@@ -239,16 +239,14 @@ def test_the_log_s_own_requests_on_time(workload: Workload) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "load"),
-    [
-        # 0.5 per token processed, 0.25 + 1 / 10 per token held: 4 and 9, 1 and 2.
-        (MemoryRule(), 0.5 * 4 + 0.35 * 9 + 0.5 + 0.35 * 2),
-        (MemoryRule(emitted_token="next"), 0.5 * 4 + 0.35 * 7 + 0.5 + 0.35 * 1),
-    ],
+    # 0.5 per token processed, 0.25 + 1 / 10 per token held.
+    ("rule", "held"),
+    [(MemoryRule(), 9 + 2), (MemoryRule(emitted_token="next"), 7 + 1)],
 )
-def test_the_load_of_two_requests_by_hand(rule: MemoryRule, load: float) -> None:
+def test_the_load_of_two_requests_by_hand(rule: MemoryRule, held: int) -> None:
     machine: Any = {"memory_limit": 10, "batch_time": AffineTime(1.0, 0.5, 0.25)}
     workload = Workload([5.0, 15.0], [3, 1], [2, 1], memory_rule=rule, **machine)
-    assert Question(workload).load == pytest.approx(load / 10)
-    assert Question(workload.with_replicas(2)).load == pytest.approx(load / 20)
+    for count in (1, 2):
+        load = (0.5 * (4 + 1) + 0.35 * held) / 10 / count
+        assert Question(workload.with_replicas(count)).load == pytest.approx(load)
     assert Question(Workload([0.0, 0.0], [3, 1], [2, 1], **machine)).load is None
