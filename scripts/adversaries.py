@@ -155,8 +155,9 @@ def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, A
         uppers.append(math.nan if lower is None else total / lower)
     error = float(np.std(ratios, ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else 0.0
     # The theorem on adaptive arrivals is about deterministic policies.
-    claim = math.nan if played.adaptive and randomized else one.claim(memory_limit)
-    size = (played.memory_limit, requests)
+    adaptive = not isinstance(source, Instance)
+    claim = math.nan if adaptive and randomized else one.claim(memory_limit)
+    size = (played.problem.memory_limit, requests)
     found = (*size, float(np.mean(ratios)), float(np.mean(uppers)), error, claim)
     return dict(zip(COLUMNS, (one.theorem, one.label, one.policy, *found), strict=True))
 

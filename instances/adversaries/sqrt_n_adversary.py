@@ -40,8 +40,7 @@ class SqrtNAdversary:
       ``"stalled"``, which is worse than any ratio.
 
     The theorem is about deterministic policies. A randomised one can be played all the same, but
-    then the arrivals follow its coin tosses (an adaptive adversary) and the theorem says nothing:
-    `adaptive` is True, and so is ``run.adaptive``.
+    then the arrivals follow its coin tosses (an adaptive adversary) and the theorem says nothing.
 
     Parameters
     ----------

@@ -270,7 +270,7 @@ class Lead:
                 prefill[index] = processed
         done, wake = Decision(hold=hold, prefill=prefill), machine.round_index + 1
         # Nothing lies beyond the horizon of this machine: it never yields.
-        for _ in machine.advance(done, wake, lambda: None, None, self.policy.name):
+        for _ in machine.advance(done, wake, wake, lambda: None):
             pass
 
     # --- what the policy decides --------------------------------------------------------------

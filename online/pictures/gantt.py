@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
 from instances.problem.schedule import RoundSchedule
-from online.simulation import metrics
 from online.simulation.run import Run
 
 from . import style
@@ -41,7 +40,7 @@ def gantt(
     colorbar : bool, default True
         Add the scale of output lengths.
     """
-    holder = shown.instance if isinstance(shown, RoundSchedule) else shown
+    holder = shown.problem
     lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids
     request, begin, end, completed = _stays(shown)
     if ax is None:
@@ -92,6 +91,6 @@ def _stays(
         begin, end = attempts.start_round.astype(np.float64), attempts.end_round.astype(np.float64)
     else:
         # Rounds are numbered without a gap in continuous time: round r is entry r - 1.
-        steps = metrics.memory_over_time(shown)
-        begin, end = steps.starts[attempts.start_round], steps.ends[attempts.end_round - 1]
+        rounds = shown.rounds
+        begin, end = rounds.starts[attempts.start_round], rounds.ends[attempts.end_round - 1]
     return attempts.request, begin, end, attempts.completed

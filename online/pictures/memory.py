@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from instances import Instance
 from instances.arrays import IntArray
 from instances.problem.memory import memory_profile
 from instances.problem.schedule import RoundSchedule
@@ -140,7 +139,7 @@ def _draw_bands(
     ax: Axes, shown: RoundSchedule | Run, extent: int, colorbar: Sequence[Axes] = ()
 ) -> None:
     stays = stays_of(shown)
-    holder: Instance | Run = shown.instance if isinstance(shown, RoundSchedule) else shown
+    holder = shown.problem
     lengths, limit = holder.output_lengths, holder.memory_limit
     shades = length_colours(lengths).to_rgba(lengths[stays.request])
     ax.set_xlim(0, extent * 1.02)
@@ -240,7 +239,7 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
         columns = shown.stretch_columns
         return Stays(*columns, np.ones(len(columns.request), dtype=np.bool_))
     ran = shown.attempts
-    held, rounds = shown.prompt_lengths[ran.request], ran.end_round - ran.start_round
+    held, rounds = shown.problem.prompt_lengths[ran.request], ran.end_round - ran.start_round
     base = held + ran.tokens_kept - shown.prefill_rounds
     memory = memory_profile(ran.start_round, base, rounds, shown.rounds_run)
     if not shown.pauses and np.array_equal(memory, shown.memory_profile()):

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from .metrics import Steps, batch_size_over_time, memory_over_time, runs_frame, summarize
-from .run import IncompleteRunError, Run
+from .metrics import runs_frame, summarize
+from .run import IncompleteRunError, Rounds, Run
 from .simulator import simulate
 
-__all__ = [
-    "IncompleteRunError",
-    "Run",
-    "Steps",
-    "batch_size_over_time",
-    "memory_over_time",
-    "runs_frame",
-    "simulate",
-    "summarize",
-]
+__all__ = ["IncompleteRunError", "Rounds", "Run", "runs_frame", "simulate", "summarize"]

@@ -8,10 +8,13 @@ before it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from instances.problem.memory_rule import MemoryRule
 from online.policy_interface.policy import RunningRequest, VisibleRequest
+
+NO_CHUNKS: Mapping[int, int] = MappingProxyType({})
 
 
 class Batch:
@@ -38,7 +41,7 @@ class Batch:
 
     def __init__(self, rule: MemoryRule, prefill_rounds: int) -> None:
         self.rule, self.prefill_rounds = rule, prefill_rounds
-        self.in_chunks = rule.prompt_allocation == "chunks"
+        self.unstored, self.in_chunks = rule.unstored, rule.prompt_allocation == "chunks"
         self.running: dict[int, RunningRequest] = {}
         self.fresh: dict[int, RunningRequest] = {}
         self.waiting: OrderedDict[int, VisibleRequest] = OrderedDict()
@@ -47,45 +50,45 @@ class Batch:
 
     def stored(self) -> int:
         """Return the tokens stored now; requests that start have their prompts."""
-        return self.stored_after(0, self.fresh, {})
+        return self.next_stored(self.running)
+
+    def next_stored(self, held: Collection[int] = (), chunks: Mapping[int, int] = NO_CHUNKS) -> int:
+        """Return the tokens stored in the next round if all but ``held`` advance."""
+        staying = [one for index, one in self.fresh.items() if index in held] if held else []
+        advancing = len(self.running) - len(held)
+        stored = self.tokens + advancing - self.unstored * (len(self.running) - len(staying))
+        if self.in_chunks and staying:
+            stored += sum(chunks.values()) - sum(one.prompt_left for one in staying)
+        return stored
 
     def next_memory(self, held: Collection[int] = ()) -> int:
         """Return the tokens of the blocks held in the next round if all but ``held`` advance."""
-        if self.rule.block_size > 1:
-            return self.blocks(1, held, {}) * self.rule.block_size
-        fresh = {i: one for i, one in self.fresh.items() if i in held} if held else {}
-        return self.stored_after(1, fresh, {}) + len(self.running) - len(held)
-
-    def stored_after(
-        self, rounds: int, fresh: dict[int, RunningRequest], chunks: dict[int, int]
-    ) -> int:
-        """Return the tokens stored, without growth, where only ``fresh`` have not advanced yet."""
-        stored = self.tokens - self.rule.unstored * (len(self.running) - len(fresh))
-        if self.in_chunks and fresh:
-            stored -= sum(one.prompt_left for one in fresh.values())
-            stored += sum(chunks.values()) * rounds
-        return stored
+        if self.rule.block_size == 1:
+            return self.next_stored(held)
+        return self.blocks(1, held) * self.rule.block_size
 
     def stored_by(self, running: RunningRequest) -> int:
         """Return the tokens that a request has stored."""
         if running.request.index not in self.fresh:
-            return running.tokens - self.rule.unstored
+            return running.tokens - self.unstored
         return running.tokens - (running.prompt_left if self.in_chunks else 0)
 
-    def blocks(self, rounds: int, held: Collection[int], chunks: dict[int, int]) -> int:
+    def blocks(
+        self, rounds: int, held: Collection[int], chunks: Mapping[int, int] = NO_CHUNKS
+    ) -> int:
         """Return the blocks held in the last of the next rounds."""
-        size, unstored, total = self.rule.block_size, self.rule.unstored, 0
+        size, total = self.rule.block_size, 0
         for index, running in self.running.items():
             if index in held:
                 stored = self.stored_by(running) + (chunks.get(index, 0) if self.in_chunks else 0)
             else:
-                stored = running.tokens + rounds - unstored
+                stored = running.tokens + rounds - self.unstored
             total += -(-stored // size)
         return total
 
-    def resting(self, held: Collection[int], chunks: dict[int, int]) -> int:
+    def resting(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
         """Return the tokens of requests that neither advance nor process a chunk."""
-        if 2 * len(held) <= len(self.running):
-            return sum(self.stored_by(self.running[index]) for index in held if index not in chunks)
+        if len(held) == len(chunks):
+            return 0
         busy = [one for i, one in self.running.items() if i not in held or i in chunks]
-        return self.stored() - sum(self.stored_by(running) for running in busy)
+        return self.stored() - sum(map(self.stored_by, busy))

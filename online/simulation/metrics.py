@@ -16,49 +16,18 @@ to the last completion, or to the last round where requests were left unserved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from instances import InvalidValueError
-from instances.arrays import FloatArray, IntArray
+from instances.arrays import FloatArray
 from instances.validation import as_number
 
 from .run import Run
 
 STATISTICS = ("mean", "median", "p90", "p99")
 OBJECTIVES = ("ttft", "tpot", "e2el")
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A quantity that is constant in each round and 0 while the machine is idle.
-
-    Attributes
-    ----------
-    starts, ends : float64 array
-        Clock at the beginning and the end of each round, float64, shape (k,).
-    values : int64 array, shape (k,)
-    """
-
-    starts: FloatArray
-    ends: FloatArray
-    values: IntArray
-
-    def mean(self, begin: float, end: float) -> float:
-        """Return the mean over ``begin`` .. ``end``, a time that must contain every round."""
-        return float((self.values * (self.ends - self.starts)).sum() / (end - begin))
-
-
-def memory_over_time(run: Run) -> Steps:
-    """Return the KV tokens held in each round."""
-    return Steps(*run.round_times(), run.memory_of_rounds)
-
-
-def batch_size_over_time(run: Run) -> Steps:
-    """Return requests that advance in each round, without held ones and prompts in progress."""
-    return Steps(*run.round_times(), np.repeat(run.stretches.batch_size, run.stretches.rounds))
 
 
 def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -86,15 +55,11 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         An objective of another name, or not a number >= 0.
     """
     limits = _objectives(slos)
-    columns = run.per_request()
+    columns, rounds = run.per_request(), run.rounds
     done = columns["completed"]
-    arrived = run.arrival_times[~np.isnan(run.arrival_times)]
-    begin = float(arrived.min()) if len(arrived) else 0.0
+    begin = float(run.problem.arrival_times.min())
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
-    latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
-    latencies["itl"] = run.inter_token_latencies[1]
-    memory, batch = memory_over_time(run), batch_size_over_time(run)
-    last = max(end, float(memory.ends[-1]) if len(memory.ends) else begin)
+    last = max(end, float(rounds.ends[-1]) if len(rounds.ends) else begin)
     # A run that was cut off did not earn its throughput by its last completion.
     duration = (end if run.status == "completed" else last) - begin
     record: dict[str, Any] = {
@@ -105,26 +70,31 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         "completed": int(done.sum()),
         "duration": duration,
     }
+    latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
+    latencies["itl"] = run.inter_token_latencies[1]
     for name in ("ttft", "tpot", "itl", "e2el"):
         values = latencies[name][~np.isnan(latencies[name])]
         for statistic, value in zip(STATISTICS, _statistics(values), strict=True):
             record[f"{statistic}_{name}"] = value
-    record["request_throughput"] = _per_time(int(done.sum()), duration)
-    record["output_throughput"] = _per_time(int(run.output_lengths[done].sum()), duration)
+
+    def rate(count: int) -> float:
+        return int(count) / duration if duration > 0 else float("nan")
+
+    record["request_throughput"] = rate(done.sum())
+    record["output_throughput"] = rate(columns["output_length"][done].sum())
     if slos is not None:
-        good = done.copy()
-        for name, limit in limits.items():
-            good &= ~(columns[name] > limit)
-        record["request_goodput"] = _per_time(int(good.sum()), duration)
+        late = [columns[name] > limit for name, limit in limits.items()]
+        record["request_goodput"] = rate((done & ~np.any(late, axis=0)).sum())
     record |= {
         "evictions": run.evictions,
         "restarts": int(columns["restarts"].sum()),
         "decisions": run.decisions,
-        "rounds": int(run.stretches.rounds.sum()),
+        "rounds": len(rounds.number),
     }
-    for name, steps in (("memory", memory), ("batch_size", batch)):
-        record[f"mean_{name}"] = steps.mean(begin, last) if last > begin else 0.0
-        record[f"peak_{name}"] = int(steps.values.max(initial=0))
+    seconds = rounds.ends - rounds.starts
+    for name, values in (("memory", rounds.memory), ("batch_size", rounds.batch_size)):
+        mean = (values * seconds).sum() / (last - begin) if last > begin else 0.0
+        record[f"mean_{name}"], record[f"peak_{name}"] = float(mean), int(values.max(initial=0))
     return record
 
 
@@ -149,7 +119,3 @@ def _statistics(values: FloatArray) -> tuple[float, ...]:
         return (float("nan"),) * len(STATISTICS)
     percentiles = np.percentile(values, [50, 90, 99])
     return float(values.mean()), *(float(value) for value in percentiles)
-
-
-def _per_time(count: int, duration: float) -> float:
-    return count / duration if duration > 0 else float("nan")

@@ -1,191 +1,144 @@
-"""Turn what a simulation has noted into a `Run`."""
+"""Turn what a machine has recorded into a `Run`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from instances import Instance, Request, Workload
+from instances import Instance, InvalidValueError, Request, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time.seconds_schedule import ADVANCES
-from instances.problem.arrival_source import Arrival, ArrivalSource, memory_rule_of
+from instances.problem.arrival_source import ArrivalSource, memory_rule_of
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
-from instances.problem.request import RequestId
+from online.policy_interface.policy import VisibleRequest
 
-from .columns import Stretches
-from .machine import BEGINS, LEAVES, Machine, TimedStretch
-from .run import Run
+from .machine import BEGINS, COMPLETED, EVICTED, LEAVES, RUNS, Machine
+from .run import Attempts, Run, Stretches
 
 
-class Recorder:
-    """What a simulation notes, beside the rows of its machine.
+def record(
+    source: ArrivalSource,
+    problem: Instance | Workload | None,
+    machine: Machine,
+    views: Sequence[VisibleRequest],
+    **known: Any,
+) -> Run:
+    """Assemble the record, with requests in the problem's order; ``known`` enters as it is.
 
-    Attributes
-    ----------
-    arrivals : list[Arrival]
-        Requests in order of appearance, labelled.
-    stretches : list[TimedStretch]
-        The rounds that ran.
-    started : dict[int, float]
-        Clock at the last start of each request, by index.
-    evicted : dict[int, int]
-        Rounds run at the last eviction of each request that lost its tokens.
-    sent_back : list[int]
-        Index of each request that was evicted or preempted.
-    completed : dict[int, int]
-        Rounds run at the completion of each request.
+    Without a problem it is what the source realised.
     """
-
-    def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
-        self.stretches: list[TimedStretch] = []
-        self.started: dict[int, float] = {}
-        self.evicted: dict[int, int] = {}
-        self.sent_back: list[int] = []
-        self.completed: dict[int, int] = {}
-
-    def finish(
-        self,
-        source: ArrivalSource,
-        problem: Instance | Workload | None,
-        machine: Machine,
-        **known: Any,
-    ) -> Run:
-        """Assemble the record, with requests in the problem's order; ``known`` enters as it is.
-
-        Without a problem it is what the source realised.
-        """
-        arrivals = self.arrivals
-        count = len(arrivals) if problem is None else len(problem)
-        # Position in the result of each request, by order of appearance.
-        place = np.arange(count) if problem is None else problem.order_of_arrival
-        actions, begins = _actions(machine)
-        request, first, rounds, chunk, tokens, _ = actions.T
-        ends = first + rounds - 1
-        lost = ends <= _column(self.evicted, count, -1)[request]
-        spoken = np.flatnonzero((chunk == ADVANCES) & ~lost & (tokens == 0) & (rounds > 0))
-        first_tokens, starts = np.full((2, count), -1, dtype=np.int64)
-        first_tokens[place[request[spoken]]] = first[spoken]
-        starts[place[request[begins]]] = first[begins] - 1
-        completions, times, arrived = np.full(count, -1), *np.full((2, count), np.nan)
-        completions[place] = _column(self.completed, count, -1)
-        times[place] = _column(self.started, count, np.nan)
-        arrived[place[: len(arrivals)]] = [one.time for one in arrivals]
-        actions[:, 0] = place[request]
-        if problem is None:
-            lengths = np.array([one[1:3] for one in arrivals], dtype=np.int64).reshape(-1, 2).T
-            prompts, outputs, ids = *lengths, tuple(_id(one) for one in arrivals)
-        else:
-            prompts, outputs, ids = problem.prompt_lengths, problem.output_lengths, problem.ids
-        ran = np.array([one[:4] for one in self.stretches], dtype=np.int64).reshape(-1, 4).T
-        first_round, ran_rounds, memory, batch_size = np.ascontiguousarray(ran)
-        begun = np.array([one.start_time for one in self.stretches], dtype=np.float64)
-        clock: FloatArray | None = None
-        if machine.batch_time is not None:
-            clock = np.concatenate([np.zeros(0), *[one.round_ends for one in self.stretches]])
-        return Run(
-            memory_limit=source.memory_limit,
-            problem=self._realised(source, machine) if problem is None else problem,
-            start_rounds=starts,
-            completion_rounds=completions,
-            ids=ids,
-            prompt_lengths=prompts,
-            output_lengths=outputs,
-            arrival_times=arrived,
-            start_times=times,
-            first_token_times=_at(clock, first_tokens),
-            completion_times=_at(clock, completions),
-            eviction_counts=np.bincount(place[self.sent_back], minlength=count),
-            actions=actions,
-            begins=begins,
-            lost=lost,
-            stretches=Stretches(first_round, ran_rounds, memory, batch_size, begun),
-            round_end_times=clock,
-            prefill_rounds=machine.prefill_rounds,
-            adaptive=source.adaptive,
-            batch_time=machine.batch_time,
-            memory_rule=machine.rule,
-            replica=np.zeros(count, dtype=np.int64),
-            **known,
-        )
-
-    def _realised(self, source: ArrivalSource, machine: Machine) -> Instance | Workload | None:
-        arrivals = self.arrivals
-        if not arrivals:
-            return None
-        zero = any(arrival.prompt_length == 0 for arrival in arrivals)
-        common: dict[str, Any] = {
-            "memory_limit": source.memory_limit,
-            "name": source.name,
-            "metadata": {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {},
-            "memory_rule": memory_rule_of(source),
-        }
-        if machine.batch_time is not None:
-            columns = zip(*(arrival[:3] for arrival in arrivals), strict=True)
-            ids = [_id(arrival) for arrival in arrivals]
-            return Workload(*columns, ids=ids, batch_time=machine.batch_time, **common)
-        if any(float(arrival.time) != int(arrival.time) for arrival in arrivals):
-            return None
-        return Instance([Request(int(one.time), *one[1:]) for one in arrivals], **common)
+    if problem is None:
+        problem = _realised(source, machine, views)
+    count, in_rounds = len(problem), machine.batch_time is None
+    rows = np.array(machine.attempts, dtype=np.int64).reshape(-1, 6)
+    # Requests are numbered in order of appearance until here.
+    request = problem.order_of_arrival[rows[:, 0]]
+    start_rounds, end_rounds, how, kept, reused = rows.T[1:]
+    end_rounds = np.where(how == RUNS, machine.round_index, end_rounds)
+    done, evicted = how == COMPLETED, how == EVICTED
+    actions = _actions(machine, problem.order_of_arrival)
+    ends = actions[:, 1] + actions[:, 2] - 1
+    lost = ends <= _column(count, -1, request[evicted], end_rounds[evicted])[actions[:, 0]]
+    first = actions[(actions[:, 3] == ADVANCES) & (actions[:, 4] == 0) & ~lost]
+    first_tokens = _column(count, -1, first[:, 0], first[:, 1])
+    completions = _column(count, -1, request[done], end_rounds[done])
+    ran = [(*one[:3], len(one.ends)) for one in machine.ran]
+    columns = np.array(ran, dtype=np.int64).reshape(-1, 4).T
+    begun = np.array([one.start_time for one in machine.ran])
+    clock = None if in_rounds else np.concatenate([np.zeros(0), *[one.ends for one in machine.ran]])
+    return Run(
+        problem=problem,
+        start_rounds=_column(count, -1, request, start_rounds),
+        completion_rounds=completions,
+        start_times=_column(count, np.nan, request, machine.start_times),
+        first_token_times=_at(clock, first_tokens),
+        completion_times=_at(clock, completions),
+        eviction_counts=np.bincount(request[~done & (how != RUNS)], minlength=count),
+        attempts=Attempts(request, start_rounds, end_rounds, done, kept, reused),
+        actions=actions,
+        lost=lost,
+        stretches=Stretches(begun, *columns),
+        round_end_times=clock,
+        prefill_rounds=machine.batch.prefill_rounds,
+        replica=np.zeros(count, dtype=np.int64),
+        **known,
+    )
 
 
-def _actions(machine: Machine) -> tuple[IntArray, Any]:
-    """Return what requests did as columns, in order of beginning, and which begin an attempt."""
-    sizes = [len(requests) for _, _, requests in machine.record]
-    request = np.fromiter(chain.from_iterable(one[2] for one in machine.record), np.int64)
-    noted = np.array([one[:2] for one in machine.record], dtype=np.int64).reshape(-1, 2)
-    first, action = np.repeat(noted, sizes, axis=0).T
-    attempt = np.cumsum(action == BEGINS) - 1
-    # The entries of each request, one after the other, and the one that begins its attempt.
+def _actions(machine: Machine, order: IntArray) -> IntArray:
+    """Return what requests did as columns, in order of request, then of round."""
+    *columns, groups = (
+        zip(*machine.actions, strict=True) if machine.actions else ((), (), (), (), ())
+    )
+    request = order[np.fromiter(chain.from_iterable(groups), np.int64)]
     place = np.argsort(request, kind="stable")
-    request, first, action, attempt = request[place], first[place], action[place], attempt[place]
+    sizes = np.fromiter(map(len, groups), np.int64)
+    noted = np.repeat(np.array(columns, dtype=np.int64), sizes, axis=1)[:, place]
+    request, (first, action, kept, left) = request[place], noted
     begins = action == BEGINS
-    begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
-    kept, left = np.array(machine.begun, dtype=np.int64).reshape(-1, 2)[attempt[begun]].T
-    is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
-    rounds = np.where(is_last, machine.round_index + 1, np.roll(first, -1)) - first
-    rounds[action == LEAVES] = 0
     action[begins] = ADVANCES
+    # The entry that begins the attempt of each.
+    begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
+    rounds = np.append(first[1:], 0)[: len(first)] - first
+    is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
+    rounds[is_last] = machine.round_index + 1 - first[is_last]
 
-    def before(values: Any) -> Any:
+    def before(values: IntArray) -> IntArray:
         """Sum what an attempt did before."""
-        sums = np.cumsum(values) - values
+        sums: IntArray = np.cumsum(values) - values
         return sums - sums[begun]
 
     advanced = before(np.where(action == ADVANCES, rounds, 0))
-    left = np.where(advanced > 0, 0, left - before(np.where(action > 0, action * rounds, 0)))
-    tokens = kept + advanced - machine.prefill_rounds * (advanced > 0)
-    # What a request does at once takes the place of its beginning, unless it leaves at once.
-    empty = np.flatnonzero(begins & (rounds == 0) & ~is_last & (np.roll(action, -1) != LEAVES))
-    place[empty + 1], begins[empty + 1], begins[empty] = place[empty], True, False
-    table = np.stack([request, first, rounds, action, tokens, left, begins], axis=1)
-    shown = np.flatnonzero((rounds > 0) | begins)
-    table = table[shown[np.argsort(place[shown])]]
-    if machine.prefill_rounds:
-        # The first round of an advance processes the prompt and emits nothing.
-        silent = (table[:, 3] == ADVANCES) & (table[:, 2] > 0) & (table[:, 5] > 0)
-        prompts = table[silent]
-        prompts[:, 2], prompts[:, 3] = 1, prompts[:, 5]
-        table[silent] += np.array([0, 1, -1, 0, 0, 0, 0])
-        table[silent, 5:] = 0
-        both = np.concatenate([prompts, table])
-        order = np.argsort(np.append(np.flatnonzero(silent), np.arange(len(table))), kind="stable")
-        table = both[order]
-        table = table[(table[:, 2] > 0) | (table[:, 6] > 0)]
-    return table[:, :6].copy(), table[:, 6].astype(np.bool_)
+    processed = before(np.where(action > 0, action * rounds, 0))
+    left = np.where(advanced > 0, 0, left[begun] - processed)
+    shown = (rounds > 0) & (action != LEAVES)
+    table: IntArray = np.stack([request, first, rounds, action, kept[begun] + advanced, left])
+    return np.ascontiguousarray(table.T[shown])
 
 
-def _id(arrival: Arrival) -> RequestId:
-    assert arrival.id is not None
-    return arrival.id
+def _realised(
+    source: ArrivalSource, machine: Machine, views: Sequence[VisibleRequest]
+) -> Instance | Workload:
+    """Return the requests that a source has released, in order of appearance.
+
+    Raises
+    ------
+    InvalidValueError
+        There is none.
+    """
+    if not views:
+        raise InvalidValueError(source.name, "requests", [], "is empty: the source released none")
+    outputs = machine.output_lengths[: len(views)]
+    zero = any(view.prompt_length == 0 for view in views)
+    common: dict[str, Any] = {
+        "memory_limit": source.memory_limit,
+        "name": source.name,
+        "metadata": {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {},
+        "memory_rule": memory_rule_of(source),
+    }
+    if machine.batch_time is None:
+        requests = [
+            Request(int(one.arrival_time), one.prompt_length, output, one.id, one.weight)
+            for one, output in zip(views, outputs, strict=True)
+        ]
+        return Instance(requests, **common)
+    return Workload(
+        [view.arrival_time for view in views],
+        [view.prompt_length for view in views],
+        outputs,
+        ids=[view.id for view in views],
+        batch_time=machine.batch_time,
+        **common,
+    )
 
 
-def _column(known: dict[int, Any], count: int, missing: Any) -> Any:
-    """Return values by index as a column."""
+def _column(count: int, missing: Any, request: IntArray, values: Any) -> Any:
+    """Return values by request as a column; of several, the last."""
     column = np.full(count, missing)
-    column[list(known)] = list(known.values())
+    column[request] = values
     return column
 
 

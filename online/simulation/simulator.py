@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from instances import Instance, InvalidTypeError, InvalidValueError, Workload
-from instances.problem.arrival_source import AnySource, ArrivalSource, ProblemSource, memory_rule_of
+from instances.problem.arrival_source import (
+    AnySource,
+    Arrival,
+    ArrivalSource,
+    ProblemSource,
+    memory_rule_of,
+)
 from instances.service_level import AnyLevel, ServiceLevel, limits_of
 from instances.validation import as_integer
-from online.policy_interface.policy import Policy
+from online.policy_interface.policy import Policy, VisibleRequest
 from online.policy_interface.predictions import ExactPredictions, PredictionModel
 from online.policy_interface.specs import AnyPolicy, AnyRouter, make_policy, make_router
 
-from .fleet import Fleet
-from .loop import Simulation
+from .fleet import simulate_fleet
+from .loop import Limits, Reveal, Simulation
 from .run import Run
 
 
@@ -100,16 +109,12 @@ def simulate(  # noqa: PLR0913
     problem = arrivals if isinstance(arrivals, Instance | Workload) else None
     source = arrivals if problem is None else ProblemSource(problem)
     if not isinstance(source, ArrivalSource):
-        reason = "is no Instance, Workload or arrival source"
+        reason = "is not an Instance, Workload or arrival source"
         raise InvalidTypeError(None, "arrivals", arrivals, reason)
     made = None if router is None else make_router(router)
-    seed, predictions, prefill_rounds, max_rounds = check_options(
-        seed, predictions, prefill_rounds, max_rounds
-    )
-    if prefill_rounds and memory_rule_of(source).unstored:
-        reason = "is not 0, which the memory rule needs: it stores a token one round later"
-        raise InvalidValueError(None, "prefill_rounds", prefill_rounds, reason)
-    levels = levels_in_order(problem, level)
+    seed = as_integer(seed, None, "seed", minimum=0)
+    limits = _limits(source, prefill_rounds, max_rounds, should_stop)
+    reveal = _reveal(source, seed, predictions, _in_order(problem, level))
     replicas = getattr(arrivals, "replicas", 1)
     if replicas > 1:
         if problem is None:
@@ -118,31 +123,54 @@ def simulate(  # noqa: PLR0913
         if made is None:
             reason = f"is needed for {replicas} replicas, such as 'least-requests'"
             raise InvalidValueError(None, "router", None, reason)
-        fleet = Fleet(problem, policy, seed, prefill_rounds, max_rounds, should_stop)
-        return fleet.run(made, predictions, levels)
+        return simulate_fleet(problem, policy, made, seed, reveal, limits)
     if not isinstance(policy, Policy):
         policy = make_policy(policy)
-    simulation = Simulation(source, policy, seed, predictions, levels, prefill_rounds)
-    simulation.begin(max_rounds, should_stop)
+    simulation = Simulation(source, policy, seed, reveal, limits)
+    simulation.proceed()
     return simulation.finish(problem, None if made is None else made.name)
 
 
-def check_options(
-    seed: int, predictions: PredictionModel | None, prefill_rounds: int, max_rounds: int | None
-) -> tuple[int, PredictionModel, int, int | None]:
-    """Check options of `simulate`, and fill in the prediction model."""
-    predictions = ExactPredictions() if predictions is None else predictions
-    if isinstance(predictions, type) or not callable(getattr(predictions, "predict", None)):
-        reason = "is no prediction model, such as IntervalPredictions(1, 10)"
-        raise InvalidTypeError(None, "predictions", predictions, reason)
+def _limits(
+    source: ArrivalSource,
+    prefill_rounds: int,
+    max_rounds: int | None,
+    should_stop: Callable[[], bool] | None,
+) -> Limits:
+    """Check the numbers of rounds."""
     prefill_rounds = as_integer(prefill_rounds, None, "prefill_rounds", minimum=0, maximum=1)
-    seed = as_integer(seed, None, "seed", minimum=0)
-    if max_rounds is not None:
-        max_rounds = as_integer(max_rounds, None, "max_rounds", minimum=1)
-    return seed, predictions, prefill_rounds, max_rounds
+    if prefill_rounds and memory_rule_of(source).unstored:
+        reason = "is not 0, which the memory rule needs: it stores a token one round later"
+        raise InvalidValueError(None, "prefill_rounds", prefill_rounds, reason)
+    last = math.inf if max_rounds is None else as_integer(max_rounds, None, "max_rounds", minimum=1)
+    return Limits(prefill_rounds, last, should_stop)
 
 
-def levels_in_order(
+def _reveal(
+    source: ArrivalSource,
+    seed: int,
+    predictions: PredictionModel | None,
+    levels: Iterator[ServiceLevel | None],
+) -> Reveal:
+    """Return what makes the requests that policies and routers see."""
+    model = ExactPredictions() if predictions is None else predictions
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+        reason = "is not a prediction model, such as IntervalPredictions(1, 10)"
+        raise InvalidTypeError(None, "predictions", predictions, reason)
+    rule, rng = memory_rule_of(source), np.random.default_rng([seed, 1])
+
+    def reveal(index: int, arrival: Arrival) -> VisibleRequest:
+        time, prompt, output, label, weight = arrival
+        told = model.predict(prompt, output, rng)
+        peak = rule.held(prompt + told.upper - rule.unstored)
+        peak = min(peak, rule.limit(source.memory_limit))
+        label = index if label is None else label
+        return VisibleRequest(index, label, time, prompt, told, weight, next(levels), peak)
+
+    return reveal
+
+
+def _in_order(
     problem: Instance | Workload | None, level: AnyLevel | None
 ) -> Iterator[ServiceLevel | None]:
     """Return the level of each request in order of appearance."""

@@ -186,7 +186,7 @@ def ratio(run: Run, result: Any) -> Interval:
         raise InvalidTypeError(None, "run", run, reason)
     if not hasattr(result, "upper_bound"):
         raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
-    timed, problem = run.batch_time is not None, result.problem
+    timed, problem = run.instance is None, result.problem
     if timed != isinstance(problem, Workload):
         units = ("seconds", "rounds") if timed else ("rounds", "seconds")
         raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
@@ -215,7 +215,7 @@ def schedule_of(run: Run, preemption: str) -> Any:
     IncompleteRunError, NoScheduleError
         There is none.
     """
-    keeps = preemption == "keep" and run.batch_time is None
+    keeps = preemption == "keep" and run.instance is not None
     return run.preemptive_schedule if keeps else run.schedule
 
 
@@ -232,7 +232,7 @@ def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
     if goal == MAKESPAN:
         return int(schedule.makespan)
     on_time = int(schedule.on_time(level).sum())
-    if run.batch_time is None and on_time < run.on_time(level).sum():
+    if run.instance is not None and on_time < run.on_time(level).sum():
         reason = "requests were held after their first tokens: without pauses fewer are on time"
         raise NoScheduleError(f"{run.policy_name!r}: {reason}")
     return on_time

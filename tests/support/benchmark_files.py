@@ -12,14 +12,14 @@ from online import Run
 def vllm_bench_of(run: Run) -> str:
     """A completed run in seconds, seen by a client without delays."""
     owners, gaps = run.inter_token_latencies
-    own = np.split(gaps, np.searchsorted(owners, np.arange(1, len(run.output_lengths))))
-    first = run.first_token_times - run.arrival_times
+    own = np.split(gaps, np.searchsorted(owners, np.arange(1, len(run.problem.output_lengths))))
+    first = run.first_token_times - run.problem.arrival_times
     return json.dumps(
         {
             "request_throughput": 1.0,
-            "start_times": run.arrival_times.tolist(),
-            "input_lens": run.prompt_lengths.tolist(),
-            "output_lens": run.output_lengths.tolist(),
+            "start_times": run.problem.arrival_times.tolist(),
+            "input_lens": run.problem.prompt_lengths.tolist(),
+            "output_lens": run.problem.output_lengths.tolist(),
             "ttfts": first.tolist(),
             "itls": [one.tolist() for one in own],
             "errors": [""] * len(own),

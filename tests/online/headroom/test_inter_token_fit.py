@@ -35,7 +35,7 @@ def run_of(policy: str, rate: float = 40, n: int = 300, time: AffineTime = TIME)
 def log_of(run: Run, *, jitter: float = 0.0, means_only: bool = False) -> RequestLog:
     """What a client would have logged, each token late by an exponential time of this mean."""
     owners, gaps = run.inter_token_latencies
-    outputs, n = run.output_lengths, len(run.output_lengths)
+    outputs, n = run.problem.output_lengths, len(run.problem.output_lengths)
     late = np.random.default_rng(1).exponential(jitter, int(outputs.sum()))
     begins = np.cumsum(outputs) - outputs
     is_first = np.zeros(len(late), dtype=bool)
@@ -46,11 +46,11 @@ def log_of(run: Run, *, jitter: float = 0.0, means_only: bool = False) -> Reques
         source="made",
         format="made",
         has_arrival_times=True,
-        arrival_times=run.arrival_times,
-        prompt_lengths=run.prompt_lengths,
+        arrival_times=run.problem.arrival_times,
+        prompt_lengths=run.problem.prompt_lengths,
         output_lengths=outputs,
         latencies=np.full(n, np.nan),
-        times_to_first_token=run.first_token_times - run.arrival_times + late[begins],
+        times_to_first_token=run.first_token_times - run.problem.arrival_times + late[begins],
         mean_inter_token_times=np.where(outputs > 1, means, np.nan),
         inter_token_times=(gaps[:0] if means_only else gaps).astype(np.float32),
         inter_token_offsets=np.concatenate([[0], np.cumsum((outputs - 1) * (not means_only))]),

@@ -56,7 +56,6 @@ def test_reactions_are_served_and_realised(react_to: str, delay: int, policy: st
     source = Reactive(react_to, delay)
     run = online.simulate(source, policy)
     assert run.status == "completed"
-    assert run.adaptive
     assert source.left == 0, "the source was not told of every event"
     assert len(source.released) == 5
     assert run.instance.memory_limit == 12

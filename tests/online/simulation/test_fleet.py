@@ -13,7 +13,7 @@ import scripted
 import online
 from instances import Instance, MemoryRule, Request, ServiceLevel, Workload
 from online import AffineTime, NoisyPredictions, ReplicaView, Run
-from online.simulation.columns import Stretches
+from online.simulation.run import Attempts, Stretches
 
 CLOCK = AffineTime(0.05, 0.003, 1e-3)
 LEVEL = ServiceLevel(latency=9.0)
@@ -40,8 +40,7 @@ def differences(one: Run, other: Run) -> list[str]:
     """Names of what two runs do not have in common, to the last bit."""
 
     def parts(value: Any) -> list[Any]:
-        fields = dataclasses.fields(value) if isinstance(value, Stretches) else []
-        return [getattr(value, field.name) for field in fields] or [value]
+        return list(value) if isinstance(value, Stretches | Attempts) else [value]
 
     found = []
     for name in (field.name for field in dataclasses.fields(Run)):
@@ -127,8 +126,8 @@ def observed(view: ReplicaView) -> tuple[Any, ...]:
 
 def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tuple[Any, ...]:
     """What a router may see before the ``place``-th arrival, by the finished record."""
-    order = np.argsort(run.arrival_times, kind="stable").tolist()
-    now = run.arrival_times[order[place]] - delay
+    order = np.argsort(run.problem.arrival_times, kind="stable").tolist()
+    now = run.problem.arrival_times[order[place]] - delay
     sent = [i for i in order[:place] if run.replica[i] == replica]
     left = [i for i in sent if run.completion_times[i] > now]
     prompts, outputs = fleet.prompt_lengths.tolist(), fleet.output_lengths.tolist()
@@ -137,7 +136,7 @@ def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tu
     own = np.flatnonzero(run.replica == replica).tolist()
     if single is not None:
         stays = single.attempts
-        begins, _ = single.round_times()
+        begins = single.rounds.starts
         for request, start, end, done in zip(
             stays.request.tolist(), stays.start_round, stays.end_round, stays.completed, strict=True
         ):
@@ -231,7 +230,6 @@ def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     np.testing.assert_array_equal(schedule.assignment, run.replica)
     assert run.on_time(LEVEL).tolist() == (run.latencies <= 9).tolist()
     assert run.per_request()["replica"].tolist() == run.replica.tolist()
-    assert list(run.ids) == list(fleet.ids)
 
 
 def test_the_load_over_time_by_hand() -> None:

@@ -41,11 +41,11 @@ def test_a_record_by_hand() -> None:
 def test_idle_time_counts_as_empty() -> None:
     source = Workload([1.0, 9.0], [1, 1], [2, 1], memory_limit=9, batch_time=AffineTime(1.0))
     run = online.simulate(source, "fcfs")
-    memory = metrics.memory_over_time(run)
-    assert memory.starts.tolist() == [1.0, 2.0, 9.0]
-    assert memory.ends.tolist() == [2.0, 3.0, 10.0]
-    assert memory.values.tolist() == [2, 3, 2]
-    assert metrics.batch_size_over_time(run).values.tolist() == [1, 1, 1]
+    assert run.rounds.number.tolist() == [1, 2, 3]
+    assert run.rounds.starts.tolist() == [1.0, 2.0, 9.0]
+    assert run.rounds.ends.tolist() == [2.0, 3.0, 10.0]
+    assert run.rounds.memory.tolist() == [2, 3, 2]
+    assert run.rounds.batch_size.tolist() == [1, 1, 1]
     assert metrics.summarize(run)["mean_memory"] == 7 / 9
 
 

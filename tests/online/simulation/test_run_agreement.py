@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answering_source import Arrival
 from brute_force import is_feasible_by_definition
 from effort import examples
 from hypothesis import given, settings
@@ -19,7 +18,7 @@ from strategies import instances
 
 import online
 from instances import Instance, PreemptiveSchedule
-from instances.problem.arrival_source import ProblemSource, in_seconds
+from instances.problem.arrival_source import in_seconds
 from online import AffineTime, Decision, Policy
 from online.pictures.memory import stays_of
 from online.simulation import metrics
@@ -106,7 +105,7 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
     # Costs, schedule and ratio.
     kept = any(stay[3] for one in wanted for stay in one.stays)
     if not complete:
-        for figure in ("total_latency", "total_waiting", "mean_latency", "schedule"):
+        for figure in ("total_latency", "mean_latency", "schedule", "preemptive_schedule"):
             with pytest.raises(online.IncompleteRunError):
                 getattr(run, figure)
         return rounds
@@ -114,8 +113,8 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
     assert isinstance(run.total_latency, int) == (clock is None)
     assert run.mean_latency == run.total_latency / len(instance)
     silent = run.prefill_rounds
-    assert run.unit_rounds == (clock is None and not (silent or kept or rounds.paused))
     assert run.keeps_tokens == kept
+    assert run.pauses == rounds.paused
     # With prefill rounds a request takes as many rounds, and holds as much, as one of these.
     served_as = [
         (q.arrival_time, q.prompt_length - silent, q.output_length + silent) for q in instance
@@ -134,18 +133,16 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
         assert schedule.start_times.tolist() == starts
         assert schedule.completion_times.tolist() == run.completion_rounds.tolist()
         assert schedule.total_latency == run.total_latency
-        assert run.total_waiting == sum(starts) - sum(arrival for arrival, _, _ in served_as)
         assert run.preemptive_schedule == PreemptiveSchedule.from_schedule(schedule)
     else:
         uneven = "rounds of unequal length"
-        if clock is None or (kept and silent):
-            with pytest.raises(online.NoScheduleError, match="kept their tokens"):
+        if clock is None or silent:
+            refused = "kept their tokens" if clock is None else "prefill rounds"
+            with pytest.raises(online.NoScheduleError, match=refused):
                 _ = run.schedule
         if clock is not None or silent:
             with pytest.raises(online.NoScheduleError, match=f"{uneven}|prefill rounds"):
                 _ = run.preemptive_schedule
-            with pytest.raises(online.NoScheduleError, match=f"{uneven}|prefill rounds"):
-                _ = run.total_waiting
         else:
             preemptive = run.preemptive_schedule
             assert [
@@ -154,7 +151,6 @@ def check(run: online.Run, instance: Instance, log: Log) -> Rounds:  # noqa: C90
             ] == [one.tokens for one in wanted]
             assert preemptive.completion_times.tolist() == run.completion_rounds.tolist()
             assert preemptive.total_latency == run.total_latency
-            assert run.total_waiting == sum(latencies) - sum(q.output_length for q in instance)
             held = np.zeros(run.rounds_run + 1, dtype=np.int64)
             for q, one in zip(instance, wanted, strict=True):
                 assert one.tokens[0] > q.arrival_time
@@ -265,26 +261,6 @@ def test_a_preempted_request_that_keeps_its_tokens_does_not_start_anew() -> None
     assert run.total_latency == 32
     assert run.mean_latency == 16
     with pytest.raises(online.NoScheduleError, match="'scripted' preempted requests and kept"):
-        _ = run.schedule
-
-
-class HalfARoundLater(ProblemSource):
-    """The requests of an instance, between rounds."""
-
-    def next_arrival(self) -> float | None:
-        time = super().next_arrival()
-        return None if time is None else time + 0.5
-
-    def release(self, now: float) -> list[Arrival]:
-        return [one._replace(time=one.time + 0.5) for one in super().release(now - 0.5)]
-
-
-def test_arrivals_between_rounds_have_no_schedule() -> None:
-    given = Instance.from_arrays([1, 2], [2, 3], [0, 1], memory_limit=9)
-    run = online.simulate(HalfARoundLater(given), "fcfs")
-    assert run.completion_rounds.tolist() == [3, 5]
-    assert run.total_latency == sum(run.latencies) == 3 - 0.5 + 5 - 1.5
-    with pytest.raises(online.NoScheduleError, match="arrivals between rounds"):
         _ = run.schedule
 
 

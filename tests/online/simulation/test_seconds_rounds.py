@@ -26,7 +26,7 @@ def crowded(seed: int) -> Workload:
 
 def check(run: Run) -> None:
     schedule = run.schedule
-    order = np.argsort(run.arrival_times, kind="stable")
+    order = np.argsort(run.problem.arrival_times, kind="stable")
     assert schedule.completion_times.tolist() == run.completion_times[order].tolist()
     assert schedule.first_token_times.tolist() == run.first_token_times[order].tolist()
     assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
@@ -83,9 +83,10 @@ def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None
     assert run.rounds_run == rounds + 1
 
 
-def test_a_prefill_round_takes_as_long_as_its_chunk() -> None:
+def test_a_run_in_seconds_with_prefill_rounds_has_no_schedule() -> None:
     run = online.simulate(crowded(1).with_batch_time(TILED), "mc-sf", prefill_rounds=1)
-    assert run.schedule.completion_times.tolist() == run.completion_times.tolist()
+    with pytest.raises(online.NoScheduleError, match="prefill rounds"):
+        _ = run.schedule
 
 
 def test_an_instance_out_of_order_is_put_into_order() -> None:

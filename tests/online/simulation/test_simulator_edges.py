@@ -138,12 +138,13 @@ def test_equal_arrival_times_are_in_order() -> None:
 
 def test_a_round_limit_keeps_what_comes_after_it_out() -> None:
     instance = Instance.from_arrays([1, 1], [2, 2], [0, 9], memory_limit=9)
-    run = online.simulate(instance, Scripted(start_all), max_rounds=5)
+    policy = Scripted(start_all)
+    run = online.simulate(instance, policy, max_rounds=5)
     assert run.status == "round-limit"
-    np.testing.assert_array_equal(run.arrival_times, [0.0, np.nan])
+    assert len(policy.seen) == 1
     # Up to the limit, and no further, it may come.
-    run = online.simulate(instance, Scripted(start_all), max_rounds=9)
-    np.testing.assert_array_equal(run.arrival_times, [0.0, 9.0])
+    online.simulate(instance, policy, max_rounds=9)
+    assert len(policy.seen) == 2
 
 
 def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:

@@ -140,18 +140,17 @@ def serve(task: Task, schedulers: Schedulers, given: Given) -> list[Any]:
         source.with_batch_time(time), make_policy(policy, **parameters), prefill_rounds=1
     )
     span = float(source.arrival_times[-1] - source.arrival_times[0])
-    stretches = run.stretches
     return [
         model,
         traffic.rate,
         traffic.seed,
         label,
         float(source.output_lengths.sum()) / span,
-        window_throughput(run.arrival_times, run.completion_times, run.output_lengths),
+        window_throughput(source.arrival_times, run.completion_times, source.output_lengths),
         float(run.mean_latency),
         float(np.quantile(run.latencies, 0.99)),
         run.evictions,
-        float((stretches.batch_size * stretches.rounds).sum() / run.rounds_run),
+        float(run.rounds.batch_size.mean()),
     ]
 
 

@@ -23,7 +23,7 @@ from hindsight.schedules.orders import OrderSearch
 from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
 from online.pictures import new_axes, style
 from online.pictures.memory import draw_limit
-from online.simulation import metrics
+from online.simulation.run import Rounds
 from online.simulation.simulator import simulate
 from online.trials.intervals import Interval, rounded_down
 from studies.reproduction.figure import (
@@ -181,7 +181,7 @@ def memory_use(setting: Setting, rate: float) -> Outcome:
     n, seeds = (500, 1) if setting.quick else (REQUESTS, 5)
     found = setting.map(partial(memory_of, n=n, rate=rate, given=setting.given), range(seeds))
     limit = found[0][1]
-    shares = np.concatenate([steps.values for steps, _, _ in found]) / limit
+    shares = np.concatenate([rounds.memory for rounds, _, _ in found]) / limit
     rows = binned(found[0][0])
     ax = new_axes(6.4, 2.6)
     table = np.array(rows)
@@ -196,10 +196,10 @@ def memory_use(setting: Setting, rate: float) -> Outcome:
     return Outcome(("from_second", "to_second", "smallest", "mean", "largest"), rows, ax, checks)
 
 
-def memory_of(seed: int, n: int, rate: float, given: Given) -> tuple[metrics.Steps, int, int]:
+def memory_of(seed: int, n: int, rate: float, given: Given) -> tuple[Rounds, int, int]:
     """Return memory over time, the limit, and evictions of a run of MC-SF."""
     run = play("mc-sf", n, rate, seed, given)
-    return metrics.memory_over_time(run), run.memory_limit, run.evictions
+    return run.rounds, run.problem.memory_limit, run.evictions
 
 
 def memory_checks(
@@ -221,16 +221,16 @@ def memory_checks(
     return checks
 
 
-def binned(steps: metrics.Steps, bins: int = BINS) -> list[list[float]]:
+def binned(rounds: Rounds, bins: int = BINS) -> list[list[float]]:
     """Return equal intervals of time: ends, smallest, time-weighted mean and largest value.
 
-    The machine holds nothing between the rounds of ``steps``.
+    The machine holds nothing between the rounds of ``rounds``.
     """
-    end = float(steps.ends[-1])
-    edges = np.linspace(float(steps.starts[0]), end, bins + 1)
-    idle = np.flatnonzero(steps.starts[1:] > steps.ends[:-1]) + 1
-    starts = np.insert(steps.starts, idle, steps.ends[idle - 1])
-    values = np.insert(steps.values, idle, 0).astype(np.float64)
+    end = float(rounds.ends[-1])
+    edges = np.linspace(float(rounds.starts[0]), end, bins + 1)
+    idle = np.flatnonzero(rounds.starts[1:] > rounds.ends[:-1]) + 1
+    starts = np.insert(rounds.starts, idle, rounds.ends[idle - 1])
+    values = np.insert(rounds.memory, idle, 0).astype(np.float64)
     held = np.concatenate([[0.0], np.cumsum(values * np.diff([*starts, end]))])
     total = np.interp(edges, [*starts, end], held)
     rows = []
