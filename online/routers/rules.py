@@ -9,8 +9,6 @@ from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 
-import numpy as np
-
 from instances.problem.request import RequestId
 from online.policy_interface.policy import Setup, VisibleRequest
 from online.policy_interface.router import ReplicaView, Router, register_router
@@ -19,18 +17,21 @@ WAITING_WEIGHT = 4
 """Running requests that one waiting counts as much as, in vLLM's balancer."""
 
 
-class _Blind(Router):
-    """Looks at no replica."""
-
-    looks = False
-    _rng: np.random.Generator
-
-    def __init__(self, sticky: str | Mapping[RequestId, Hashable] | None = None) -> None:
-        super().__init__(0.0, sticky)
+class _Drawing(Router):
+    """Has a random stream and counts the requests it is asked about."""
 
     def reset(self, setup: Setup) -> None:
         """Take the random stream, and begin with the first replica."""
-        self._rng, self._routed = setup.rng, 0
+        self._rng, self._asked = setup.rng, 0
+
+
+class _Blind(_Drawing):
+    """Looks at no replica."""
+
+    looks = False
+
+    def __init__(self, sticky: str | Mapping[RequestId, Hashable] | None = None) -> None:
+        super().__init__(0.0, sticky)
 
 
 @register_router("round-robin")
@@ -39,8 +40,8 @@ class RoundRobin(_Blind):
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
         """Return the next replica."""
-        self._routed += 1
-        return (self._routed - 1) % len(replicas)
+        self._asked += 1
+        return (self._asked - 1) % len(replicas)
 
 
 @register_router("random")
@@ -86,24 +87,18 @@ class ShortestQueue(_Least):
 
 
 @register_router("power-of-two")
-class PowerOfTwo(Router):
+class PowerOfTwo(_Drawing):
     """The one with fewer requests of two replicas drawn at random; of equal ones the first."""
 
     randomized = True
-    _rng: np.random.Generator
-
-    def reset(self, setup: Setup) -> None:
-        """Take the random stream."""
-        self._rng = setup.rng
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
         """Return the better one of two."""
         count = len(replicas)
         first = int(self._rng.random() * count)
         second = int(self._rng.random() * (count - 1))
-        second += second >= first
-        pair = [first, min(second, count - 1)]
-        return min(pair, key=lambda one: replicas[one].waiting + replicas[one].running)
+        second = min(second + (second >= first), count - 1)
+        return min(first, second, key=lambda one: replicas[one].waiting + replicas[one].running)
 
 
 @register_router("least-tokens")
