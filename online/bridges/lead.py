@@ -268,7 +268,7 @@ class Lead:
                 hold.append(index)
             elif processed < running.prompt_left:
                 prefill[index] = processed
-        done, wake = Decision(hold=hold, prefill=prefill), machine.round_index + 1
+        done, wake = Decision(hold=hold, prefill=prefill), machine.batch.round_index + 1
         # Nothing lies beyond the horizon of this machine: it never yields.
         for _ in machine.advance(done, wake, wake, lambda: None):
             pass
@@ -303,7 +303,9 @@ class Lead:
         last, machine = self._decision, self._machine
         if self._is_idle or last.prefill or not machine.running:
             return True
-        if machine.round_index >= (last.wake or 0) and (last.wake or last.hold or machine.waiting):
+        if machine.batch.round_index >= (last.wake or 0) and (
+            last.wake or last.hold or machine.waiting
+        ):
             return True
         held, count = {index for index in last.hold if index in machine.running}, self.policy.count
         if count is not None:

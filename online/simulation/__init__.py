@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .metrics import runs_frame, summarize
+from .metrics import summarize
 from .run import IncompleteRunError, Rounds, Run
 from .simulator import simulate
 
-__all__ = ["IncompleteRunError", "Rounds", "Run", "runs_frame", "simulate", "summarize"]
+__all__ = ["IncompleteRunError", "Rounds", "Run", "simulate", "summarize"]

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 
 from instances.problem.memory_rule import MemoryRule
 from online.policy_interface.policy import RunningRequest, VisibleRequest
-
-NO_CHUNKS: Mapping[int, int] = MappingProxyType({})
 
 
 class Batch:
@@ -50,9 +47,9 @@ class Batch:
 
     def stored(self) -> int:
         """Return the tokens stored now; requests that start have their prompts."""
-        return self.next_stored(self.running)
+        return self.next_stored(self.running, {})
 
-    def next_stored(self, held: Collection[int] = (), chunks: Mapping[int, int] = NO_CHUNKS) -> int:
+    def next_stored(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
         """Return the tokens stored in the next round if all but ``held`` advance."""
         staying = [one for index, one in self.fresh.items() if index in held] if held else []
         advancing = len(self.running) - len(held)
@@ -64,8 +61,8 @@ class Batch:
     def next_memory(self, held: Collection[int] = ()) -> int:
         """Return the tokens of the blocks held in the next round if all but ``held`` advance."""
         if self.rule.block_size == 1:
-            return self.next_stored(held)
-        return self.blocks(1, held) * self.rule.block_size
+            return self.next_stored(held, {})
+        return self.blocks(1, held, {}) * self.rule.block_size
 
     def stored_by(self, running: RunningRequest) -> int:
         """Return the tokens that a request has stored."""
@@ -73,9 +70,7 @@ class Batch:
             return running.tokens - self.unstored
         return running.tokens - (running.prompt_left if self.in_chunks else 0)
 
-    def blocks(
-        self, rounds: int, held: Collection[int], chunks: Mapping[int, int] = NO_CHUNKS
-    ) -> int:
+    def blocks(self, rounds: int, held: Collection[int], chunks: Mapping[int, int]) -> int:
         """Return the blocks held in the last of the next rounds."""
         size, total = self.rule.block_size, 0
         for index, running in self.running.items():

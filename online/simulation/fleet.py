@@ -155,12 +155,12 @@ class _Replica(Simulation):
     @property
     def waiting(self) -> int:
         """Return the requests in the queue; what is on its way is known to have been sent."""
-        return len(self.machine.waiting) + len(self.requests) - len(self.views)
+        return len(self.batch.waiting) + len(self.requests) - len(self.views)
 
     @property
     def running(self) -> int:
         """Return the requests in the batch."""
-        return len(self.machine.running)
+        return len(self.batch.running)
 
     @property
     def volumes(self) -> list[int]:
@@ -176,7 +176,7 @@ class _Replica(Simulation):
     def waiting_tokens(self) -> int:
         """Return the prompt tokens of what waits, and the output tokens that it kept."""
         if self._prompts_running is None:
-            running = self.machine.running.values()
+            running = self.batch.running.values()
             kept = sum(self.machine.tokens_kept.values())
             self._prompts_running = sum(one.request.prompt_length for one in running) - kept
         return self.prompts - self._prompts_running

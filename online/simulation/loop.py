@@ -98,6 +98,7 @@ class Simulation:
         self._limits, prefill_rounds = limits, limits.prefill_rounds
         rule, batch_time, limit = memory_rule_of(source), batch_time_of(source), source.memory_limit
         self.machine = Machine(limit, batch_time, rule, prefill_rounds, policy.name)
+        self.batch = self.machine.batch
         rng = np.random.default_rng([seed, 2])
         self.setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
         # In seconds the rounds run say nothing of the clock.
@@ -150,26 +151,27 @@ class Simulation:
         Where it cannot go on before more arrivals are known, it yields the time up to which they
         have to be, infinity if the next one has to be itself.
         """
-        machine, policy, (_, max_rounds, should_stop) = self.machine, self.policy, self._limits
+        machine, batch, policy = self.machine, self.batch, self.policy
+        _, max_rounds, should_stop = self._limits
         policy.count = None
         policy.reset(self.setup)
         policy.should_stop, machine.count = should_stop, policy.count
         while True:
-            while machine.time >= machine.horizon:
-                yield machine.time
+            while batch.time >= machine.horizon:
+                yield batch.time
             self._admit_arrivals()
-            if not machine.running and not machine.waiting:
+            if not batch.running and not batch.waiting:
                 if self._completed_now:
                     # An adaptive source may answer the last completions with new requests.
                     self._observe(Decision())
                 next_arrival = yield from self._next_arrival()
                 if next_arrival == math.inf:
                     return "completed"
-                if machine.round_index >= max_rounds:
+                if batch.round_index >= max_rounds:
                     return "round-limit"
                 machine.idle_until(min(next_arrival, self._latest))
                 continue
-            if machine.round_index >= max_rounds:
+            if batch.round_index >= max_rounds:
                 return "round-limit"
             if should_stop is not None and should_stop():
                 return "time-limit"
@@ -180,17 +182,17 @@ class Simulation:
                 return "livelock"
             self._observe(decision)
             # Where everything is held, nothing runs; in the round model the rounds pass anyway.
-            paused = len(set(decision.hold)) == len(machine.running)
+            paused = len(set(decision.hold)) == len(batch.running)
             if paused and (yield from self._drains(decision)):
                 continue
-            if not machine.running or (paused and machine.batch_time is not None):
+            if not batch.running or (paused and machine.batch_time is not None):
                 if not (yield from self._wait(decision)):
                     return "stalled"
                 continue
             wake = decision.wake
             if wake is None:
-                changes = machine.waiting or decision.hold or decision.prefill
-                wake = machine.round_index + 1 if changes else math.inf
+                changes = batch.waiting or decision.hold or decision.prefill
+                wake = batch.round_index + 1 if changes else math.inf
             self._complete(
                 (yield from machine.advance(decision, wake, max_rounds, self.source.next_arrival))
             )
@@ -205,8 +207,7 @@ class Simulation:
         return math.inf if arrival is None else arrival
 
     def _admit_arrivals(self) -> None:
-        machine = self.machine
-        released = self.source.release(machine.time)
+        released = self.source.release(self.batch.time)
         if not released:
             return
         self._note_progress()
@@ -215,16 +216,16 @@ class Simulation:
             view = self._reveal(len(self.views), arrival)
             self._check(view, arrival)
             self.views.append(view)
-            machine.waiting[view.index] = view
-            machine.register_request(arrival.output_length)
+            self.batch.waiting[view.index] = view
+            self.machine.register_request(arrival.output_length)
             # A prompt in chunks takes up to a round a token.
             longest = arrival.prompt_length + arrival.output_length + self.setup.prefill_rounds
             self._longest_rounds = max(self._longest_rounds, longest)
-        self.policy.arrive(self.views[known:], machine.state)
+        self.policy.arrive(self.views[known:], self.machine.state)
 
     def _check(self, view: VisibleRequest, arrival: Arrival) -> None:
         """Refuse a request that is out of order or can never run."""
-        rule, limit, now = self.setup.memory_rule, self.setup.memory_limit, self.machine.time
+        rule, limit, now = self.setup.memory_rule, self.setup.memory_limit, self.batch.time
         owner, time = f"request {view.id!r}", arrival.time
         if time > now or (self.views and time < self.views[-1].arrival_time):
             raise InvalidValueError(owner, "arrival time", time, f"is out of order at time {now}")
@@ -245,12 +246,12 @@ class Simulation:
 
     def _apply(self, decision: Decision) -> bool:
         """Carry out evictions and starts; True when the run is caught in a loop."""
-        machine, evictions = self.machine, len(decision.evict)
+        machine, batch, evictions = self.machine, self.batch, len(decision.evict)
         sent_back = [*decision.evict, *decision.preempt]
         gets_further = False
         for place, index in enumerate(sent_back):
             running = self._running(index, "evicted" if place < evictions else "preempted")
-            rounds = running.rounds_run(machine.round_index)
+            rounds = running.rounds_run(batch.round_index)
             if rounds > self._furthest.get(index, 0):
                 self._furthest[index], gets_further = rounds, True
             (machine.evict if place < evictions else machine.preempt)(index)
@@ -258,11 +259,11 @@ class Simulation:
             self._note_progress()
         self._starts_seen = self._starts_seen or bool(decision.start)
         for index in decision.start:
-            if index not in machine.waiting:
+            if index not in batch.waiting:
                 raise self._error(index, "was started but is not waiting")
-            machine.start(machine.waiting.pop(index), decision.reuse.get(index, 0))
+            machine.start(batch.waiting.pop(index), decision.reuse.get(index, 0))
         for index in decision.hold:
-            if index not in machine.running:
+            if index not in batch.running:
                 raise self._error(index, "was held but is not running")
         for index, tokens in decision.prefill.items():
             left = self._running(index, "allotted prompt tokens").prompt_left
@@ -273,12 +274,12 @@ class Simulation:
         if not sent_back:
             return False
         views = [self.views[index] for index in sent_back]
-        machine.waiting.update(zip(sent_back, views, strict=True))
+        batch.waiting.update(zip(sent_back, views, strict=True))
         self.policy.arrive(views, machine.state)
         return not gets_further and self._is_loop()
 
     def _running(self, index: int, what: str) -> RunningRequest:
-        running = self.machine.running.get(index)
+        running = self.batch.running.get(index)
         if running is None:
             raise self._error(index, f"was {what} but is not running")
         return running
@@ -299,16 +300,17 @@ class Simulation:
             return False
         if not self.policy.drain(self.machine.state):
             return False
-        self.drain_round = self.machine.round_index
+        self.drain_round = self.batch.round_index
         return True
 
     def _wait(self, decision: Decision) -> Generator[float, None, bool]:
         """Let time pass on an idle machine; False when nothing would ever happen."""
-        machine, latest = self.machine, math.inf if decision.wake is None else decision.wake
+        machine, now = self.machine, self.batch.round_index
+        latest = math.inf if decision.wake is None else decision.wake
         sent_back = decision.evict or decision.preempt
         if machine.batch_time is None and latest < math.inf:
-            latest = max(latest, machine.round_index + 1)
-        elif sent_back or latest <= machine.round_index:
+            latest = max(latest, now + 1)
+        elif sent_back or latest <= now:
             # An emptied batch: ask again at the same epoch, with those sent back in the queue.
             return True
         else:
@@ -320,7 +322,7 @@ class Simulation:
         return True
 
     def _note_progress(self) -> None:
-        self._progress_round = self.machine.round_index
+        self._progress_round = self.batch.round_index
         self._starts_seen = False
         self._batches.clear()
 
@@ -329,7 +331,7 @@ class Simulation:
 
         What comes of them is an arrival, a completion, or a request that gets further than before.
         """
-        now, waiting = self.machine.round_index, len(self.machine.waiting)
+        now, waiting = self.batch.round_index, len(self.batch.waiting)
         if now != self._epoch[0]:
             self._epoch = (now, self.decisions)
         if self.decisions - self._epoch[1] >= IDLE_EPOCHS + waiting:
@@ -344,10 +346,10 @@ class Simulation:
         """Return whether the same batch has come back too often and nobody got further."""
         if self.policy.randomized or self.source.next_arrival() is not None:
             return False
-        now = self.machine.round_index
+        now = self.batch.round_index
         batch = tuple(
             (index, one.rounds_run(now), one.prompt_left)
-            for index, one in self.machine.running.items()
+            for index, one in self.batch.running.items()
         )
         self._batches[batch] += 1
         return self._batches[batch] > FRUITLESS_RETURNS
@@ -357,7 +359,7 @@ class Simulation:
             groups: list[Sequence[int]] = [decision.start, [*decision.evict, *decision.preempt]]
             groups.append(self._completed_now)
             ids = [tuple(self.views[index].id for index in group) for group in groups]
-            self.source.observe(Observation(self.machine.round_index, self.machine.time, *ids))
+            self.source.observe(Observation(self.batch.round_index, self.batch.time, *ids))
         self._completed_now = []
 
     def _complete(self, finished: list[int]) -> None:

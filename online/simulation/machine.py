@@ -60,10 +60,6 @@ class PlannedRounds(NamedTuple):
             return self
         return self._replace(ends=self.ends[: bisect_left(self.ends, arrival) + 1])
 
-    def memory_at(self, time: float) -> int:
-        """Return the tokens stored when the rounds that end by a time have run."""
-        return self.memory + self.batch_size * (bisect_right(self.ends, time) - 1)
-
 
 class Machine:
     """Executes rounds; knows the true output lengths, which policies never see.
@@ -138,19 +134,11 @@ class Machine:
         self._left_behind: dict[int, int] = {}
         self._under_way: PlannedRounds | None = None
 
-    @property
-    def round_index(self) -> int:
-        """Return the rounds run."""
-        return self.batch.round_index
-
-    @property
-    def time(self) -> float:
-        """Return the clock."""
-        return self.batch.time
-
     def error(self, what: str) -> PolicyError:
         """Return an error of the policy, with its name and the round."""
-        return PolicyError(f"policy {self.policy_name!r}, round {self.round_index + 1}: {what}")
+        return PolicyError(
+            f"policy {self.policy_name!r}, round {self.batch.round_index + 1}: {what}"
+        )
 
     # --- the batch ---------------------------------------------------------------------------
 
@@ -192,7 +180,7 @@ class Machine:
         """Take a request out of the batch, its output tokens kept."""
         running = self._leave(index, PREEMPTED)
         # The newest token is processed by the round after it.
-        length = running.request.prompt_length + running.rounds_run(self.round_index)
+        length = running.request.prompt_length + running.rounds_run(self.batch.round_index)
         self._left_behind[index] = length - max(running.prompt_left, 1)
         if running.output_tokens:
             self.tokens_kept[index] = running.output_tokens
@@ -212,7 +200,7 @@ class Machine:
         self.batch.tokens -= running.tokens
         del self._end_of[index]
         self._resting.pop(index, None)
-        self._attempt.pop(index)[2:4] = self.round_index, how
+        self._attempt.pop(index)[2:4] = self.batch.round_index, how
         self.actions.append((self.batch.round_index + 1, LEAVES, 0, 0, (index,)))
         return running
 
@@ -246,7 +234,7 @@ class Machine:
         batch, chunks = self.batch, self._chunks(decision)
         held = {*decision.hold, *chunks}
         entering = [index for index in batch.fresh if index not in held]
-        most = min(self._most_rounds(wake, held, chunks), last_round - self.round_index)
+        most = min(self._most_rounds(wake, held, chunks), last_round - self.batch.round_index)
         memory = batch.next_stored(held, chunks)
         rounds = self._fitting(int(most), held, chunks, memory)
         planned = self._plan(rounds, memory, held, chunks, entering)
@@ -274,7 +262,9 @@ class Machine:
 
         Those of requests that start are their prompts, until their first round ends.
         """
-        return self._under_way.memory_at(time) if self._under_way else self.batch.stored()
+        if (rounds := self._under_way) is None:
+            return self.batch.stored()
+        return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
         """Return the allotments that leave part of a prompt unprocessed."""
@@ -283,7 +273,7 @@ class Machine:
 
     def _most_rounds(self, wake: float, held: Collection[int], chunks: dict[int, int]) -> float:
         """Return the rounds after which something changes at the latest."""
-        now, growth = self.round_index, len(self.running) - len(held)
+        now, growth = self.batch.round_index, len(self.running) - len(held)
         limits: list[float] = [] if wake == math.inf else [max(1, wake - now)]
         for index, tokens in chunks.items():
             if tokens:
@@ -291,7 +281,10 @@ class Machine:
                 # What prompts in progress store may change from round to round.
                 limits.append(1 if self.batch.in_chunks else left)
         if growth:
-            limits.append(self._next_end(held) - now)
+            end, index = self._first_end()
+            if index in held:
+                end = min(end for index, end in self._end_of.items() if index not in held)
+            limits.append(end - now)
             if self.count is not None:
                 counted = self.count.memory(self.state) + growth
                 limits.append(max(1, 1 + (self.count.limit - counted) // growth))
@@ -338,7 +331,7 @@ class Machine:
         entering: list[int],
     ) -> PlannedRounds:
         """Return the next rounds with the clock at the end of each."""
-        now, begun, growth = self.round_index, self.time, len(self.running) - len(held)
+        now, begun, growth = self.batch.round_index, self.batch.time, len(self.running) - len(held)
         ends: Any = range(now + 1, now + rounds + 1)
         if self.batch_time is not None:
             new = {index: self.running[index].prompt_left for index in entering}
@@ -367,13 +360,6 @@ class Machine:
             past += tokens * (one.request.prompt_length + one.tokens_kept - one.prompt_left)
         return squares, past
 
-    def _next_end(self, held: Collection[int]) -> int:
-        """Return the round in which the first of the requests that advance ends: there is one."""
-        end, index = self._first_end()
-        if index in held:
-            end = min(end for index, end in self._end_of.items() if index not in held)
-        return end
-
     def _first_end(self) -> tuple[int, int]:
         """Return the first entry of the heap, corrected, in a batch that is not empty."""
         while (end := self._end_of.get(self._ends[0][1])) != self._ends[0][0]:
@@ -386,7 +372,7 @@ class Machine:
     def _complete(self) -> list[int]:
         """Take requests that end now out of the batch; return them."""
         finished: list[int] = []
-        while self.running and (first := self._first_end())[0] <= self.round_index:
+        while self.running and (first := self._first_end())[0] <= self.batch.round_index:
             heapq.heappop(self._ends)
             self._leave(first[1], COMPLETED)
             finished.append(first[1])

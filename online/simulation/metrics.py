@@ -15,7 +15,7 @@ to the last completion, or to the last round where requests were left unserved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -96,13 +96,6 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         mean = (values * seconds).sum() / (last - begin) if last > begin else 0.0
         record[f"mean_{name}"], record[f"peak_{name}"] = float(mean), int(values.max(initial=0))
     return record
-
-
-def runs_frame(runs: Iterable[Run], slos: Mapping[str, float] | None = None) -> Any:
-    """Return `summarize` of several runs as a pandas DataFrame, one line per run."""
-    import pandas
-
-    return pandas.DataFrame([summarize(run, slos) for run in runs])
 
 
 def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:

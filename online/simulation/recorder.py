@@ -37,7 +37,7 @@ def record(
     # Requests are numbered in order of appearance until here.
     request = problem.order_of_arrival[rows[:, 0]]
     start_rounds, end_rounds, how, kept, reused = rows.T[1:]
-    end_rounds = np.where(how == RUNS, machine.round_index, end_rounds)
+    end_rounds = np.where(how == RUNS, machine.batch.round_index, end_rounds)
     done, evicted = how == COMPLETED, how == EVICTED
     actions = _actions(machine, problem.order_of_arrival)
     ends = actions[:, 1] + actions[:, 2] - 1
@@ -70,13 +70,12 @@ def record(
 
 def _actions(machine: Machine, order: IntArray) -> IntArray:
     """Return what requests did as columns, in order of request, then of round."""
-    *columns, groups = (
-        zip(*machine.actions, strict=True) if machine.actions else ((), (), (), (), ())
-    )
+    groups = [one[4] for one in machine.actions]
+    columns = np.array([one[:4] for one in machine.actions], dtype=np.int64).reshape(-1, 4).T
     request = order[np.fromiter(chain.from_iterable(groups), np.int64)]
     place = np.argsort(request, kind="stable")
     sizes = np.fromiter(map(len, groups), np.int64)
-    noted = np.repeat(np.array(columns, dtype=np.int64), sizes, axis=1)[:, place]
+    noted = np.repeat(columns, sizes, axis=1)[:, place]
     request, (first, action, kept, left) = request[place], noted
     begins = action == BEGINS
     action[begins] = ADVANCES
@@ -84,7 +83,7 @@ def _actions(machine: Machine, order: IntArray) -> IntArray:
     begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
     rounds = np.append(first[1:], 0)[: len(first)] - first
     is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
-    rounds[is_last] = machine.round_index + 1 - first[is_last]
+    rounds[is_last] = machine.batch.round_index + 1 - first[is_last]
 
     def before(values: IntArray) -> IntArray:
         """Sum what an attempt did before."""
@@ -111,28 +110,20 @@ def _realised(
     """
     if not views:
         raise InvalidValueError(source.name, "requests", [], "is empty: the source released none")
-    outputs = machine.output_lengths[: len(views)]
-    zero = any(view.prompt_length == 0 for view in views)
+    rows = [
+        (one.arrival_time, one.prompt_length, output, one.id, one.weight)
+        for one, output in zip(views, machine.output_lengths, strict=True)
+    ]
+    times, prompts, outputs, ids, _ = zip(*rows, strict=True)
     common: dict[str, Any] = {
         "memory_limit": source.memory_limit,
         "name": source.name,
-        "metadata": {ALLOW_ZERO_PROMPT_LENGTH: True} if zero else {},
+        "metadata": {} if all(prompts) else {ALLOW_ZERO_PROMPT_LENGTH: True},
         "memory_rule": memory_rule_of(source),
     }
     if machine.batch_time is None:
-        requests = [
-            Request(int(one.arrival_time), one.prompt_length, output, one.id, one.weight)
-            for one, output in zip(views, outputs, strict=True)
-        ]
-        return Instance(requests, **common)
-    return Workload(
-        [view.arrival_time for view in views],
-        [view.prompt_length for view in views],
-        outputs,
-        ids=[view.id for view in views],
-        batch_time=machine.batch_time,
-        **common,
-    )
+        return Instance([Request(int(row[0]), *row[1:]) for row in rows], **common)
+    return Workload(times, prompts, outputs, ids=ids, batch_time=machine.batch_time, **common)
 
 
 def _column(count: int, missing: Any, request: IntArray, values: Any) -> Any:

@@ -149,7 +149,7 @@ class Run:
     actions : int64 array, shape (k, 6)
         What requests did in consecutive rounds, in order of request, then of round, with the
         columns of `instances.batch_time.Stretch`: request, first round, rounds, chunk, tokens
-        before, prompt left.
+        before, prompt left. Of a fleet it is empty: see ``parts``.
     lost : bool array, shape (k,)
         Whether the tokens of each action were lost to a later eviction.
     stretches : Stretches
@@ -209,16 +209,11 @@ class Run:
         served = [(place, run) for place, run in zip(own, parts, strict=True) if run is not None]
         places, runs = zip(*served, strict=True)
         back = np.argsort(np.concatenate(places))
-        attempts = [one.attempts._replace(request=at[one.attempts.request]) for at, one in served]
-        owners = np.concatenate([place[run.actions[:, 0]] for place, run in served])
-        order = np.argsort(owners, kind="stable")
-
-        def together(name: str, order: IntArray) -> Any:
-            return np.concatenate([getattr(run, name) for run in runs])[order]
-
-        actions = together("actions", order)
-        actions[:, 0] = owners[order]
+        attempts = [run.attempts._replace(request=at[run.attempts.request]) for at, run in served]
         failed = [run.status for run in runs if run.status != "completed"]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(run, name) for run in runs])[back] for name in PER_REQUEST
+        }
         first: Run = runs[0]
         return replace(
             first,
@@ -226,14 +221,14 @@ class Run:
             status=failed[0] if failed else "completed",
             problem=problem,
             attempts=Attempts(*map(np.concatenate, zip(*attempts, strict=True))),
-            actions=actions,
-            lost=together("lost", order),
+            actions=first.actions[:0],
+            lost=first.lost[:0],
             decisions=sum(run.decisions for run in runs),
             drain_round=None,
             router_name=router_name,
             replica=replica,
             parts=tuple(parts),
-            **{name: together(name, back) for name in PER_REQUEST},
+            **columns,
         )
 
     def __repr__(self) -> str:

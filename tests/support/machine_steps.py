@@ -22,9 +22,9 @@ def watched(steps: list[Step]) -> Iterator[None]:
         chunks = self._chunks(decision)
         held = set(decision.hold)
         left = {i: one.prompt_left for i, one in self.running.items() if i not in held}
-        before = self.round_index
+        before = self.batch.round_index
         result = yield from original(self, decision, *rest)
-        for _ in range(self.round_index - before):
+        for _ in range(self.batch.round_index - before):
             step = {i: chunks.get(i, prompt or 1) for i, prompt in left.items()}
             left = {i: max(0, prompt - step[i]) for i, prompt in left.items()}
             steps.append({i: tokens for i, tokens in step.items() if tokens})

@@ -93,6 +93,3 @@ def test_data_frames() -> None:
     requests = run.frame()
     assert requests.ttft.tolist() == [1.0, 3.5]
     assert requests.id.tolist() == [0, 1]
-    runs = metrics.runs_frame([run, run], {"e2el": 4.0})
-    assert runs.shape[0] == 2
-    assert runs.request_goodput.tolist() == [0.2, 0.2]
