@@ -66,6 +66,10 @@ def test_theta_at_the_edges() -> None:
     assert decay_rate(6, 12, 0.5) == 0
     assert decay_rate(12, 12, 0.5) == math.inf
     assert decay_rate(8, 7, 1.0) == math.inf
+    for n, previous in ((500_001, 1_000_000), (50_001, 100_000)):
+        # To first order: twice the drift over the variance of the binomial.
+        drift = n - previous / 2
+        assert decay_rate(n, previous, 0.5) == pytest.approx(8 * drift / previous, rel=1e-2)
     assert (
         NestedPlan(group(TYPES), (12, 6, 2), 1.0, 0.0005).memory_requirement(1000, 0.01).total
         == math.inf

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answering_source import Arrival, Observation
+from answering_source import Arrival, Grudge, Observation
 from brute_force import is_feasible_by_definition, memory_by_definition
 from scripted import Scripted
 
@@ -15,28 +15,23 @@ import hindsight
 import online
 
 
-class Reactive:
-    """Releases ``burst`` requests ``delay`` rounds after a request has started or completed."""
+class Reactive(Grudge):
+    """Releases up to 4 requests ``gap`` rounds after one has started or completed."""
 
     memory_limit = 12
-    name = "reactive"
-    adaptive = True
 
-    def __init__(self, react_to: str, delay: int, rounds: int = 4) -> None:
-        self.react_to, self.delay, self.rounds = react_to, delay, rounds
+    def __init__(self, react_to: str, gap: int, rounds: int = 4) -> None:
+        super().__init__(gap)
+        self.react_to, self.rounds = react_to, rounds
 
     def reset(self, rng: np.random.Generator) -> None:
-        self.pending = [Arrival(0, 2, 3)]
+        self._queue = [Arrival(0, 2, 3)]
         self.left = self.rounds
         self.heard: list[Observation] = []
         self.released: list[Arrival] = []
 
-    def next_arrival(self) -> float | None:
-        return self.pending[0].time if self.pending else None
-
     def release(self, now: float) -> Sequence[Arrival]:
-        out = [arrival for arrival in self.pending if arrival.time <= now]
-        self.pending = [arrival for arrival in self.pending if arrival.time > now]
+        out = super().release(now)
         self.released.extend(out)
         return out
 
@@ -45,8 +40,8 @@ class Reactive:
         if getattr(observation, self.react_to) and self.left:
             self.left -= 1
             size = 1 + self.left % 3
-            self.pending.append(Arrival(observation.time + self.delay, size, 2 + size))
-            self.pending.sort(key=lambda arrival: arrival.time)
+            self._queue.append(Arrival(observation.time + self.gap, size, 2 + size))
+            self._queue.sort(key=lambda arrival: arrival.time)
 
 
 @pytest.mark.parametrize("policy", ["mc-sf", "fcfs"])
@@ -89,7 +84,7 @@ class WhenIdle(Reactive):
         self.heard.append(observation)
         if not observation.started and self.left:
             self.left = 0
-            self.pending.append(Arrival(observation.time + 2, 1, 2))
+            self._queue.append(Arrival(observation.time + 2, 1, 2))
 
 
 def start_pairs(policy: Any, state: Any) -> online.Decision:

@@ -1,4 +1,4 @@
-"""The loop: order of events, epochs, and policies that misbehave."""
+"""The loop: order of events, epochs, waiting, and policies that misbehave."""
 
 from __future__ import annotations
 
@@ -8,52 +8,56 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted import Scripted
+from answering_source import Arrival, Observation
+from scripted import Scripted, start_all
 
 import online
-from instances import Instance, Request
-from online import Decision, Policy
+from instances import Instance, InvalidValueError, Request, Workload
+from online import AffineTime, Decision, Policy
+from online.simulation import loop
+
+# What these conditions keep from happening is mostly a run without end.
+pytestmark = pytest.mark.timeout(60)
+
+ONE = Instance.from_arrays([1], [2], memory_limit=9)
+TWO = Instance([Request(0, 1, 3, "first"), Request(0, 1, 3, "second")], 4)
+THREE_ROUNDS = Instance.from_arrays([1], [3], memory_limit=9)
 
 
-class Recording(Policy):
-    """Starts everything waiting that fits in the next round; keeps a diary."""
+def again(state: Any, **actions: Any) -> Decision:
+    """Decide, and ask in the next round."""
+    return Decision(wake=state.round_index + 1, **actions)
 
-    name = "recording"
+
+# --- the order of events -----------------------------------------------------------------------
+
+
+class Diary(Scripted):
+    """Notes every call."""
 
     def reset(self, setup: Any) -> None:
-        self.limit = setup.memory_limit
-        self.waiting: list[Any] = []
-        self.diary: list[tuple[Any, ...]] = []
+        super().reset(setup)
+        self.diary: list[Any] = []
 
     def arrive(self, requests: Sequence[Any], state: Any) -> None:
-        self.waiting.extend(requests)
-        self.diary.append(("arrive", state.round_index, [q.id for q in requests]))
+        super().arrive(requests, state)
+        self.diary.append((state.round_index, "arrive", [q.id for q in requests]))
 
     def complete(self, requests: Sequence[Any], state: Any) -> None:
-        assert all(q.index not in state.running for q in requests)
-        self.diary.append(
-            ("complete", state.round_index, sorted(q.id for q in requests), state.memory)
-        )
+        names = [q.id for q in requests]
+        self.diary.append((state.round_index, "complete", names, state.memory, len(state.running)))
 
     def decide(self, state: Any) -> Decision:
-        self.diary.append(("decide", state.round_index))
-        free = state.free
-        started = []
-        for request in list(self.waiting):
-            if request.prompt_length + 1 <= free:
-                free -= request.prompt_length + 1
-                started.append(request.index)
-                self.waiting.remove(request)
-        return Decision(start=started)
+        self.diary.append((state.round_index, "decide"))
+        return super().decide(state)
 
 
 def test_completions_then_arrivals_then_decision() -> None:
     # "b" arrives in the round in which "a" completes, and takes exactly the memory it releases.
-    instance = Instance([Request(0, 3, 4, "a"), Request(4, 6, 1, "b")], 7)
-    policy = Recording()
-    run = online.simulate(instance, policy)
-    at_four = [entry for entry in policy.diary if entry[1] == 4]
-    assert at_four == [("complete", 4, ["a"], 0), ("arrive", 4, ["b"]), ("decide", 4)]
+    policy = Diary(start_all)
+    run = online.simulate(Instance([Request(0, 3, 4, "a"), Request(4, 6, 1, "b")], 7), policy)
+    at_four = [entry[1:] for entry in policy.diary if entry[0] == 4]
+    assert at_four == [("complete", ["a"], 0, 0), ("arrive", ["b"]), ("decide",)]
     assert run.start_rounds.tolist() == [0, 4]
     assert run.completion_rounds.tolist() == [4, 5]
 
@@ -64,95 +68,88 @@ def test_idle_rounds_pass_without_decisions() -> None:
     assert run.start_rounds.tolist() == [2, 10**9]
     assert run.total_latency == 3
     assert run.decisions <= 4
-
-
-def test_memory_of_the_state_is_that_of_the_definition() -> None:
-    rng = np.random.default_rng(8)
-    for _ in range(40):
-        n = int(rng.integers(1, 7))
-        prompts = rng.integers(1, 6, n).tolist()
-        outputs = rng.integers(1, 8, n).tolist()
-        arrivals = rng.integers(0, 12, n).tolist()
-        instance = Instance.from_arrays(prompts, outputs, arrivals, memory_limit=500)
-        wrong = []
-
-        def rule(policy: Any, state: Any) -> Decision:
-            now = state.round_index
-            held = sum(
-                x.request.prompt_length + (now - x.start_round) for x in state.running.values()
-            )
-            if held != state.memory or 500 - state.free != held + len(state.running):
-                wrong.append(now)  # noqa: B023
-            waiting = [q.index for q in policy.seen if q.index not in policy.started]
-            if list(state.waiting) != waiting:
-                wrong.append(now)  # noqa: B023
-            policy.started |= set(waiting)
-            return Decision(start=waiting, wake=now + 1)
-
-        policy = Scripted(rule)
-        policy.started = set()
-        run = online.simulate(instance, policy)
-        assert wrong == []
-        assert run.start_rounds.tolist() == arrivals
+    with pytest.raises(InvalidValueError, match="above 200000000 rounds"):
+        run.memory_profile()
 
 
 def test_wake_is_kept_and_the_loop_asks_before_an_overflow() -> None:
-    asked = []
-
     def rule(policy: Any, state: Any) -> Decision:
-        asked.append(state.round_index)
         if state.round_index == 0:
             return Decision(start=[0, 1], wake=2)
         if state.free < 0:
             return Decision(evict=[1])
-        if not state.running:
-            return Decision(start=[1], wake=math.inf)
-        return Decision(wake=math.inf)
+        return Decision(start=[] if state.running else [1], wake=math.inf)
 
     # Together 2 (1 + k) tokens in round k: 10 in round 4, so the epoch before it is 3.
-    instance = Instance([Request(0, 1, 8), Request(0, 1, 8)], 9)
-    run = online.simulate(instance, Scripted(rule))
-    assert asked[:3] == [0, 2, 3]
+    policy = Scripted(rule)
+    run = online.simulate(Instance([Request(0, 1, 8), Request(0, 1, 8)], 9), policy)
+    assert policy.asked[:3] == [0, 2, 3]
     assert run.memory_profile().max() <= 9
     assert run.eviction_counts.tolist() == [0, 1]
     assert run.completion_rounds.tolist() == [8, 16]
 
 
-TWO = Instance([Request(0, 1, 3, "first"), Request(0, 1, 3, "second")], 4)
+@pytest.mark.parametrize(("how", "token"), [("evict", np.nan), ("preempt", 1.0)])
+def test_an_eviction_takes_the_first_token_back_and_a_preemption_does_not(
+    how: str, token: float
+) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 0:
+            return Decision(start=[0, 1], wake=2)
+        return Decision(**{how: [0]}) if state.round_index == 2 else Decision()
+
+    instance = Instance.from_arrays([1, 1], [5, 9], memory_limit=20)
+    run = online.simulate(instance, Scripted(rule), max_rounds=4)
+    assert run.eviction_counts.tolist() == [1, 0]
+    np.testing.assert_array_equal(run.first_token_times, [token, 1.0])
+
+
+# --- limits of a run ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "rounds", "ends"),
+    [(7, 7, [-1, -1]), (12, 10, [10, -1]), (20, 10, [10, -1]), (25, 25, [10, 25])],
+)
+def test_round_limit_cuts_a_run_where_it_says(limit: int, rounds: int, ends: list[int]) -> None:
+    # Nothing runs in rounds 11 .. 20, so a limit of 12 leaves only the first.
+    instance = Instance([Request(0, 1, 10), Request(20, 1, 5)], 30)
+    policy = Scripted(start_all)
+    run = online.simulate(instance, policy, max_rounds=limit)
+    assert run.status == ("completed" if limit == 25 else "round-limit")
+    assert (run.rounds_run, run.completion_rounds.tolist()) == (rounds, ends)
+    # Up to the limit, and no further, requests may come.
+    assert len(policy.seen) == 1 + (limit >= 20)
+
+
+def test_a_round_limit_is_no_time_on_a_clock_of_seconds() -> None:
+    """Three rounds of a second each, though the first begins after ten seconds of idling."""
+    source = Workload([10.5], [1], [3], memory_limit=9, batch_time=AffineTime(1.0))
+    run = online.simulate(source, Scripted(start_all), max_rounds=3)
+    assert (run.status, run.completion_times.tolist()) == ("completed", [13.5])
 
 
 @pytest.mark.parametrize("wake", [None, math.inf])
 def test_a_policy_that_starts_nothing_is_stalled(wake: float | None) -> None:
     run = online.simulate(TWO, Scripted(lambda p, s: Decision(wake=wake)))
-    assert run.status == "stalled"
-    assert run.decisions == 1
+    assert (run.status, run.decisions) == ("stalled", 1)
     assert run.completion_rounds.tolist() == [-1, -1]
     assert np.isnan(run.completion_times).all()
-    with pytest.raises(online.IncompleteRunError):
-        _ = run.total_latency
-    with pytest.raises(online.IncompleteRunError):
-        _ = run.schedule
 
 
-def start_and_evict(policy: Any, state: Any) -> Decision:
-    """Runs one round, evicts, and so on: nothing ever completes."""
-    if state.running:
-        return Decision(evict=list(state.running))
-    return Decision(start=[0], wake=state.round_index + 1)
-
-
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("limit", [None, 50])
 @pytest.mark.parametrize(
     "rule",
     [
-        start_and_evict,
+        # Runs one round, evicts, and so on.
+        lambda p, s: Decision(evict=list(s.running)) if s.running else again(s, start=[0]),
         # Holds what it started for ever.
         lambda p, s: Decision(start=[] if s.running else [0], hold=[0]),
+        # The same, and asks for nothing.
+        lambda p, s: Decision(start=[] if s.running else [0], hold=[0], wake=math.inf),
         # Starts nothing and asks to be woken in the next round, for ever.
-        lambda p, s: Decision(wake=s.round_index + 1),
+        lambda p, s: again(s),
     ],
-    ids=["evict", "hold", "wake"],
 )
 def test_no_policy_can_hang_the_simulator(
     rule: Callable[[Any, Any], Decision], limit: int | None
@@ -162,16 +159,255 @@ def test_no_policy_can_hang_the_simulator(
     assert limit is None or run.rounds_run <= limit
 
 
-def test_round_limit_cuts_a_run_where_it_says() -> None:
-    instance = Instance([Request(0, 1, 10), Request(20, 1, 5)], 30)
-    run = online.simulate(instance, "fcfs", max_rounds=7)
-    assert run.status == "round-limit"
-    assert run.rounds_run == 7
-    assert run.completion_rounds.tolist() == [-1, -1]
-    assert run.evictions == 0
-    # Nothing runs in rounds 11 .. 20, so a limit of 12 leaves only the first.
-    run = online.simulate(instance, "fcfs", max_rounds=12)
-    assert run.status == "round-limit"
-    assert run.completion_rounds.tolist() == [10, -1]
-    assert run.rounds_run <= 12
-    assert online.simulate(instance, "fcfs", max_rounds=25).status == "completed"
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 decisions at an epoch beyond the queue, 5 + 2 lifetimes of rounds."""
+    monkeypatch.setattr(loop, "IDLE_EPOCHS", 5)
+    monkeypatch.setattr(loop, "FRUITLESS_LIFETIMES", 2)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
+    """In continuous time nothing passes while all is held and one is swapped for another."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        chosen = [policy.waiting[0]]
+        if not state.running:
+            return Decision(start=chosen, wake=1)
+        return Decision(evict=list(state.running), start=chosen, hold=chosen)
+
+    count = waiting + 1
+    instance = Instance.from_arrays([1] * count, [2] * count, memory_limit=9)
+    run = online.simulate(Workload.from_instance(instance, AffineTime(1.0)), Scripted(rule))
+    # One decision at the first epoch; at the second the queue is ``waiting`` long.
+    assert (run.status, run.decisions) == ("livelock", 1 + 5 + waiting)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("arrival", [0, 3])
+def test_rounds_without_progress_run_out(arrival: int) -> None:
+    """A lifetime is a prompt of 2 and an output of 3; progress is counted from the arrival."""
+    policy = Scripted(lambda p, s: again(s))
+    run = online.simulate(Instance.from_arrays([2], [3], [arrival], memory_limit=9), policy)
+    assert run.status == "stalled"
+    assert policy.asked == [arrival + r for r in range(5 + 2 * (2 + 3) + 1)]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_waiting_for_a_late_arrival_is_no_loop() -> None:
+    rule = Scripted(lambda p, s: start_all(p, s) if len(p.waiting) == 2 else again(s))
+    run = online.simulate(Instance.from_arrays([1, 1], [1, 1], [0, 100], memory_limit=9), rule)
+    assert run.completion_rounds.tolist() == [101, 101]
+
+
+# --- loops of evictions ------------------------------------------------------------------------
+
+
+def evict_until(done: Callable[[Any, Any], bool]) -> Scripted:
+    """Run request 0 a round at a time and evict it, over and over until ``done``."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        if done(policy, state):
+            return start_all(policy, state)
+        return Decision(evict=[0]) if state.running else again(state, start=[0])
+
+    return Scripted(rule)
+
+
+def test_a_batch_that_comes_back_too_often_is_a_loop() -> None:
+    run = online.simulate(THREE_ROUNDS, evict_until(lambda policy, state: False))
+    assert (run.status, run.evictions) == ("livelock", loop.FRUITLESS_RETURNS + 2)
+
+
+def test_a_batch_that_comes_back_is_no_loop_before_the_last_arrival() -> None:
+    policy = evict_until(lambda p, s: 1 in {*p.waiting, *s.running} or p.last == "completed")
+    run = online.simulate(Instance.from_arrays([1, 1], [3, 1], [0, 6], memory_limit=9), policy)
+    assert (run.status, run.evictions) == ("completed", 5)
+
+
+def test_a_batch_that_comes_back_is_no_loop_if_requests_get_further() -> None:
+    """Each of 200 attempts runs a round longer than the one before."""
+
+    def rule(policy: Any, state: Any) -> Decision:
+        policy.longest = getattr(policy, "longest", 0)
+        if 0 not in state.running:
+            return again(state, start=[0])
+        if state.running[0].output_tokens <= policy.longest:
+            return again(state)
+        policy.longest += 1
+        return Decision(evict=[0], wake=math.inf)
+
+    run = online.simulate(Instance.from_arrays([1], [200], memory_limit=201), Scripted(rule))
+    assert (run.status, run.evictions) == ("completed", 199)
+
+
+def test_a_batch_that_comes_back_is_no_loop_while_the_queue_gains_tokens() -> None:
+    policy = Scripted(lambda p, s: Decision(preempt=[0]) if s.running else again(s, start=[0]))
+    run = online.simulate(THREE_ROUNDS, policy)
+    assert (run.status, run.evictions) == ("completed", 2)
+    assert run.attempts.tokens_kept.tolist() == [0, 1, 2]
+
+
+# --- waiting and waking ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [0, 1, 5])
+def test_a_wake_that_is_over_means_the_next_round(late: int) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        now = state.round_index
+        return Decision(start=[0]) if now == 8 else Decision(wake=now - late)
+
+    policy = Scripted(rule)
+    run = online.simulate(Instance.from_arrays([1], [1], memory_limit=2), policy)
+    assert policy.asked == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert run.start_rounds.tolist() == [8]
+
+
+@pytest.mark.parametrize(("wake", "asked"), [(9, [0, 4]), (3, [0, 3, 4]), (4, [0, 4])])
+def test_an_idle_machine_asks_at_the_wake_or_the_arrival_whichever_is_first(
+    wake: int, asked: list[int]
+) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if len(policy.waiting) == 2:
+            return start_all(policy, state)
+        return Decision(wake=wake if state.round_index < 3 else math.inf)
+
+    policy = Scripted(rule)
+    instance = Instance.from_arrays([1, 1], [1, 1], [0, 4], memory_limit=9)
+    run = online.simulate(instance, policy)
+    assert policy.asked == asked
+    assert run.start_rounds.tolist() == [4, 4]
+
+
+class Draining(Scripted):
+    """Notes when it is asked whether to drain, and agrees."""
+
+    agrees = True
+
+    def reset(self, setup: Any) -> None:
+        super().reset(setup)
+        self.drained: list[int] = []
+
+    def drain(self, state: Any) -> bool:
+        self.drained.append(state.round_index)
+        return self.agrees
+
+
+@pytest.mark.parametrize(("agrees", "drained_in", "decisions"), [(True, 0, 2), (False, None, 1)])
+def test_a_policy_is_drained_once(agrees: bool, drained_in: int | None, decisions: int) -> None:
+    policy = Draining(lambda p, s: Decision(wake=math.inf))
+    policy.agrees = agrees
+    run = online.simulate(ONE, policy)
+    assert (run.status, run.drain_round, run.decisions) == ("stalled", drained_in, decisions)
+    assert policy.drained == [0]
+
+
+def test_a_policy_that_wants_to_be_woken_is_not_drained() -> None:
+    policy = Draining(lambda p, s: Decision(start=[0] if s.round_index == 3 else [], wake=3))
+    run = online.simulate(ONE, policy)
+    assert (run.status, run.drain_round, policy.drained) == ("completed", None, [])
+
+
+@pytest.mark.parametrize("how", ["evict", "preempt"])
+def test_a_policy_that_empties_the_machine_is_asked_again_before_it_is_drained(how: str) -> None:
+    def rule(policy: Any, state: Any) -> Decision:
+        if state.round_index == 1 and 0 in state.running:
+            return Decision(**{how: [0]})
+        return again(state, start=list(policy.waiting))
+
+    policy = Draining(rule)
+    run = online.simulate(ONE, policy)
+    assert policy.asked[:3] == [0, 1, 1]
+    assert (run.drain_round, policy.drained) == (None, [])
+
+
+# --- sources and randomness --------------------------------------------------------------------
+
+
+class Listed:
+    """Hands over each list of requests at the first ``release`` from its time on."""
+
+    name = None
+    adaptive = False
+    memory_limit = 9
+
+    def __init__(self, *batches: tuple[float, list[Arrival]]) -> None:
+        self.batches = batches
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.left, self.heard = list(self.batches), rng.random()
+
+    def next_arrival(self) -> float | None:
+        return self.left[0][0] if self.left else None
+
+    def release(self, now: float) -> Sequence[Arrival]:
+        return self.left.pop(0)[1] if self.left and self.left[0][0] <= now else []
+
+    def observe(self, observation: Observation) -> None:
+        """Nothing."""
+
+
+def test_equal_arrival_times_are_in_order() -> None:
+    source = Listed((3, [Arrival(3, 1, 1), Arrival(3, 1, 1)]), (4, [Arrival(4, 1, 1)]))
+    assert online.simulate(source, Scripted(start_all)).start_rounds.tolist() == [3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("batches", "reason"),
+    [
+        ([], "is empty: the source released none"),
+        ([(1, [Arrival(0.5, 1, 1)])], "arrival time = 0.5 is not a whole number of rounds"),
+    ],
+)
+def test_a_source_in_rounds_releases_requests_at_whole_rounds(batches: Any, reason: str) -> None:
+    with pytest.raises(InvalidValueError, match=reason):
+        online.simulate(Listed(*batches), "fcfs")
+
+
+class Listening(Policy):
+    """Starts everything; keeps what its stream said first."""
+
+    name = "listening"
+    randomized = True
+
+    def reset(self, setup: Any) -> None:
+        self.heard = setup.rng.random()
+
+    def decide(self, state: Any) -> Decision:
+        return Decision(start=list(state.waiting))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rng: rng.random(),
+        lambda rng: rng.shuffle([1, 2]),
+        lambda rng: rng.spawn(1),
+        lambda rng: rng.bit_generator.random_raw(),
+        lambda rng: np.random.default_rng(rng).integers(9),
+    ],
+)
+def test_only_a_policy_that_says_so_draws(
+    monkeypatch: pytest.MonkeyPatch, use: Callable[[Any], Any]
+) -> None:
+    monkeypatch.setattr(Listening, "reset", lambda self, setup: (repr(setup.rng), use(setup.rng)))
+    assert online.simulate(ONE, Listening).status == "completed"
+    monkeypatch.setattr(Listening, "randomized", False)
+    with pytest.raises(online.PolicyError, match="'listening' draws .* randomized = True"):
+        online.simulate(ONE, Listening)
+
+
+def test_source_predictions_and_policy_have_streams_of_their_own() -> None:
+    """Pinned: runs of equal seeds must stay equal from version to version."""
+    heard = []
+
+    class Model:
+        def predict(self, prompt: int, output: int, rng: np.random.Generator) -> online.Prediction:
+            heard.append(rng.random())
+            return online.Prediction(output, output, output)
+
+    source, policy = Listed((0, [Arrival(0, 1, 1)])), Listening()
+    online.simulate(source, policy, seed=7, predictions=Model())
+    streams = [np.random.default_rng([7, part]).random() for part in range(3)]
+    assert [source.heard, *heard, policy.heard] == streams

@@ -1,4 +1,4 @@
-"""`Run.schedule` against a replay in fractions, for every policy."""
+"""Runs in seconds: the clock, and `Run.schedule` against a replay in fractions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,26 @@ from tiny_problems import replayed
 
 import online
 from instances import Instance, Workload
-from online import AffineTime, IterationTime, Run, TiledTime
+from online import AffineTime, Decision, IterationTime, Run, TiledTime
 
 TIME = AffineTime(0.5, 0.0625, 0.0078125)
 """Its seconds, and those of arrivals below, are exact in floats."""
+
+TILED = TiledTime(
+    *([8, 12, 20, 28], [0.3, 0.25, 0.7, 1.1], 4),
+    kernel=0.03,
+    kv_token=0.0007,
+    prompt_square=0.0011,
+    prompt_past=0.0013,
+)
+"""Nothing of it is exact in floats."""
+
+TIMES = [TIME, IterationTime(0.5, 0.0625), TiledTime([2, 9], [0.5, 1.375], kv_token=0.0625), TILED]
+POLICIES = ["nested-wait", "mc-sf"] + [
+    f"{name}preemption={preemption})"
+    for name in ("vllm-v0(", "sarathi(", "sarathi(chunk_size=4, ")
+    for preemption in ("restart", "recompute")
+]
 
 
 def crowded(seed: int) -> Workload:
@@ -26,39 +42,18 @@ def crowded(seed: int) -> Workload:
 
 def check(run: Run) -> None:
     schedule = run.schedule
-    order = np.argsort(run.problem.arrival_times, kind="stable")
+    order = run.problem.order_of_arrival
     assert schedule.completion_times.tolist() == run.completion_times[order].tolist()
     assert schedule.first_token_times.tolist() == run.first_token_times[order].tolist()
     assert schedule.total_latency == pytest.approx(run.total_latency, rel=1e-12)
     assert schedule.memory_profile().tolist() == run.memory_profile()[1:].tolist()
 
 
-ENGINES = [
-    (name, {"preemption": preemption, **more})
-    for name, more in (("vllm-v0", {}), ("sarathi", {"chunk_size": 4}), ("sarathi", {}))
-    for preemption in ("restart", "recompute")
-]
-
-
-TILED = TiledTime(
-    *([8, 12, 20, 28], [0.3, 0.25, 0.7, 1.1], 4),
-    kernel=0.03,
-    kv_token=0.0007,
-    prompt_square=0.0011,
-    prompt_past=0.0013,
-)
-"""Nothing of it is exact in floats."""
-
-
-TIMES = [TIME, IterationTime(0.5, 0.0625), TiledTime([2, 9], [0.5, 1.375], kv_token=0.0625), TILED]
-
-
 @pytest.mark.parametrize("time", TIMES)
 def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: Any) -> None:
     done = []
-    for name, parameters in (*ENGINES, ("nested-wait", {}), ("mc-sf", {})):
+    for policy in POLICIES:
         for seed in range(6):
-            policy = online.make_policy(name, **parameters)
             run = online.simulate(crowded(seed).with_batch_time(time), policy)
             if run.status == "completed":
                 check(run)
@@ -73,14 +68,12 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: Any) -> Non
     assert set(np.sign(chunks)) == {-1, 0, 1}
 
 
-def test_long_prompts_in_small_chunks_find_more_before_them_each_round() -> None:
-    """More rounds than the 256 that are timed at once."""
-    rounds = 256 + 50
-    workload = Workload([0.0], [2 * rounds], [2], memory_limit=2 * rounds + 2, batch_time=TILED)
-    policy = online.make_policy("sarathi", chunk_size=2)
-    run = online.simulate(workload, policy)
+def test_a_long_prompt_in_small_chunks_finds_more_before_it_each_round() -> None:
+    """Nor are 12,000 rounds without a token a livelock."""
+    workload = Workload([0.0], [24_000], [2], memory_limit=24_002, batch_time=TILED)
+    run = online.simulate(workload, "sarathi(chunk_size=2)")
     check(run)
-    assert run.rounds_run == rounds + 1
+    assert run.rounds_run == 12_001
 
 
 def test_a_run_in_seconds_with_prefill_rounds_has_no_schedule() -> None:
@@ -94,3 +87,26 @@ def test_an_instance_out_of_order_is_put_into_order() -> None:
     run = online.simulate(Workload.from_instance(instance, TIME), "mc-sf")
     assert run.schedule.workload.ids == (1, 2, 0)
     check(run)
+
+
+class AskedEveryRound(type(online.make_policy("mc-sf"))):  # type: ignore[misc]
+    """MC-SF, asked again after every round: the clock must not notice."""
+
+    def decide(self, state: Any) -> Decision:
+        return Decision(start=super().decide(state).start, wake=state.round_index + 1)
+
+
+def test_the_clock_does_not_depend_on_where_stretches_are_cut() -> None:
+    """0.7 + 3 * 0.1 is 1.0 or just below it, by the order of the additions."""
+    workload = Workload([0.7, 1.0], [1, 1], [10, 1], memory_limit=50, batch_time=AffineTime(0.1))
+    seldom, often = (online.simulate(workload, one) for one in ("mc-sf", AskedEveryRound()))
+    assert seldom.completion_times.tolist() == often.completion_times.tolist()
+
+
+@pytest.mark.parametrize("name", ["mc-sf", "mc-benchmark", "sorted-f-swap", "sarathi", "vllm-v0"])
+def test_rounds_of_one_second_are_the_round_model_where_nothing_idles(name: str) -> None:
+    rng = np.random.default_rng(2)
+    source = Instance.from_arrays(rng.integers(1, 9, 30), rng.integers(1, 17, 30), memory_limit=50)
+    timed = online.simulate(Workload.from_instance(source, AffineTime(1.0)), name)
+    rounds = online.simulate(source, name)
+    assert timed.completion_times.tolist() == rounds.completion_rounds.tolist()
