@@ -26,9 +26,7 @@ from instances import (
 )
 from online import AffineTime, IterationTime, TiledTime, pictures, sweep
 from online.fluid import balance, nested_design, wait_design
-from online.theory import fluid_limit, interval_ratios
-from online.worst_cases.drafts import Space
-from studies.fits import fit_power_law
+from online.theory import interval_ratios
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = Instance.from_arrays([1], [2], memory_limit=4)
@@ -46,66 +44,45 @@ def _field(kind: Any, field: str, **others: Any) -> Door:
 
 REALS: dict[str, Door] = {
     "solve": lambda x: hindsight.solve(TINY, time_limit=x).upper_bound,
-    "relax-time": lambda x: hindsight.relax(TINY, time_limit=x).certified_bound,
     "relax-tolerance": lambda x: hindsight.relax(TINY, tolerance=x).certified_bound,
-    "second-opinion": lambda x: hindsight.second_opinion(TINY, time_limit=x).is_optimal,
     "certificate": lambda x: hindsight.make_certificate(
         hindsight.best_list_schedule(TINY), time_limit=x
     ),
-    "sweep": lambda x: sweep([TINY], "mc-sf", time_limit=x)[0].cost,
     "rate": lambda x: Workload.with_arrivals(TINY, x).arrival_times.tolist(),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
     "workload": lambda x: _workload(x).arrival_times.tolist(),
     "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,
-    "epsilon": _policy("sorted-f-scaled-dp", "epsilon"),
-    "share": _policy("sorted-f-quantile", "share"),
     "threshold": _policy("two-point-switch", "threshold"),
     "alpha": _policy("alpha-protection", "alpha"),
-    "beta": _policy("alpha-beta-clearing", "beta"),
-    "watermark": _policy("vllm-v0", "watermark"),
-    "spread": _field(online.ProportionalPredictions, "spread"),
     "wrong": _field(online.NoisyPredictions, "wrong", delta=1),
     "affine-time": lambda x: AffineTime(x, x, x),
     "table-time": lambda x: TiledTime([1, 2], [x, 1.0], kv_token=x),
     "iteration-time": lambda x: IterationTime(x, x),
     "prompt-type": _field(balance.PromptType, "arrival_rate", prefill_length=1, decode_length=1),
     "equilibrium-d0": lambda x: balance.equilibrium([TYPE], x, 0.01),
-    "equilibrium-d1": lambda x: balance.equilibrium([balance.PromptType(0.1, 1, 1)], 0.01, x),
-    "stable": lambda x: balance.is_stable([TYPE], x, x),
-    "segments": lambda x: nested_design.Segments(1, (2,), (x,)),
-    "decay": lambda x: nested_design.decay_rate(3, 4, x),
     "margin": lambda x: nested_design.nested_thresholds(
         nested_design.group([TYPE]), 0.1, 0.001, margin=x
     ),
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (1,), x, x).batch_duration,
     "alpha-ratio": lambda x: float(interval_ratios.a_min_two_point_ratio_bound(x)),
-    "q-ratio": lambda x: float(interval_ratios.a_min_linear_geometric_ratio(x)),
     "shares": lambda x: round(float(interval_ratios.a_min_ratio([x, x], 1, 1)), 12),
-    "batches": lambda x: fluid_limit.fluid_latency([1.0, 1.0], 1, 1, x, "h-sf"),
-    "sizes": lambda x: fit_power_law([x, 1, 2, 3], [1, 2, 3, 4]).exponent,
     "sample": lambda x: pictures.Curve.from_samples({1: [x, 1.0]}),
-    "confidence": lambda x: pictures.Curve.from_samples({1: [1.0, 2.0]}, confidence=x),
     "window": lambda x: instances.trace_windows("absent", memory_limit=9, round_seconds=x) and None,
 }
 
 INTEGERS: dict[str, Door] = {
     "seed": lambda x: online.simulate(TINY, "mc-sf", seed=x).seed,
-    "sweep-seed": lambda x: sweep([TINY], ["mc-sf"], seeds=[x])[0].seed,
-    "space": lambda x: Space(x, 9, x),
     "memory-limit": lambda x: Instance.from_arrays([1], [1], memory_limit=x).memory_limit,
     "max-rounds": lambda x: online.simulate(TINY, "mc-sf", max_rounds=x).status,
     "solve-threads": lambda x: hindsight.solve(TINY, threads=x).upper_bound,
-    "relax-threads": lambda x: hindsight.relax(TINY, threads=x).certified_bound,
     "generator": lambda x: instances.generate("uniform", n=x).digest,
     "thresholds": lambda x: online.make_policy("nested-wait", thresholds=x)._thresholds,
-    "segment-ends": lambda x: online.make_policy("nested-wait", segment_ends=x)._ends,
     "wait": lambda x: online.make_policy("wait", thresholds=x)._types,
     "interval": lambda x: dataclasses.astuple(online.IntervalPredictions(x, x)),
     "delta": _field(online.NoisyPredictions, "delta"),
     "prediction": lambda x: dataclasses.astuple(online.Prediction(x, x, x)),
     "group": lambda x: nested_design.group([TYPE, balance.PromptType(1, 1, 5)], x).ends,
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
-    "nested": lambda x: nested_design.Segments(x, (x,), (1.0,)),
     "bins": lambda x: len(pictures.ratio_histogram(_RATIOS, bins=x).patches),
     "id": lambda x: instances.Request(0, 1, 1, x).id,
 }

@@ -60,11 +60,3 @@ def test_ten_requests_of_arrival_model_1_are_proved() -> None:
     result = hindsight.solve(generate("arrival-model-1", seed=10, n=10))
     assert (result.upper_bound, result.lower_bound, result.status) == (380, 380, "optimal")
     assert result.certified_lower_bound == 380
-
-
-@pytest.mark.slow
-def test_the_integer_program_agrees_on_ten_requests() -> None:
-    """[J25] Equations (1)-(4), Section 3."""
-    result = hindsight.solve(generate("arrival-model-1", seed=10, n=10), method="mip")
-    assert (result.upper_bound, result.lower_bound, result.status) == (380, 380, "optimal")
-    assert result.certified_lower_bound <= 380

@@ -13,7 +13,6 @@ import hindsight
 from hindsight import (
     OnTime,
     build_model,
-    check_bound,
     make_certificate,
     relax,
     second_opinion,
@@ -132,11 +131,9 @@ VALUES: Rows = [
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
     # Preemption.
-    (lambda: preempted(goal="makespan"), "preemption = 'keep' requires the goal 'latency'"),
     (lambda: parts().known_bounds(), "preemption = 'keep' is not 'never'"),
     # The makespan.
     (lambda: shortest().known_bounds(), "goal = 'makespan' is not 'latency'"),
-    (lambda: shortest().waiting_gap, "goal = 'makespan' is not 'latency'"),
     (lambda: hindsight.write_certificate(shortest(), "proof.json"), "goal = 'makespan'"),
     # Seconds.
     *[(row[0], f"parameter = '{row[1]}' is not") for row in given(timed, **NO_ROUNDS)],
@@ -145,11 +142,9 @@ VALUES: Rows = [
     *each(lambda d: timed(Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
     (lambda: solve(LONG), r"output_lengths = 100000000 is not below 10\^6"),
     # Service levels.
-    (lambda: OnTime(LEVEL, "keep"), "late = 'keep' is not one of drop, serve"),
     (lambda: solve(ONE, goal=OnTime([LEVEL, LEVEL])), "differs from the number of requests, 1"),
     (lambda: build_model(ONE, goal=OnTime(LEVEL), horizon=3), "horizon = 3 must be None"),
     (lambda: build_model(FAR, goal=OnTime(ServiceLevel(time_per_token=1))), "is too large here"),
-    (lambda: build_model(ONE, goal=hindsight.Tail(0.5)), "needs several programs"),
     *each(
         lambda share: hindsight.fewest_replicas(ONE, hindsight.OnTime(LEVEL), share),
         "share",
@@ -168,7 +163,6 @@ VALUES: Rows = [
     (lambda: solve_model(build_model(SMALL, relax=True)), "negative or fractional"),
     *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),
-    (lambda: check_bound(bold, goal="cost"), "goal = 'cost' is not 'latency', 'makespan'"),
 ]
 TYPES: Rows = [
     *given(solved, time_limit=["10", True], threads=[1.5], seed=[0.5], start=[[0] * 5]),
@@ -177,12 +171,10 @@ TYPES: Rows = [
     (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
     (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
     (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]
-    *each(timed, "not a batch time", 3, AffineTime),
     (lambda: solve(ONE, goal=OnTime([30])), r"level\[0\] = 30 is not a ServiceLevel"),
     *each(
         lambda level: solve(ONE, goal=OnTime(level)), "neither a ServiceLevel nor", None, "latency"
     ),
-    (lambda: check_bound(lambda one: 0, ["one"]), "is not an Instance"),
     (lambda: make_certificate(UNIT), "files hold an AffineTime or a TiledTime"),
 ]
 CONTRADICTIONS: Rows = [

@@ -67,11 +67,8 @@ PARAMETERS: dict[str, dict[str, list[Any]]] = {
     | {"max_running_requests": [0], "schedule_conservativeness": [0]},
     "tensorrt-llm": {"capacity_scheduler_policy": ["max_utilization"], "max_batch_size": [0]}
     | {"max_num_tokens": [0]},
-    "two-point-switch": {"threshold": [2]},
-    "gsa": {"factor": [1]},
     "alpha-protection": {"alpha": [1, -0.1]},
     "alpha-beta-clearing": {"beta": [0]},
-    "sorted-f-scaled-dp": {"epsilon": [0]},
     "sorted-f-quantile": {"share": [1.5]},
 }
 NO_ORDER = None, NAN, "1", (1, None), (1, (2,)), [1], 1j, Decimal(1)
@@ -205,7 +202,6 @@ VALUES: Rows = [
     *each(waiting, "'wait'.* = 0 is below 1", 0, {(1, 1): 0}, {(0, 1): 1}),
     *each(waiting, "'wait': thresholds = {} is empty", {}),
     *each(nested, "'nested-wait': thresholds = .* is empty", []),
-    *each(nested, "'nested-wait': segment_ends = .* do not end 2 segments", [2, 1]),
     (lambda: segmented([1, 0], [2]), "'nested-wait': thresholds = 0 is below 1"),
     (lambda: segmented([2, 1], [4, 4]), r"'nested-wait': segment_ends = \[4, 4\] do not grow"),
     # Runs.
@@ -214,7 +210,6 @@ VALUES: Rows = [
     (lambda: simulate(FLEET, "mc-sf"), "router = None is needed for 2 replicas"),
     (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
     *each(lambda name: simulate(PAGED, name, prefill_rounds=1), "= 1 is not 0", *ENGINES),
-    (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
     (lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS), "= 15 is below a block of 16"),
     # Sources of arrivals.
     (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
@@ -223,7 +218,6 @@ VALUES: Rows = [
     # Predictions.
     (lambda: IntervalPredictions(2, 5).predict(3, 6, RNG), "outside"),
     (lambda: IntervalPredictions(0, 3), "lower = 0 is below 1"),
-    (lambda: BucketPredictions(()), "upper_ends = .* is empty"),
     (lambda: BucketPredictions((3, 3)), "upper_ends = 3 is below 4"),
     *each(ProportionalPredictions, "spread = {}", 1, -0.1),
     (lambda: NoisyPredictions(1, wrong=2), "wrong = 2 is above 1"),
@@ -240,12 +234,10 @@ TYPES: Rows = [
     *parameters(TYPED_PARAMETERS),
     *each(waiting, "'wait': thresholds = 5 is not a pair", {5: 1}),
     *each(waiting, r"'wait', type \(1, 1\): threshold = 1.5", {(1, 1): 1.5}),
-    *each(nested, "'nested-wait': thresholds = 1.0", [1.0]),
     *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
     *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", AffineTime),
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is not a"),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "predictions = .* is not ", "x"),
-    (lambda: simulate(TINY, "fcfs", prefill_rounds="one"), "^prefill_rounds = 'one'"),
     (lambda: ProportionalPredictions("0.5"), "spread"),
     *each(routed, "router 'Told', request 0: replica = {}", None),
     *each(make_policy, "policy = None is no policy", None),
@@ -255,7 +247,6 @@ DECISIONS: Rows = [
     (decides(start=[0, 0]), "scripted.*round 1.*'first'"),
     (decides(start=[0], evict=[1]), "scripted.*round 1.*'second'"),
     (decides(PROMPTS, start=[0], prefill={0: 2}, hold=[0]), "1.*allotted prompt tokens and held"),
-    (decides(PROMPTS, start=[0], prefill={1: 1}), "1.*allotted prompt tokens but is not running"),
     (scripted(start_all, CROWD), "round 2: the batch holds 6 tokens, 1 above"),
     (scripted(start_all, BLOCKS), "12 tokens, 4 above the 8 tokens in blocks of 4"),
     (scripted(reuse_three, ALIKE), "to reuse 3 tokens of 0 processed before"),

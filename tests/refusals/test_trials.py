@@ -33,9 +33,8 @@ from online import (
     simulate,
     sweep,
 )
-from online.batch_time import Measurements, fit_affine_time
 from online.fluid.balance import PromptType, equilibrium, is_stable
-from online.fluid.nested_design import NestedPlan, Segments, decay_rate, group, nested_thresholds
+from online.fluid.nested_design import NestedPlan, group, nested_thresholds
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
 from online.headroom import Question, measure_headroom
 from online.simulation import summarize
@@ -43,11 +42,9 @@ from online.testing import check_policy
 from online.theory.fluid_limit import fluid_latency
 from online.theory.geometric_ratios import geometric_slicing_ratio
 from online.theory.interval_ratios import (
-    a_max_ratio_upper_bound,
     a_min_ratio,
 )
 from online.theory.paper_bounds import (
-    equal_requests_dual,
     mc_sf_upper_bound,
     optimum_lower_bound,
     volume_bound,
@@ -127,16 +124,13 @@ def compared(**options: Any) -> Callable[[], Any]:
 VALUES: Rows = [
     # Sweeps.
     *each(lambda names: sweep([SMALL], names), "is given twice", ["mc-sf", "mc-sf"]),
-    *each(lambda names: sweep([SMALL], names), "is empty", []),
     (lambda: sweep([FLEET], "mc-sf"), "replicas = 2 needs a router"),
     (lambda: sweep([SMALL], ["mc-sf"], jobs=0), "jobs = 0"),
     (lambda: measure_headroom(Question(TWO), 0), "time_limit"),
     (lambda: measure_headroom(Question(TWO), jobs=0), "jobs"),
     *each(lambda error: Question(TWO, error=error), "error", -1),
     *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),
-    (lambda: fit_affine_time(Measurements(*[np.ones(2)] * 3)), "fewer than 3"),
     (lambda: check_policy("fcfs", 0), "instances = 0"),
-    (lambda: sweep([FLEET], "mc-sf", router=["random"] * 2), "'random' is given twice"),
     (compared(router="round-robin"), "but there is one machine"),
     (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),
     *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
@@ -158,16 +152,12 @@ VALUES: Rows = [
     (lambda: is_stable(UNIT, 1, 0, 0), "memory_limit = "),
     (lambda: group([*THREE, PromptType(1, 9, 3)]), "prefill_length = "),
     *each(lambda ends: group(THREE, ends), "segments = ", 4, [4, 8]),
-    (lambda: Segments(10, (4, 4), (1, 1)), "ends = "),
-    (lambda: NestedPlan(GROUPED, (1, 1), 1, 0), "thresholds = "),
     (lambda: PLAN.memory_requirement(0, 0.1), "horizon = "),
     (lambda: nested_thresholds(GROUPED, 1, 1), "load with margins = "),
-    (lambda: decay_rate(1, 2, 1.5), "share = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.1), "load = "),
     (lambda: wait_thresholds(EXAMPLE, 0.4, 0.05, 2), "memory_limit = "),
     (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
     (lambda: batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
-    (lambda: WaitPlan((*EXAMPLE, *EXAMPLE), (4, 4), 0.4, 0.05).as_parameter(), "workload = "),
     # Closed forms.
     *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
     *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
@@ -176,11 +166,8 @@ VALUES: Rows = [
     (lambda: mc_sf_upper_bound(TIGHT), "twice"),
     *each(geometric_slicing_ratio, "factor", 1, 0.5, INFINITE),
     *each(lambda x: a_min_ratio(x, 0, 1), "^x = ", [], [0.0], [-1.0, 2.0]),
-    *each(a_max_ratio_upper_bound, "alpha = 0.0 is not above 0", 0.0),
     *each(rayleigh_maximum, "u = 0 is below 1", 0),
-    (lambda: equal_requests_dual(5, 5, 1, 9), "memory_limit = 9 is below 10"),
     *each(lambda x: fluid_latency(x, 0, 1, 5, "h-sf"), "^x = ", [], [-1.0, 2.0]),
-    (lambda: fluid_latency([1.0], 0, 1, 5, "mc-sf"), "rule = 'mc-sf' is none of h-sf"),
 ]
 TYPES: Rows = [
     (compared(predictions="noisy"), "predictions 'noisy': delta = None is not given"),

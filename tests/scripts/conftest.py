@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_scripts import ForkedScripts, Ok, Process, Refused, Script, command_line, program
+from forked_scripts import ForkedScripts, Ok, Process, Refused, Script, command_line
 from library_records import no_package
 
 import instances
@@ -42,51 +40,20 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def process(empty: Path) -> Script:
-    """Run ``process("solve", "--help")`` in an empty folder."""
-
-    def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
-        return subprocess.run(
-            [sys.executable, program(name), *map(str, arguments)],
-            cwd=cwd,
-            env={**os.environ, **ENVIRONMENT},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    return run
-
-
 @pytest.fixture(scope="session")
 def forked() -> Iterator[ForkedScripts]:
-    """As `process`, without loading the libraries anew."""
+    """Scripts in forks of one process that has loaded the libraries."""
     scripts = ForkedScripts({**os.environ, **ENVIRONMENT})
     yield scripts
     scripts.close()
 
 
-@pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A file for each script that has run as a process of its own, in whichever worker."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own if worker_id == "master" else own.parent) / "started"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 @pytest.fixture
-def script(process: Script, forked: ForkedScripts, started: Path, empty: Path) -> Script:
-    """As `process`; after its first run a script is only forked."""
+def script(forked: ForkedScripts, empty: Path) -> Script:
+    """Run ``script("solve", "--help")`` in an empty folder."""
 
     def run(name: str, *arguments: object, cwd: Path = empty) -> Process:
-        try:
-            (started / name).touch(exist_ok=False)
-        except FileExistsError:
-            return forked.run(name, *arguments, cwd=cwd)
-        return process(name, *arguments, cwd=cwd)
+        return forked.run(name, *arguments, cwd=cwd)
 
     return run
 

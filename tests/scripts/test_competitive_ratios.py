@@ -60,12 +60,6 @@ def test_example_1_on_the_terminal_and_on_disk(ok: Ok, tmp_path: Path) -> None:
     assert document["policies"][1]["mean ratio"] == [64 / 45] * 2
 
 
-def test_columns_are_those_asked_for(ok: Ok) -> None:
-    source = "'generator:uniform(n=3, maximum_length=4, memory_limit=9, count=12)'"
-    printed = ok(f"{FCFS} {source} --columns 'policy,mean ratio'")
-    assert printed.splitlines()[1].split() == ["policy", "mean", "ratio"]
-
-
 def test_requests_on_time_beside_the_most_possible(ok: Ok, tmp_path: Path) -> None:
     """Of three requests that run one at a time, two rounds each, two end within four rounds."""
     one = Instance.from_arrays([3, 3, 3], [2, 2, 2], memory_limit=5, name="alike")
@@ -115,13 +109,6 @@ def test_a_file_names_what_lies_beside_it_and_a_store_continues(ok: Ok, tmp_path
     # Options of the command line replace those of the file.
     ok(f"{line} --policy fcfs --predictions exact")
     assert len(rows(tmp_path)) == 3
-
-
-def test_windows_of_a_trace_say_what_was_dropped(ok: Ok) -> None:
-    settings = "memory_limit=400, token_scale=32, duration_seconds=0.8, windows=2, too_long=clip"
-    printed = ok(f"{FCFS} 'trace:trace.csv({settings})' --time-limit 5")
-    assert "trace[0s+3]: trace.csv: 3 of 3 rows kept" in printed
-    assert "trace[0.8s+2]: trace.csv: 2 of 3 rows kept (1 empty" in printed
 
 
 def test_what_is_synthetic_says_so_above_the_tables(ok: Ok, tmp_path: Path) -> None:

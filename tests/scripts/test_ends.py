@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import textwrap
@@ -113,16 +112,6 @@ def test_ctrl_c_shows_what_is_done(group: bool, tmp_path: Path) -> None:
     assert 2 <= len(done) < 24
     assert all(row["ratio_upper"] for row in done)
     assert [row["stop_reason"] for row in done].count("interrupted") == 2
-    wait_until_gone(process.pid)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_a_command_that_is_killed(number: signal.Signals) -> None:
-    process = ratios("arrival-model-1(n=18, count=4)")
-    process.send_signal(number)
-    end(process)
-    assert process.returncode == -number
     wait_until_gone(process.pid)
 
 

@@ -39,59 +39,44 @@ llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
 solve --bogus | No such option: --bogus
 solve | INSTANCE.json
 solve missing.json | missing.json: No such file or directory
-solve . | .: Is a directory
 solve ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 solve /dev/zero | /dev/zero
-solve ../text.json | not valid JSON
 solve seconds-azure-code-n20-00 | has arrivals in seconds, and no rounds
 solve ../small.json --out ../taken.json | is a folder, not a file
 solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
 solve ../small.json --export x.lp --bound b.py:f | contradicts --export
-solve ../small.json --export model.txt | does not end in .lp or .mps
 solve ../small.json --time-limit -1 | --time-limit
 solve ../small.json --goal x | Invalid value for '--goal'
-solve ../small.json --preemption x | Invalid value for '--preemption'
 solve ../small.json --goal makespan --out x.json | --out contradicts --goal makespan
-solve ../small.json --preemption keep --out x.json | --out contradicts --preemption keep
 solve ../small.json --method relaxation --out x.json | contradicts --method relaxation
 solve ../large.json --export model.lp | non-zeros, about
 solve ../large.json --crosscheck | non-zeros, about
 generate | a SOURCE is missing
 generate generator:sqrt-n-adversary | it has no instance before a run
-generate generator:uniform(count=2) --out one.json | give a folder
 generate generator:uniform generator:uniform --out two | would hold two of the instances
 generate generator:uniform --out missing/one.json | cannot be written
 generate generator:uniform --out q.mps | solve --export writes .lp and .mps
 generate generater:uniform | unknown kind of source 'generater'; did you mean 'generator'?
 generate uniform | 'uniform' is a generator: write generator:uniform
 generate generator:uniform(n=3 | is not of the form NAME(key=value, ...)
-generate 'trace:x.csv(prompt="in)' | is not of the form NAME(key=value, ...)
 generate generator:uniform(n) | = 'n' is not of the form name=value
 generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
-generate generator:uniform(faster=2) | faster = 2 is not one of its parameters
 generate generator:missing.py:mine | import = 'missing.py' cannot be read
 generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you mean 'vl
 ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | answers to a policy, and counts memory in
 generate trace:x.csv | needs memory_limit, in scaled tokens
 generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
-generate "trace:x.csv(memory_limit=9, promt=a)" | 'promt'; did you mean 'prompt'?
 solve library:worst-n7-0 | did you mean 'worst-n7-0
-solve library:worst-n7-00(n=3) | unknown setting of library:worst-n7-00 'n'
 solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
-solve "generator:conversations(n=3, rate=5)" | has arrivals in seconds, and no rounds
 solve generator:sqrt-n-adversary | answers to a policy: it has no instance
 ratios | give either SOURCEs or --demo
 ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
-ratios --demo --slo ttft=soon | first_token = 'soon' is not a number
 ratios j25-m1-n10-00 --policy edf | policies = 'edf' needs a service level
-ratios ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
 ratios --demo --batch-time affine:1,0,0 --preemption never | does not exist in seconds
-ratios --demo --preemption sometimes | preemption = 'sometimes' is not None, 'never'
-ratios --demo --goal speed | goal = 'speed' is not 'latency'
-ratios --demo --predictions exakt | unknown prediction model 'exakt'; did you mean 'exact'?
+ratios --demo --preemption sometimes | preemption = 'sometimes' is not
 ratios --demo --predictions noisy | delta = None is not given and has no default
 ratios --demo --optimum records | is not an instance of the library
 ratios --demo --columns speed --policy fcfs --time-limit 0 | --columns = 'speed' is not a column
@@ -105,41 +90,31 @@ ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
 headroom x | Missing option '--batch-time': Seconds of a round
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
-headroom ../log.csv --batch-time llama-2-70b-2xa10 | did you mean 'llama-2-70b-2xa100'
 headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token
 headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)
 headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory 3 | small for 5 of 5
 headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
 headroom ../log.csv --batch-time aiconfigurator:h200_sxm/vllm | is not of the form aiconfigurator:
-headroom ../log.csv(windows=2) {M} | unknown setting of trace:
 headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be read; bad_rows='skip'
 headroom generator:uniform {M} | headroom reads a log
 headroom ../log.csv {M} --router random | needs several replicas
-headroom ../log.csv {M} --replicas 2 --router nearest | unknown router 'nearest'
 headroom ../log.csv {M} --slo speed=1 | unknown limit of --slo
 headroom ../log.csv {M} --slo p99_ttft=2 | a p99 TTFT of 2 s is ttft=2 kept by 99 %
-headroom ../log.csv {M} --out page.txt | does not end in .html
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../link.json | is the file that is read
 show xyz | unknown kind of names 'xyz'; known: policies, routers, generators
-show library:nothing | unknown instance or set of the library
 verify ../object.json | not a certificate
 generate worst:mc-ff | unknown policy 'mc-ff'; did you mean 'mc-sf
-generate worst:mc-sf(max=3) | unknown setting of worst:mc-sf 'max'
-adversaries --construction two-point | --construction = 'two-point' is not one of a-max-trap
 adversaries --out t.html | --out = 't.html' does not end in .csv
 benchmark solve -n 3 --family sideways | sideways
-benchmark magic -n 3 | unknown policy 'magic'
 conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversation'
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
 reproduce | nothing to do
 reproduce j25-figure-99 | unknown reproduction 'j25-figure-99'
 reproduce --all j25-figure-3 | name some, or say --all
-reproduce --page page.md --out missing | missing
 reproduce j25-figure-3-low-demand --lengths lmsys=missing.csv | missing.csv
 reproduce c25-figure-2 --vary memory=5 | c25-figure-2 has no memory to vary
 reproduce j25-table-1 --vary memory=few | is not a number of tokens
-reproduce j25-table-1 --vary weather=rain | unknown condition 'weather'
 """
 """A command line and a part of what it says, one a line."""
 

@@ -18,7 +18,6 @@ from hindsight import (
     make_certificate,
 )
 from hindsight.certificates import limits, proofs
-from hindsight.certificates.path_states import numbered
 from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.states import PathPrices, StatePrices
@@ -201,18 +200,6 @@ def test_the_result_of_a_solve_is_certified(time: Any, tmp_path: Path) -> None:
     assert hurried["proof"] == {"kind": "machine-bounds"}
     bare = hindsight.make_certificate(result.schedule)
     assert hurried["lower_bound"] == bare["lower_bound"] <= verdict.lower_bound
-
-
-def test_numbers_differ_where_columns_do() -> None:
-    """Also where a single key of all columns does not fit into 64 bits."""
-    columns = np.random.default_rng(0).integers(0, 2, (70, 40)).astype(np.int32)
-    columns[:, 20:] = columns[:, :20]
-    columns[69, 20:] = 1 - columns[69, :20]
-    for count in (40, 20):
-        place = numbered([column * 1000 for column in columns], [1001] * 70)[1]
-        assert len({*place.tolist()}) == count
-        columns[69, 20:] = columns[69, :20]
-    assert (place[:20] == place[20:]).all()
 
 
 def test_searches_of_the_library_keep_as_many() -> None:

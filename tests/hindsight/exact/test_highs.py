@@ -21,21 +21,6 @@ def test_highs_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_callbacks_begin_without_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HiGHS 1.16 prints its banner where callbacks are enabled, in the constructor."""
-    flags = []
-    enable = highspy.Highs.enableCallbacks
-
-    def recorded(solver: highspy.Highs) -> None:
-        flags.append(solver.getOptionValue("output_flag")[1])
-        enable(solver)
-
-    monkeypatch.setattr(highspy.Highs, "enableCallbacks", recorded)
-    relax(generate("arrival-model-1", 0, n=5), method="lp")
-    assert flags
-    assert not any(flags)
-
-
 def test_every_status_of_highs_is_mapped() -> None:
     failures = ("Notset", "LoadError", "ModelError", "ModelEmpty", "PresolveError", "SolveError")
     failed = {f"k{name}" for name in (*failures, "PostsolveError", "MemoryLimit", "Min", "Max")}

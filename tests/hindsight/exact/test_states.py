@@ -101,9 +101,3 @@ def test_it_stops_at_the_first_yes_and_asks_often() -> None:
     assert (outcome.status, next(answers, None)) == ("stopped", None)
     # Between two questions the search keeps at most as many states as it makes children.
     assert 40 < outcome.states <= 40 * 5_000
-
-
-@pytest.mark.slow
-def test_late_starts_are_not_miscounted() -> None:
-    late = Instance.from_arrays([1, 1], [2, 2], [0, 40_000], memory_limit=4)
-    assert search_of(late).run().status == "epochs"

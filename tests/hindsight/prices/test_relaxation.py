@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -69,33 +65,6 @@ def test_value_of_the_model_of_all_starts(
 ) -> None:
     """[W25] Equations (8)-(11)."""
     assert_same_value(family(seed, 4 + seed))
-
-
-def test_control_c_returns_what_is_proved() -> None:
-    instance = drawn(2, 60)
-    seen: list[hindsight.Progress] = []
-
-    def press(line: hindsight.Progress) -> None:
-        seen.append(line)
-        if len(seen) == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    assert threading.current_thread() is threading.main_thread()
-    relaxed = hindsight.relax(instance, method="lagrangian", tolerance=1e-12, progress=press)
-    assert relaxed.stop_reason == "interrupted"
-    assert relaxed.certified_bound > 0
-
-
-def test_progress_only_improves() -> None:
-    lines: list[hindsight.Progress] = []
-    hindsight.relax(drawn(4, 12), method="lagrangian", tolerance=1e-7, progress=lines.append)
-    # With an empty cache, loops are compiled on the way.
-    phases = {line.phase for line in lines if not line.phase.startswith("compiling")}
-    assert phases == {"start", "prices"}
-    for before, after in pairwise(lines):
-        assert after.lower_bound >= before.lower_bound
-        assert after.nodes >= before.nodes
-    assert lines[-1].nodes > lines[0].nodes
 
 
 class Looks:

@@ -10,11 +10,9 @@ from effort import sweep
 
 from hindsight.prices.state_tables import (
     core_table,
-    first_tables,
     memory_table,
     ordered_states,
 )
-from instances import generate
 
 
 @pytest.mark.parametrize("seed", sweep(range(60)))
@@ -41,17 +39,3 @@ def test_no_configuration_weighs_more_than_the_capacity(limit: int) -> None:
         if sigma is not None:  # what holds sigma or more, and does not fit beside such a state
             for m_, r_, inside in zip(states.held, states.rounds, rows, strict=True):
                 assert inside == (m_ >= sigma and not fit([(m_, r_), (sigma, r_)], limit))
-
-
-def test_first_tables_are_of_lengths_evenly_spaced() -> None:
-    """Whatever fits together weighs 1 at most under each of them."""
-    instance = generate("arrival-model-1", seed=1, n=30)
-    limit, copies = instance.memory_limit, copies_of(instance)
-    states = ordered_states(copies)
-    tables = first_tables(states, instance.prompt_lengths)
-    assert len(tables) == 1 + len({1, *instance.prompt_lengths.tolist()}) == 6
-    assert tables.shape[1] == len(states.held)
-    for row in tables:
-        coefficients = np.zeros(copies.shape, dtype=np.int64)
-        coefficients[states.held, states.rounds] = np.rint(row * limit)
-        assert 0 < maximum_weight(coefficients, copies, limit) <= limit

@@ -98,15 +98,3 @@ def test_beams_take_over_where_the_program_has_no_chance(
     # Whoever asks for the program gets the program.
     asked = hindsight.solve(instance, limit and 60.0, threads=1, method="mip")
     assert (asked.stop_reason, asked.nodes) == ("size", 0)
-
-
-@pytest.mark.parametrize("patient", [False, True])
-def test_schedules_of_too_many_rounds_have_no_cycles(patient: bool) -> None:
-    longest = 10**8
-    instance = Instance.from_arrays([1, 1], [longest, longest], memory_limit=longest + 1)
-    interval, search = begun(instance, threads=2)
-    search.run_beams()
-    beams_run = search.rounds
-    search.run(patient=patient)
-    assert (search.rounds, interval.stop_reason) == (beams_run, "stalled")
-    assert interval.upper_bound == 3 * longest

@@ -18,11 +18,3 @@ def test_replicas_without_requests_stay_empty() -> None:
         assert isinstance(found.schedule, FleetSchedule)
         assert sum(part is None for part in found.schedule.parts) == 1
         assert found.schedule.is_feasible
-
-
-def test_a_tail_of_a_fleet_is_an_interval() -> None:
-    fleet = Workload([0.0] * 4, [3] * 4, [1] * 4, memory_limit=4, replicas=2, batch_time=FULL)
-    # Two rounds of 3.5 seconds on each.
-    found = hindsight.solve(fleet, 1.0, goal=hindsight.Tail(1.0), threads=1)
-    assert found.lower_bound <= 7 <= found.upper_bound <= 7 * 1.01
-    assert isinstance(found.schedule, FleetSchedule)
