@@ -195,7 +195,7 @@ class Spec(Generic[Made]):
             return cast(Made, copy.deepcopy(maker))
         check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
         refusals = (InvalidValueError, InvalidTypeError)
-        made = described(lambda: maker(**self.params), self.label, self.kind, refusals)
+        made = described(lambda: maker(**self.params), self.name, self.kind, refusals)
         if not isinstance(made, self.base):
             reason = f"makes {made!r}, which is no {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
