@@ -14,7 +14,6 @@ import pytest
 from brute_force import (
     all_feasible_schedules,
     feasible_total,
-    is_feasible_by_definition,
     makespan_by_definition,
     memory_by_definition,
     memory_in_round,
@@ -27,11 +26,11 @@ from certificates_by_definition import is_feasible
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import instances, packed_schedules, serial_schedules
+from strategies import instances
 from tiny_fleets import tiny_fleet
 from tiny_problems import InSeconds, in_rounds, least_total_latency
 
-from instances import Instance, Request, Schedule, ServiceLevel, Workload
+from instances import Instance, Request, ServiceLevel, Workload
 from online import AffineTime
 
 tiny = st.one_of(
@@ -90,25 +89,6 @@ def test_a_round_may_wait_for_an_arrival() -> None:
     assert InSeconds.of(workload, AffineTime(1.0)).least_total_latency() == Fraction(21, 10)
 
 
-def test_enumeration_counts_by_hand() -> None:
-    instance = Instance([Request(0, 1, 1), Request(1, 1, 1)], 2)
-    # Completions by round 3, never together: (0,1) (0,2) (1,2) (2,1).
-    assert sorted(all_feasible_schedules(instance, 3)) == [(0, 1), (0, 2), (1, 2), (2, 1)]
-
-
-def test_enumeration_is_the_definition_filtered() -> None:
-    instance = Instance([Request(0, 2, 2), Request(1, 1, 3)], 6)
-    horizon = 7
-    every = [
-        (first, second)
-        for first in range(horizon + 1)
-        for second in range(horizon + 1)
-        if is_feasible_by_definition(instance, (first, second))
-        and makespan_by_definition(instance, (first, second)) <= horizon
-    ]
-    assert sorted(all_feasible_schedules(instance, horizon)) == every
-
-
 @settings(max_examples=examples(80))
 @given(tiny)
 def test_search_finds_what_enumeration_finds(instance: Instance) -> None:
@@ -149,14 +129,6 @@ def test_an_optimum_may_delay_a_request_that_fits() -> None:
     assert starts[0] > 0
     at_once = [s for s in all_feasible_schedules(instance, 14) if s[0] == 0]
     assert latency < min(total_latency_by_definition(instance, s) for s in at_once)
-
-
-@pytest.mark.parametrize(("strategy"), [packed_schedules(), serial_schedules()])
-@settings(max_examples=examples(60))
-@given(data=st.data())
-def test_feasible_schedule_strategies_are_feasible(strategy, data) -> None:
-    schedule: Schedule = data.draw(strategy)
-    assert is_feasible_by_definition(schedule.instance, schedule.start_times.tolist())
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -97,19 +97,6 @@ def test_a_log_faster_than_the_batch_time_allows_comes_first(
     assert record["savings"] == []
 
 
-def test_where_nobody_waits_little_could_be_saved(script: Script, tmp_path: Path) -> None:
-    log = tmp_path / "idle.csv"
-    log.write_text(IDLE + "".join(f"{3 * k},40,20\n" for k in range(6)), "utf-8")
-    said, _ = answer(script, log, tmp_path, *SMALL, "--batch-time", AFFINE)
-    # Alone: 20 rounds, 40 + 19 tokens processed, 41 + .. + 60 tokens held.
-    alone = 20 * 0.02 + 59 * 2e-4 + 1010 * 1e-6
-    assert f"Today vllm simulated: mean latency {alone:.3f} s" in said
-    found = re.search(r"at most 0\.0\d\d s \((\d\.\d) %\) can be saved", said)
-    assert found is not None, said
-    assert float(found[1]) < 10
-    assert "which saves less than 1 %" in said
-
-
 def test_requests_on_time_by_replicas(script: Script, tmp_path: Path) -> None:
     """Requests that are alone: half of them take 60 rounds of 0.02 s, and no scheduler less."""
     log = tmp_path / "idle.csv"
@@ -136,24 +123,6 @@ def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     said = facts(measured(script, some, "--memory", 3000, "--batch-time", "fit", "--details"))
     assert said["requests"] == "5"
     assert said["a round lasts"].startswith("0.02 s + 0.0002")
-
-
-def test_settings_that_a_log_states_need_not_be_said(
-    script: Script, bench: Path, tmp_path: Path
-) -> None:
-    settings = {"max_num_seqs": "4", "block_size": "16", "num_gpu_blocks": "101"}
-    stated = {**json.loads(bench.read_text("utf-8")), **settings}
-    path, figures = tmp_path / "stated.json", tmp_path / "figures.json"
-    path.write_text(json.dumps(stated), "utf-8")
-    options = ("--batch-time", AFFINE, "--details", "--json", figures)
-    process = script("headroom", f"{path}(max_requests=5)", "--time-limit", 5, *options)
-    said = facts(process)
-    assert said["stated in the log"] == "block_size=16, max_num_seqs=4, num_gpu_blocks=101"
-    assert said["memory limit M"] == "1600 tokens in blocks of 16; tokens are stored next"
-    assert said["assumed"].startswith("max_num_batched_tokens=2048, long_prefill_token_threshold=0")
-    record = json.loads(figures.read_text("utf-8"))
-    names = [record["baseline"], *record["proposals"]]
-    assert names == ["vllm(max_num_seqs=4)", "vllm(max_num_seqs=4, order=shortest-job)"]
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,12 @@ import re
 
 from documents import (
     FILE,
-    IN_ROUNDS,
     NAMES,
-    PRICES,
     TIGHT,
-    enlarged,
-    part_of,
-    prices_of,
-    proved,
     tight,
 )
 
-from hindsight import CertificateError, CertificateTooLargeError, check_certificate
+from hindsight import CertificateTooLargeError, check_certificate
 from hindsight.certificates import limits
 
 
@@ -44,28 +38,6 @@ def least_limits(name: str) -> dict[str, int]:
     return found
 
 
-def first_too_large(name: str) -> dict[str, int]:
-    """The least k for which 2^k times the prices, their scale or both are more than are taken."""
-    found = {}
-    is_priced = any(part_of(tight(name), path) for path in prices_of(tight(name)))
-    for how in ("scale", "both", *(["prices"] if is_priced and name.startswith(PRICES) else [])):
-        passes, refused = 0, 62
-        while refused - passes > 1:
-            k = (passes + refused) // 2
-            try:
-                proved(enlarged(tight(name), how, 2**k))
-            except CertificateTooLargeError:
-                refused = k
-                continue
-            except CertificateError:  # paths or partial schedules are left
-                pass
-            passes = k
-        found[how] = refused
-    return found
-
-
 if __name__ == "__main__":
     least = {name: least_limits(name) for name in NAMES}
-    first = {name: first_too_large(name) for name in IN_ROUNDS}
-    tables = {"tight": TIGHT, "least": least, "first": first}
-    FILE.write_text(json.dumps(tables, indent=1) + "\n", "utf-8")
+    FILE.write_text(json.dumps({"tight": TIGHT, "least": least}, indent=1) + "\n", "utf-8")

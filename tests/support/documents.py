@@ -327,4 +327,4 @@ def enlarged(document: Document, how: str, factor: int) -> Document:
 
 FILE = Path(__file__).parents[1] / "data" / "certificates.json"
 
-TIGHT, LEAST_LIMITS, FIRST_TOO_LARGE = json.loads(FILE.read_text("utf-8")).values()
+TIGHT, LEAST_LIMITS = json.loads(FILE.read_text("utf-8")).values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from brute_force import memory_in_round
+from collections import Counter
+
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -89,29 +90,16 @@ def packed_schedules(draw: DrawFn, of: SearchStrategy[Instance] | None = None) -
     """A feasible schedule with overlaps: in some order, each request at its first start that
     the definition allows, no sooner than a drawn delay after its arrival."""
     instance = draw(of if of is not None else instances())
-    order = draw(st.permutations(range(len(instance))))
-    placed: list[int] = []
-    starts: dict[int, int] = {}
-    for index in order:
-        request = instance[index]
-        placed.append(index)
-        part = Instance(
-            [Request(instance[i].arrival_time, instance[i].prompt_length, instance[i].output_length)
-             for i in placed],
-            instance.memory_limit,
-        )  # fmt: skip
-        start = request.arrival_time + draw(st.integers(0, 2))
-        while True:
-            starts[index] = start
-            trial = [starts[i] for i in placed]
-            last = max(starts[i] + instance[i].output_length for i in placed)
-            if all(
-                memory_in_round(part, trial, r) <= instance.memory_limit
-                for r in range(start + 1, last + 1)
-            ):
-                break
+    starts, held = [0] * len(instance), Counter[int]()
+    for index in draw(st.permutations(range(len(instance)))):
+        one = instance[index]
+        tokens = [one.prompt_length + age for age in range(1, one.output_length + 1)]
+        start = one.arrival_time + draw(st.integers(0, 2))
+        while any(held[start + k] + m > instance.memory_limit for k, m in enumerate(tokens, 1)):
             start += 1
-    return Schedule(instance, [starts[i] for i in range(len(instance))])
+        held.update({start + k: m for k, m in enumerate(tokens, 1)})
+        starts[index] = start
+    return Schedule(instance, starts)
 
 
 def schedules(of: SearchStrategy[Instance] | None = None) -> SearchStrategy[Schedule]:
