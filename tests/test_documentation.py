@@ -31,7 +31,6 @@ from pathlib import Path
 import pytest
 
 from generated import expanded, public_names
-from llm_hindsight import SUBCOMMANDS
 from online import policy_names
 from studies.pages import TABLES, TABLES_HERE
 
@@ -338,18 +337,6 @@ def test_every_public_name_has_one_place_in_the_reference() -> None:
     assert len(shown) == len({*shown})
     assert {*public_names()} - {*shown} == set()
     assert {*policy_names()} <= {*re.findall(r"^### (\S+)$", pages, flags=re.MULTILINE)}
-
-
-def test_every_command_has_an_example() -> None:
-    page = ROOT / "docs" / "commands.md"
-    commands = [
-        one
-        for block in blocks_of(page.read_text("utf-8"))
-        if block.language == "console"
-        for one in commands_of(block)
-    ]
-    shown = {word for one in commands for word in one.text.split()[1:2]}
-    assert {*SUBCOMMANDS} - shown == set()
 
 
 @pytest.mark.parametrize("package", PACKAGES)

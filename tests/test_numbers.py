@@ -6,7 +6,6 @@ the same value as a Python number, as NumPy's scalars and as a fraction.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from fractions import Fraction
 from pathlib import Path
@@ -137,33 +136,3 @@ def test_rates_whose_sum_no_float_holds_are_refused() -> None:
         balance.equilibrium([balance.PromptType(5e307, 1, 1)] * 2, 0.1, 0.1)
     with pytest.raises(InvalidValueError, match="arrival_rate"):
         nested_design.Segments(1, (1, 2), (1e308, 1e308))
-
-
-ALONE = {
-    "instances/validation.py": "the one place",
-    "instances/logs/cells.py": "cells of a file, read as text",
-}
-KINDS = {"bool", "int", "float", "Real", "Integral", "number", "integer", "floating"}
-
-
-def test_no_other_module_checks_numbers_by_hand() -> None:
-    found = []
-    for package in ("instances", "hindsight", "online", "scripts"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if name not in ALONE:
-                found += [f"{name}:{line}" for line in _hand_written(path)]
-    assert not found
-
-
-def _hand_written(path: Path) -> list[int]:
-    """Lines that ask whether something is a bool, or one of several kinds of number."""
-    lines = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "isinstance":
-            continue
-        asked = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
-        names = {getattr(one, "id", getattr(one, "attr", "")) for one in asked}
-        if "bool" in names or "bool_" in names or len(names & KINDS) > 1:
-            lines.append(node.lineno)
-    return lines

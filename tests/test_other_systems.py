@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-from multiprocessing import resource_tracker
 
 import pytest
 
-import llm_hindsight
 from instances import InvalidValueError
 from online.commands.sources import parse_source
 from online.policy_interface.specs import PolicySpec
-from online.workers import _ctrl_c_blocked
 
 WITHOUT_POSIX = """
 import os, signal, sys, time
@@ -35,22 +31,6 @@ def test_solve_and_simulate_need_no_posix_module() -> None:
     command = [sys.executable, "-c", WITHOUT_POSIX]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert ran.stdout == "optimal completed\n", ran.stderr
-
-
-def test_ctrl_c_needs_no_signal_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise AssertionError("the resource tracker is for POSIX systems")
-
-    monkeypatch.delattr(signal, "pthread_sigmask")
-    monkeypatch.setattr(resource_tracker, "ensure_running", fails)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with _ctrl_c_blocked():
-            pass
-        llm_hindsight.end_at_once_on_ctrl_c()
-        assert signal.getsignal(signal.SIGINT) is llm_hindsight._end_at_once
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("name", [r"C:\logs\day.csv", r"c:\logs\day.csv", "c:/logs/day.csv"])
