@@ -75,14 +75,10 @@ class Headroom:
         bounds = self.results.get(Enclose(count))
         if not isinstance(bounds, Bounds):
             return None
-        known = [(bounds.interval.upper, "search")]
-        known += [
-            (it.mean_latency, one.name)
-            for one, it in self.simulations.items()
-            if one.replicas == count
-        ]
-        upper, name = min((one for one in known if one[0] is not None), default=(None, ""))
-        return replace(bounds, interval=Interval(bounds.interval.lower, upper)), name
+        here = {one.name: it for one, it in self.simulations.items() if one.replicas == count}
+        known = {"search": bounds.interval.upper, **{k: it.mean_latency for k, it in here.items()}}
+        least = min((one, name) for name, one in known.items() if one is not None)
+        return replace(bounds, interval=Interval(bounds.interval.lower, least[0])), least[1]
 
     @property
     def saving(self) -> Interval | None:
@@ -111,9 +107,9 @@ class Headroom:
     @property
     def rival(self) -> str | None:
         """Label of the proposal with the least mean latency, told the exact output lengths."""
-        known = [(self.served(one), one) for one in self.question.proposed]
-        means = [(it.mean_latency, one) for it, one in known if it is not None]
-        return min(means)[1] if means else None
+        known = {one: self.served(one) for one in self.question.proposed}
+        means = {one: it.mean_latency for one, it in known.items() if it is not None}
+        return min(means, key=means.__getitem__, default=None)
 
     @property
     def difference(self) -> Fraction | None:
@@ -141,16 +137,14 @@ class Headroom:
 
         A further replica may stay empty, so shares do not fall with the number of replicas.
         """
-        lower, upper = Fraction(0), Fraction(1)
-        for one, it in self.results.items():
-            if isinstance(it, Served):
-                known = Interval(it.on_time, None)
-            elif isinstance(it, Bounds) and one == Enclose(one.replicas, on_time=True):
-                known = it.interval
-            else:
-                continue
-            if one.replicas <= replicas and known.lower is not None:
-                lower = max(lower, known.lower)
-            if one.replicas >= replicas and known.upper is not None:
-                upper = min(upper, known.upper)
-        return Interval(lower, upper)
+        known: list[tuple[int, Fraction | None, Fraction | None]] = [
+            (one.replicas, it.on_time, None) for one, it in self.simulations.items()
+        ]
+        known += [
+            (one.replicas, it.interval.lower, it.interval.upper)
+            for one, it in self.results.items()
+            if isinstance(it, Bounds) and one == Enclose(one.replicas, on_time=True)
+        ]
+        lowers = [low for count, low, _ in known if count <= replicas and low is not None]
+        uppers = [high for count, _, high in known if count >= replicas and high is not None]
+        return Interval(max(lowers, default=Fraction(0)), min(uppers, default=Fraction(1)))

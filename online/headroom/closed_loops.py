@@ -35,26 +35,21 @@ class ClosedLoop(ProblemSource):
 
     def __init__(self, workload: Workload, concurrency: int) -> None:
         super().__init__(workload)
-        self._free: list[float] = [0.0] * concurrency
+        self.free: list[float] = [0.0] * concurrency
 
     def next_arrival(self) -> float | None:
         """Return when the next request is sent, if that is known."""
         planned = super().next_arrival()
-        return None if planned is None or not self._free else max(planned, self._free[0])
+        return None if planned is None or not self.free else max(planned, self.free[0])
 
     def release(self, now: float) -> list[Arrival]:
         """Send the requests that are due."""
         sent = []
         while (time := self.next_arrival()) is not None and time <= now:
-            heappop(self._free)
+            heappop(self.free)
             sent.append(self._arrivals[self._position]._replace(time=time))
             self._position += 1
         return sent
-
-    def end(self, count: int, time: float) -> None:
-        """Note that so many requests have ended."""
-        for _ in range(count):
-            heappush(self._free, time)
 
 
 def play_closed_loop(question: Question, should_stop: Callable[[], bool]) -> Question:
@@ -74,7 +69,8 @@ def play_closed_loop(question: Question, should_stop: Callable[[], bool]) -> Que
 
     def complete_and_send(requests: Sequence[VisibleRequest], state: State) -> None:
         complete(requests, state)
-        loop.end(len(requests), state.time)
+        for _ in requests:
+            heappush(loop.free, state.time)
 
     policy.complete = complete_and_send  # type: ignore[method-assign]
     options: dict[str, Any] = {"level": question.level, "should_stop": should_stop}

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.resources import available_cores
 from instances.ctrl_c import Interruption
 from instances.validation import as_integer, as_number
@@ -113,16 +114,11 @@ class _Work:
     progress: Progress | None
     pressed: Interruption
     left_out: int = 0
-    began: float = field(default_factory=time.monotonic)
     tasks: list[Task] = field(default_factory=list)
     results: dict[Task, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + STOP * self.time_limit
-
-    def must_stop(self) -> bool:
-        """Return whether no task is to begin any more."""
-        return self.pressed() or time.monotonic() > self.deadline
+        self.clock = Clock(STOP * self.time_limit, self.pressed)
 
     def say(self, text: str, first: Headroom | None = None) -> None:
         """Report progress."""
@@ -133,9 +129,9 @@ class _Work:
         """Compute tasks that are not done, in this order."""
         tasks = [task for task in dict.fromkeys(tasks) if task not in self.tasks]
         self.tasks += tasks
-        threads = None if self.jobs == 1 else 1
-        call = partial(_compute, self.question, self.deadline, threads)
-        begun = takewhile(lambda _: not self.must_stop(), tasks)
+        deadline = time.monotonic() + self.clock.seconds_left()
+        call = partial(_compute, self.question, deadline, None if self.jobs == 1 else 1)
+        begun = takewhile(lambda _: not self.clock.must_stop(), tasks)
         for one in perform(call, begun, jobs=min(self.jobs or 1, max(1, len(tasks)))):
             result = Failure(str(one.error)) if one.error else one.result
             if result is not None:
@@ -152,12 +148,12 @@ class _Work:
         if kept < count:
             self.question, self.left_out = question.of_first(kept), count - kept
         if question.made_up and question.concurrency and not self.pressed():
-            self.question = play_closed_loop(self.question, self.must_stop)
+            self.question = play_closed_loop(self.question, self.clock.must_stop)
         name, here = question.baseline, question.replicas
         errors = dict.fromkeys((0.0, question.error))
         proposed = [Serve(one, here, error) for error in errors for one in question.proposed]
         self.do([Serve(name, here), *proposed])
-        while question.level and not self.must_stop():
+        while question.level and not self.clock.must_stop():
             runs = self.answer().by_replicas.items()
             wanted = next_replicas({count: run.on_time or Fraction(0) for count, run in runs})
             if wanted is None or Serve(name, wanted) in self.tasks:
@@ -208,7 +204,7 @@ class _Work:
             self.question,
             dict(self.results),
             tuple(task.name for task in self.tasks if task not in self.results),
-            time.monotonic() - self.began,
+            self.clock.seconds(),
             self.pressed(),
             self.left_out,
         )
