@@ -37,6 +37,9 @@ SAMPLES = (1000, 100, 10, 1)
 LONGEST_RUN, WINDOW_RUN = 0.25, 0.15
 """Of the time limit: one simulation of all requests at most, and one if requests are left out."""
 
+PATIENCE = 2.0
+"""Times that a simulation may take as long as that of today's policy, whatever its share."""
+
 SHORT_RUN = 1.0
 """Seconds of a simulation up to which other processes are not worth their start."""
 
@@ -114,6 +117,7 @@ class _Work:
     progress: Progress | None
     pressed: Interruption
     left_out: int = 0
+    seconds: float = 0.0
     tasks: list[Task] = field(default_factory=list)
     results: dict[Task, Any] = field(default_factory=dict)
 
@@ -142,9 +146,9 @@ class _Work:
         """Simulate what the first answer needs, of as many requests as there is time for."""
         self.say(f"{self.question.baseline}, first requests")
         question, count = self.question, len(self.question.workload)
-        kept, seconds = self._affordable(count)
+        kept, self.seconds = self._affordable(count)
         if self.jobs is None:
-            self.jobs = available_cores() if seconds > SHORT_RUN else 1
+            self.jobs = available_cores() if self.seconds > SHORT_RUN else 1
         if kept < count:
             self.question, self.left_out = question.of_first(kept), count - kept
         if question.made_up and question.concurrency and not self.pressed():
@@ -191,7 +195,7 @@ class _Work:
     def others(self, error: float) -> list[Task]:
         """List all policies, on predicted lengths those that have ended on exact ones."""
         name, count = self.question.baseline, self.question.replicas
-        limit = SHARES["policy"] * self.time_limit
+        limit = max(SHARES["policy"] * self.time_limit, PATIENCE * self.seconds)
         return [
             Serve(one, count, error, time_limit=None if one == name else limit)
             for one in self.question.specs
