@@ -124,9 +124,7 @@ class Machine:
         self.ran: list[PlannedRounds] = []
         self.output_lengths: list[int] = []
         self._attempt: dict[int, list[int]] = {}
-        # Rounds run when each request of the batch ends, if it is not held from now on. Entries
-        # (end, index) of the heap may be too early, or of requests that have left.
-        self._end_of: dict[int, int] = {}
+        # A heap of ends and requests. Entries may be too early, or of requests that have left.
         self._ends: list[tuple[int, int]] = []
         # Prompt tokens processed in each round by the requests that do not advance.
         self._resting: dict[int, int] = {}
@@ -163,9 +161,7 @@ class Machine:
         running.prompt_left -= reused
         batch.running[index] = batch.fresh[index] = running
         batch.tokens += running.tokens
-        end = batch.round_index + self.output_lengths[index] + batch.prefill_rounds - kept
-        self._end_of[index] = end
-        heapq.heappush(self._ends, (end, index))
+        heapq.heappush(self._ends, (self._end(running), index))
         self._attempt[index] = [index, batch.round_index, -1, RUNS, kept, reused]
         self.attempts.append(self._attempt[index])
         self.start_times.append(batch.time)
@@ -198,7 +194,6 @@ class Machine:
         running = self.running.pop(index)
         self.batch.fresh.pop(index, None)
         self.batch.tokens -= running.tokens
-        del self._end_of[index]
         self._resting.pop(index, None)
         self._attempt.pop(index)[2:4] = self.batch.round_index, how
         self.actions.append((self.batch.round_index + 1, LEAVES, 0, 0, (index,)))
@@ -252,7 +247,6 @@ class Machine:
             batch.fresh.pop(index).prompt_left = 0
         for index in held:
             self.running[index].rounds_held += rounds
-            self._end_of[index] += rounds
         for index, tokens in chunks.items():
             self.running[index].prompt_left -= tokens * rounds
         return self._complete()
@@ -283,7 +277,7 @@ class Machine:
         if growth:
             end, index = self._first_end()
             if index in held:
-                end = min(end for index, end in self._end_of.items() if index not in held)
+                end = min(self._end(one) for i, one in self.running.items() if i not in held)
             limits.append(end - now)
             if self.count is not None:
                 counted = self.count.memory(self.state) + growth
@@ -360,14 +354,22 @@ class Machine:
             past += tokens * (one.request.prompt_length + one.tokens_kept - one.prompt_left)
         return squares, past
 
+    def _end(self, running: RunningRequest) -> int:
+        """Return the rounds run when a request ends, if it is not held from now on."""
+        rounds = self.output_lengths[running.request.index] + self.batch.prefill_rounds
+        return running.start_round + running.rounds_held + rounds - running.tokens_kept
+
     def _first_end(self) -> tuple[int, int]:
         """Return the first entry of the heap, corrected, in a batch that is not empty."""
-        while (end := self._end_of.get(self._ends[0][1])) != self._ends[0][0]:
-            if end is None:
+        while True:
+            end, index = self._ends[0]
+            running = self.running.get(index)
+            if running is None:
                 heapq.heappop(self._ends)
+            elif (later := self._end(running)) > end:
+                heapq.heapreplace(self._ends, (later, index))
             else:
-                heapq.heapreplace(self._ends, (end, self._ends[0][1]))
-        return self._ends[0]
+                return end, index
 
     def _complete(self) -> list[int]:
         """Take requests that end now out of the batch; return them."""
