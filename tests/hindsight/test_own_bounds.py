@@ -113,8 +113,6 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
         (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:6"),
         (file(":others"), InvalidValueError, r"is not in .*own_bounds.py"),
         (file(":number"), InvalidTypeError, "is neither a function nor FILE.py:NAME"),
-        (file(""), InvalidValueError, "is not FILE.py:NAME"),
-        ("volume", InvalidValueError, "bound = 'volume' is not FILE.py:NAME"),
     ):
         with pytest.raises(error, match=message):
             solved(bad)

@@ -112,14 +112,10 @@ def shares(first: int, after: int, *levels: float) -> Shares:
     [
         ("cell", {"cell": 0.3}),
         ("price", {"price": np.array([0.1, math.inf])}),
-        ("price", {"price": np.array([-1.0, 1.0])}),
-        ("gamma", {"gamma": np.array([0.5])}),
         ("gamma", {"gamma": np.array([0.5, 1.5])}),
         ("participation", {"participation": (np.array([0.5, 1.5]), shares(0, 1, 1))}),
         ("participation", {"participation": (np.ones(2), shares(0, 1, 0.5))}),
-        ("participation", {"participation": (np.ones(2), shares(0, 1, -1))}),
         ("participation", {"participation": (np.ones(2), shares(0, 1, 1, 1))}),
-        ("participation", {"participation": (np.ones(2), shares(1, 0))}),
         ("participation", {"participation": (np.ones(2), shares(2, 3, 1))}),
     ],
 )
