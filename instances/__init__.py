@@ -22,8 +22,9 @@ from .generators.registry import (
     generator_names,
     generator_parameters,
 )
-from .logs.request_log import RequestLog, read_log
-from .logs.windows import TraceReport, TraceRule, read_trace, read_workload, trace_windows
+from .logs.reading import read_log
+from .logs.request_log import RequestLog
+from .logs.windows import TraceReport, read_trace, read_workload, trace_windows
 from .problem.fleet_schedule import FleetSchedule
 from .problem.instance import Instance
 from .problem.json_io import KnownBounds, known_bounds, load, save
@@ -56,7 +57,6 @@ __all__ = [
     "SecondsSchedule",
     "ServiceLevel",
     "TraceReport",
-    "TraceRule",
     "UnknownNameError",
     "Violation",
     "Workload",

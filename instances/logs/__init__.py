@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from .cells import PromptBlocks
 from .formats import FORMATS
-from .prefixes import shared_prefixes
-from .request_log import RequestLog, read_log
-from .windows import TraceReport, TraceRule, read_trace, read_workload, trace_windows
+from .prefixes import PromptBlocks, shared_prefixes
+from .reading import read_log
+from .request_log import RequestLog
+from .windows import TraceReport, read_trace, read_workload, trace_windows
 
 __all__ = [
     "FORMATS",
     "PromptBlocks",
     "RequestLog",
     "TraceReport",
-    "TraceRule",
     "read_log",
     "read_trace",
     "read_workload",

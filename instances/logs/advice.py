@@ -13,7 +13,7 @@ from typing import Any
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .cells import DATES, MILLISECONDS, SECONDS, TICKS_PER_SECOND, Clock, as_count
+from .cells import DATES, MILLISECONDS, SECONDS, Clock, as_count
 from .formats import FORMATS, Format
 from .paths import lookup, name_words, named_unit
 
@@ -26,15 +26,12 @@ LONGEST_LISTED = 40
 DEEPEST_LISTED = 4
 """Names of keys inside one another that are listed."""
 
-MAP_COLUMNS = (
-    "say which column holds what with columns (in a command FILE(arrival=NAME, prompt=NAME, "
-    "output=NAME))"
-)
 MOONCAKE, QWEN = FORMATS["mooncake"], FORMATS["qwen-bailian"]
 QWEN_KEYS = {"chat_id", "parent_chat_id", "turn"}
+_TOKENS = {"prompt", "request", "output"}
 
 _HINTS = tomllib.loads((resources.files(__package__) / "hints.toml").read_text("utf-8"))
-_WORDS = {name: [{*one.split()} for one in listed] for name, listed in _HINTS["words"].items()}
+_WORDS = {name: {*listed.split()} for name, listed in _HINTS["words"].items()}
 
 
 def refuse_text_without_requests(path: object, line: str) -> None:
@@ -56,7 +53,7 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
     Parameters
     ----------
     path : object
-        What errors call the file.
+        Name of the file in errors.
     records : sequence of mapping
         Some of them; of a table one may be its columns without cells.
 
@@ -68,10 +65,12 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
     filled = [one for one in records if one]
     if not filled:
         raise FileFormatError(path, "holds no record that has fields")
-    fitting = [[kind for kind in FORMATS.values() if kind.fits(one)] for one in filled]
+    fitting = [[kind for kind in FORMATS.values() if not kind.missing([one])] for one in filled]
     found = next((some for some in fitting if len(some) == 1), fitting[0])
+    most = max((len(one.marks) for one in found), default=0)
+    found = [one for one in found if len(one.marks) == most]
     if found == [MOONCAKE, QWEN]:
-        unit = likely_unit(filled, MOONCAKE.name_of("arrival"), MOONCAKE.name_of("prompt"))
+        unit = likely_unit(filled, MOONCAKE.name_of("prompt"))
         found = [one for one in found if unit in (None, one.unit)]
     if len(found) > 1:
         ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
@@ -81,29 +80,18 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
     for key, answer in _HINTS["keys"].items():
         if key in filled[0]:
             raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
-    why = "fits no format"
-    for one in FORMATS.values():
-        names = {name for names in one.columns.values() for name in names}
-        missing = [name for name in one.required if name not in filled[0]]
-        if not one.marks and len(missing) == 1 and len(names & {*filled[0]}) > 1:
-            why += f" (of {one.name} column {missing[0]!r} is missing)"
-            break
-    raise unknown(path, filled, why)
+    raise unknown(path, filled, "fits no format")
 
 
-def likely_unit(records: Sequence[Mapping[str, Any]], time: str, prompt: str) -> str | None:
-    """Return the unit in which relative times of records are, seconds or milliseconds.
-
-    Blocks of prompts tell Mooncake's format, in milliseconds, from Qwen's, in seconds. Other whole
-    numbers are milliseconds where they differ by 10 from row to row or more, and seconds where by
-    less than 1; for numbers with fractions these limits are 100 and 10.
+def likely_unit(records: Sequence[Mapping[str, Any]], prompt: str) -> str | None:
+    """Return the unit of relative times, as hashes of prompts tell Mooncake's format from Qwen's.
 
     Parameters
     ----------
     records : sequence of mapping
         The first records of a file.
-    time, prompt : str
-        Their columns.
+    prompt : str
+        Their column of prompt lengths.
 
     Returns
     -------
@@ -111,23 +99,14 @@ def likely_unit(records: Sequence[Mapping[str, Any]], time: str, prompt: str) ->
         The unit; None in doubt.
     """
     if any(QWEN_KEYS & one.keys() for one in records):
-        return SECONDS
-    stamps, votes = [], {MILLISECONDS: 0, SECONDS: 0}
+        return QWEN.unit
     for one in records:
-        with suppress(ValueError):
-            stamps.append(Clock(SECONDS)(lookup(one, time)))
-            tokens = as_count(lookup(one, prompt))
-            hashes: Any = one.get("hash_ids")
-            for kind in (MOONCAKE, QWEN) if hashes and isinstance(hashes, list) else ():
-                votes[str(kind.unit)] += len(hashes) == -(-tokens // int(kind.block_size))
-    if votes[SECONDS] != votes[MILLISECONDS]:
-        return max(votes, key=lambda unit: votes[unit])
-    if len(stamps) < 2 or max(stamps) == min(stamps):
-        return MILLISECONDS
-    step = (max(stamps) - min(stamps)) / TICKS_PER_SECOND / (len(stamps) - 1)
-    is_whole = not any(one % TICKS_PER_SECOND for one in stamps)
-    fewest, most = (1, 10) if is_whole else (10, 100)
-    return SECONDS if step < fewest else MILLISECONDS if step >= most else None
+        with suppress(ValueError, TypeError):
+            count, tokens = len(one.get("hash_ids", ())), as_count(lookup(one, prompt))
+            kinds = [one for one in (MOONCAKE, QWEN) if count == -(-tokens // int(one.block_size))]
+            if len(kinds) == 1:
+                return kinds[0].unit
+    return None
 
 
 def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> FileFormatError:
@@ -156,8 +135,8 @@ def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> Fil
         found = {"requests": inside, **guessed(own)}
     arrival, hint = found.get("arrival", ""), ""
     if _unit_seen(cells.get(arrival)) not in (None, DATES) and named_unit(arrival) is None:
-        unit = likely_unit(records, arrival, found.get("prompt", ""))
-        if unit == MILLISECONDS and any("hash_ids" in one for one in records):
+        unit = likely_unit(records, found.get("prompt", ""))
+        if unit == MILLISECONDS:
             found = {"arrival_ms": found.pop("arrival"), **found}
         elif unit != SECONDS:
             hint = f"; write arrival_ms for arrival if {arrival!r} is in milliseconds"
@@ -170,7 +149,7 @@ def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> Fil
     guess = f"by name and content, {seem}: " if found else ""
     python = f" (in Python columns={given})" if is_whole else ", with a column for each NAME"
     columns = _listed(cells)
-    raise FileFormatError(
+    return FileFormatError(
         path, f"{why}; its columns are {columns}; {guess}type {line}{python}{hint}"
     )
 
@@ -202,13 +181,19 @@ def guessed(cells: Mapping[str, Any]) -> dict[str, str]:
     dict[str, str]
         Columns by role; roles without a likely column are missing.
     """
-    best = dict.fromkeys(("arrival", "prompt", "output", "latency", "end", "error"), (0, ""))
-    for path, value in cells.items():
-        # In a file without a header a long name may be a prompt.
-        if len(path) <= LONGEST_LISTED and not isinstance(value, dict | list):
-            for role, score in _scores(path, value).items():
-                best[role] = max(best[role], (score, path), key=lambda one: one[0])
-    found = {role: path for role, (score, path) in best.items() if score}
+    known = {
+        path: (_word_kinds(path.rpartition(".")[2]), _word_kinds(path), _value_kind(value))
+        for path, value in cells.items()
+        if len(path) <= LONGEST_LISTED and not isinstance(value, dict | list)
+    }
+    found: dict[str, str] = {}
+    for guess in _HINTS["guesses"]:
+        for path, (own, whole, value) in known.items():
+            is_inside = guess["role"] in _TOKENS and not own & _TOKENS
+            words = whole if is_inside else own
+            fits = words >= {*guess["words"]} and not words & {*guess.get("without", ())}
+            if fits and value in guess.get("values", [value]):
+                found.setdefault(guess["role"], path)
     if "latency" in found or "arrival" not in found:
         found.pop("end", None)
     if named_unit(found.get("latency", "")) == MILLISECONDS:
@@ -216,37 +201,20 @@ def guessed(cells: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _scores(path: str, value: Any) -> dict[str, int]:
-    """How likely a column holds what, by its name and a value."""
-    own = {*name_words(path.rpartition(".")[2])}
-    has = {name: [bool(own & some) for some in listed] for name, listed in _WORDS.items()}
-    words = own if any(has["prompt"] + has["output"]) else {*name_words(path)}
-    size, of_prompt, of_output, no_size = (
-        words & _WORDS[one][0] for one in ("size", "prompt", "output", "no_size")
-    )
+def _word_kinds(name: str) -> set[str]:
+    """Kinds of the words in a name, as the table of hints has them."""
+    words = {*name_words(name)}
+    return {kind for kind, some in _WORDS.items() if words & some}
+
+
+def _value_kind(value: Any) -> str:
     unit = _unit_seen(value)
-    is_date, is_number = unit == DATES, unit not in (None, DATES)
-    is_size = not no_size and (size or is_number) and _is_count(value)
-    is_prompt = is_size and of_prompt and not of_output and (size or "request" not in words)
-    is_time = (is_date or is_number or value is None) and not any(
-        has["no_time"] + has["end"] + has["latency"] + has["size"]
-    )
-    rank = has["time"].index(True) if any(has["time"]) else len(has["time"])
-    is_end = (is_date or {"time", "at"} & own) and any(has["end"])
-    return {
-        "prompt": (1 + 2 * bool(size)) * bool(is_prompt),
-        "output": (1 + 2 * bool(size)) * bool(is_size and of_output and not of_prompt),
-        "arrival": (len(has["time"]) - rank) * bool(is_time),
-        "end": int(bool(is_end)),
-        "latency": int(is_number and not is_end and any(has["latency"])),
-        "error": 2 * ("error" in own) + any(has["status"]),
-    }
-
-
-def _is_count(value: Any) -> bool:
+    if unit is None:
+        return "unknown" if value is None else "text"
     with suppress(ValueError):
-        return value is None or as_count(value) >= 0
-    return False
+        as_count(value)
+        return "count"
+    return "date" if unit == DATES else "number"
 
 
 def _unit_seen(value: Any) -> str | None:
@@ -261,9 +229,6 @@ def _listed(columns: Collection[str]) -> str:
 
     Names are cut: in a file without a header they are cells of its first row.
     """
-    names = [
-        one if len(one) <= LONGEST_LISTED else f"{one[:LONGEST_LISTED]}..."
-        for one in list(columns)[:MOST_LISTED]
-    ]
-    shown = ", ".join(names) or "none"
-    return f"{shown}, ... {len(columns)} in all" if len(columns) > MOST_LISTED else shown
+    names = [one[:LONGEST_LISTED] + "..." * (len(one) > LONGEST_LISTED) for one in columns]
+    more = f", ... {len(columns)} in all" if len(columns) > MOST_LISTED else ""
+    return (", ".join(names[:MOST_LISTED]) or "none") + more

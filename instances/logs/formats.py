@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
+from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 
-from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError, shown
-from instances.validation import as_integer
-
-from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS, Clock, as_count, as_durations
+from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS, Clock
 from .paths import ABSENT, inside, lookup, name_words, named_unit, path_of
+from .tools import ROWS, Row
 
-LONGEST_ATTRIBUTE = 256
-"""Characters of an attribute of a span that is held: some have whole prompts."""
-
-OUTER_SPAN = "counted by another span"
-
-NO_ERROR = (
-    *("", "0", "0.0", "false", "none", "null", "nan", "[]", "{}", "ok", "success", "successful"),
-    *("succeeded", "complete", "completed", "done", "finished", "stop", "length", "tool_calls"),
-)
-"""Cells of a column of errors that mean that there was none; so do statuses of HTTP below 400."""
-
-NO_SUCCESS = ("", "0", "0.0", "false", "none", "null", "nan", "no", "failed", "failure", "error")
-"""Cells of a column of successes that mean that a request failed."""
+OnBadRows = Literal["refuse", "skip"]
 
 ARRIVALS = {
     "arrival": None,
@@ -39,7 +25,7 @@ ARRIVALS = {
     "arrival_s": SECONDS,
     "arrival_date": DATES,
 }
-"""Units by the role of a column of arrivals; None is told by its name and its cells."""
+"""Units by the role of a column of arrivals; None means the unit of its name or its cells."""
 
 DURATIONS = ("latency", "time_to_first_token", "inter_token_time")
 """Roles of columns in seconds or in the unit that their name has, or with ``_ms`` at their end."""
@@ -47,15 +33,12 @@ DURATIONS = ("latency", "time_to_first_token", "inter_token_time")
 STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
 """Roles of columns with a time of day, and the duration that ends then."""
 
-_DURATIONS = [f"{name}{unit}" for name in DURATIONS for unit in ("", "_ms")]
 ROLES = (
     *([*ARRIVALS][:4]),
-    *("prompt", "output", *_DURATIONS, *STAMPS, "error", "worker", "requests", "run"),
+    *("prompt", "output", *DURATIONS, *(f"{one}_ms" for one in DURATIONS)),
+    *(*STAMPS, "error", "worker", "requests"),
 )
 """What the user can say of columns."""
-
-Row = dict[str, Any] | str | None
-"""A record whose columns are read, the reason why it is left out, or None where it failed."""
 
 
 class Format(NamedTuple):
@@ -64,7 +47,7 @@ class Format(NamedTuple):
     Attributes
     ----------
     name : str
-        What ``format=`` calls it.
+        Its name in ``format=``.
     columns : Mapping[str, tuple[str, ...]]
         Columns by what they hold, looked up in turn.
     unit : str or None
@@ -72,13 +55,13 @@ class Format(NamedTuple):
     seconds : Mapping[str, float]
         Seconds in the unit of a duration.
     marks : tuple[str, ...]
-        Columns by which a tool's log is told; a dataset is told by those that are read.
+        Columns that identify a tool's log; those that are read identify a dataset.
     document, optional_arrival, block_size, settings : bool, bool, int or str, tuple[str, ...]
         As in the table.
     rows : Callable[[dict[str, Any]], Iterable[Row]] or None
         From a record to its requests.
     note : str or None
-        What was assumed of the columns.
+        Assumptions about the columns.
     """
 
     name: str
@@ -105,18 +88,17 @@ class Format(NamedTuple):
             name for role, names in self.columns.items() if role not in optional for name in names
         )
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether a record has every column that this format requires."""
-        return not any(self.lacks(mark, [record]) for mark in self.required)
+    def missing(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the required columns that none of the records has."""
 
-    def lacks(self, mark: str, records: Iterable[Mapping[str, Any]]) -> bool:
-        """Tell whether none of the records has a column, or one has what must not be there."""
-        names = mark.removeprefix("-").split("|")
-        is_there = any(lookup(one, *names, missing=ABSENT) is not ABSENT for one in records)
-        return is_there == mark.startswith("-")
+        def is_there(mark: str) -> bool:
+            names = mark.split("|")
+            return any(lookup(one, *names, missing=ABSENT) is not ABSENT for one in records)
 
-    def has_failed(self, row: dict[str, Any]) -> bool:
-        """Tell whether a row says that its request failed, in a column of errors or successes."""
+        return [mark for mark in self.required if not is_there(mark)]
+
+    def has_failed(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a column of errors or successes says that the request failed."""
         return any(_is_error(lookup(row, one), one) for one in self.columns.get("error", ()))
 
     def clock(self) -> Clock:
@@ -127,9 +109,9 @@ class Format(NamedTuple):
 def _is_error(cell: Any, column: str) -> bool:
     value = str(cell).strip().lower()
     if {*name_words(column)} & {"success", "successful", "succeeded", "ok"}:
-        return value in NO_SUCCESS
+        return value in _OUTCOMES["no_success"]
     status = re.match(r"(\d{3})(\.0)?\b", value)
-    return value not in NO_ERROR and not (status and 200 <= int(status[1]) < 400)
+    return value not in _OUTCOMES["no_error"] and not (status and 200 <= int(status[1]) < 400)
 
 
 def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
@@ -142,7 +124,7 @@ def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
         columns[own] = (names,) if isinstance(names, str) else tuple(names)
         if role in ARRIVALS:
             unit = ARRIVALS[role]
-        elif role in _DURATIONS:
+        elif own in (*DURATIONS, "inter_token_times"):
             of_name = named_unit(columns[own][0]) if name == "columns" else None
             of_name = MILLISECONDS if role != own else of_name or SECONDS
             seconds[own] = float(10 ** -DIGITS_OF[of_name])
@@ -151,25 +133,24 @@ def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
     return Format(name, columns, unit, seconds, note="; ".join(notes) or None, **more)
 
 
-def wanted_format(format: Any, columns: Mapping[str, Any] | None) -> Format | None:  # noqa: A002
+def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  # noqa: A002
     """Choose the format that the caller asks for; None leaves it to the content of the file.
 
-    Columns that name the worker or the run only do not make a format.
+    Columns that name only the worker do not make a format.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        No name of a format, columns that do not say what is read, or both are given.
+        No name of a format, columns that do not say what is read, or both are given; or
+        ``bad_rows`` is neither of its values.
     """
+    if bad_rows not in get_args(OnBadRows):
+        raise InvalidValueError(None, "bad_rows", bad_rows, "is neither 'refuse' nor 'skip'")
     chosen = None if columns is None else _chosen(columns)
-    if chosen is not None and not {*chosen} <= {"worker"}:
-        columns = chosen
-    elif columns:
-        columns = None
-    if columns is not None and format is not None:
-        raise InvalidValueError(None, "format", format, "and columns say two things: give one")
-    if columns is not None:
-        return _named(columns)
+    if chosen is not None and not (columns and {*chosen} <= {"worker"}):
+        if format is not None:
+            raise InvalidValueError(None, "format", format, "and columns say two things: give one")
+        return _named(chosen)
     if format is None:
         return None
     if not isinstance(format, str):
@@ -184,7 +165,6 @@ def _chosen(columns: Any) -> dict[str, str]:
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")
     chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
-    chosen.pop("run", None)
     kinds = set()
     for role, name in chosen.items():
         if role not in ROLES:
@@ -215,207 +195,11 @@ def _named(chosen: Mapping[str, str]) -> Format:
     return made("columns", roles, **more)
 
 
-def run_of(columns: Mapping[str, Any] | None) -> int | None:
-    """Return the number of the run that columns name, the first being 1; None where they do not.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        Not such a number.
-    """
-    run: Any = None if columns is None else columns.get("run")
-    if isinstance(run, str) and run.isdecimal() and len(run) < 10:
-        run = int(run)
-    return None if run is None else as_integer(run, "columns", "run", minimum=1)
-
-
-# --- rows of records ----------------------------------------------------------------------------
-
-_RUN_LISTS = (
-    *("input_lens", "output_lens", "start_times"),
-    *("ttfts", "itls", "latencies", "e2els", "errors"),
-)
-
-
-def _run(run: dict[str, Any]) -> Iterator[Row]:
-    """Requests of a run of vLLM's or SGLang's benchmark: an object of lists, an entry a request.
-
-    Both agree but for the start times, which SGLang does not write: its requests arrive at the
-    run's rate, evenly, or all at once where that is unlimited.
-    """
-    lists = {key: run[key] for key in _RUN_LISTS if key in run}
-    for key in _RUN_LISTS[:2]:
-        if key not in lists:
-            raise ValueError(f"has no {key}: every request needs its tokens, in and out")
-    for key, entries in lists.items():
-        if not isinstance(entries, list):
-            raise ValueError(f"{key} {shown(entries)} is not a list")
-        if len(entries) != len(lists["input_lens"]):
-            count = len(lists["input_lens"])
-            raise ValueError(f"{key} has {len(entries)} entries and input_lens {count}")
-    rate = rate_of(run)
-    for k, entries in enumerate(zip(*lists.values(), strict=True)):
-        row = dict(zip(lists, entries, strict=True))
-        yield None if row.get("errors") else {"arrival": rate and k / rate, **row}
-
-
-def rate_of(run: Any) -> float | None:
-    """Requests a second of a run of a benchmark, where they were sent at a rate."""
-    rate = lookup(run, "request_rate")
-    return float(rate) if type(rate) in (int, float) and 0 < rate < float("inf") else None
-
-
-def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
-    """Requests below ``benchmarks``, whose clock is the same: only the successful have ended."""
-    for requests in inside(document, ("benchmarks", "requests")):
-        for outcome in requests if isinstance(requests, dict) else ():
-            for one in inside(requests[outcome] or [], ()):
-                yield one if outcome == "successful" else None
-
-
-def _inference_perf(record: dict[str, Any]) -> Iterator[Row]:
-    name = "info.response_metrics.output_token_times"
-    stamps = lookup(record, name, "info.output_token_times") or []
-    try:
-        gaps = np.diff(as_durations(stamps))
-    except ValueError as error:
-        raise InvalidValueError(None, name, stamps, str(error)) from None
-    if (gaps < 0).any():
-        raise InvalidValueError(None, name, stamps, "goes back in time")
-    yield {**record, name: gaps.tolist(), "first_token": stamps[0] if stamps else None}
-
-
-def _trtllm(record: dict[str, Any]) -> Iterator[Row]:
-    """Leave out times of -1, which were never taken."""
-    stamps = ("first_token_timestamp", "start_timestamp", "end_timestamp")
-    found = {key: value for key, value in record.items() if key not in stamps or value != -1}
-    yield None if -1 in (record.get(stamps[1]), record.get(stamps[2])) else found
-
-
-_VALUES = ("value.intValue", "value.doubleValue", "value.stringValue")
-_SPAN = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
-
-
-def _attributes(record: Any) -> dict[str, Any]:
-    listed = inside(record, ("attributes",))
-    pairs = [(lookup(one, "key"), lookup(one, *_VALUES)) for one in listed]
-    short = [(key, value) for key, value in pairs if len(str(value)) < LONGEST_ATTRIBUTE]
-    return {key: value for key, value in short if isinstance(key, str)}
-
-
-def _spans(document: dict[str, Any]) -> Iterator[Row]:
-    """Spans with their attributes and those of their resource."""
-    for resource in inside(document, ("resourceSpans",)):
-        common = _attributes(lookup(resource, "resource"))
-        for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
-            for span in inside(resource, (scopes, "spans")):
-                if isinstance(span, dict):
-                    own = {key: span[key] for key in _SPAN if key in span}
-                    own["error"] = lookup(span, "status.code") in (2, "STATUS_CODE_ERROR")
-                    span = {**common, **_attributes(span), **own}
-                yield span
-
-
-def innermost(spans: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Yield the spans that count tokens; of spans inside one another the innermost is a request.
-
-    A client, its library and the engine each count the tokens of a request, and an agent counts
-    those of all its calls; of spans that were sent twice the first is kept.
-    """
-    roles = FORMATS["otlp"].columns
-    parents: dict[Any, Any] = {}
-    counting: list[tuple[int, Any, Any]] = []
-    for number, span in spans:
-        place = None
-        if isinstance(span, dict):
-            trace, own, parent = (str(span.get(name) or "") for name in _SPAN[:3])
-            # Without an identity a span is inside nothing.
-            if own:
-                place = trace, own
-                parents[place] = (trace, parent) if parent != own else None
-            if all(lookup(span, *roles[one]) is None for one in ("prompt", "output")):
-                continue
-        counting.append((number, place, span))
-    outer = set()
-    for _, place, span in counting:
-        around = parents.get(place)
-        has_output = isinstance(span, dict) and lookup(span, *roles["output"]) is not None
-        while has_output and around is not None and around not in outer:
-            outer.add(around)
-            around = parents.get(around)
-    for number, place, span in counting:
-        yield number, OUTER_SPAN if place in outer else span
-        if place is not None:
-            outer.add(place)
-
-
-def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
-    """Measurements of a finished request, with its worker.
-
-    Files hold each record below ``event``, the log of the process holds it bare. A request that
-    was dropped before its first token has ``output_tokens`` of 0.
-    """
-    event = record.get("event", record)
-    found = lookup(event, "request")
-    found = found if isinstance(found, dict) else {}
-    if lookup(event, "event_type") == "request_end":
-        parts = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
-        label = ":".join(str(one) for one in parts if one is not None)
-        yield None if found.get("output_tokens") == 0 else {**found, "decode_worker": label}
-
-
-def _blis(record: dict[str, Any]) -> Iterator[Row]:
-    """A row with the whole prompt, as the server counted it if it did, and the time of sending.
-
-    Prompts are written without the prefix of their group; arrivals as they were planned. A stamp
-    of 0 was never taken.
-    """
-    counts = {}
-    for name in ("input_tokens", "prefix_length", "server_input_tokens"):
-        value = record.get(name, 0)
-        try:
-            counts[name] = as_count(value)
-        except ValueError as error:
-            raise InvalidValueError(None, name, value, str(error)) from None
-    prompt = counts["server_input_tokens"] or counts["input_tokens"] + counts["prefix_length"]
-    row = {
-        key: None if key.endswith("_time_us") and not str(value).strip("0.") else value
-        for key, value in record.items()
-    }
-    if str(record.get("streaming")).lower() == "false":
-        row["first_chunk_time_us"] = None
-    sent = row.get("send_time_us")
-    planned = record.get("arrival_time_us") if sent is None else sent
-    yield {**row, "arrival_time_us": planned, "input_tokens": prompt}
-
-
-def _response(record: dict[str, Any]) -> Iterator[Row]:
-    """A record of a batch's output with what its response holds, or a response as it is.
-
-    A piece of a stream before its last is no request, though it may count tokens too.
-    """
-    body = lookup(record, "response.body")
-    reasons = [lookup(one, "finish_reason", missing="") for one in record.get("choices") or ()]
-    if not reasons or any(reason is not None for reason in reasons):
-        yield body | record if isinstance(body, dict) else record
-
-
-_ROWS = {
-    "vllm-bench": _run,
-    "sglang-bench": _run,
-    "guidellm": _guidellm,
-    "inference-perf": _inference_perf,
-    "trtllm-bench": _trtllm,
-    "otlp": _spans,
-    "dynamo": _dynamo,
-    "blis": _blis,
-    "openai-usage": _response,
-}
 _TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text("utf-8"))
+_OUTCOMES = _TABLE.pop("outcomes")
 
 FORMATS: dict[str, Format] = {
-    name: made(name, one.pop("columns"), rows=_ROWS.get(name), **one)
-    for name, one in _TABLE.items()
+    name: made(name, one.pop("columns"), rows=ROWS.get(name), **one) for name, one in _TABLE.items()
 }
 ENGINE_SETTINGS = frozenset(name for one in FORMATS.values() for name in one.settings)
 """Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""

@@ -62,13 +62,40 @@ block more than the log shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray
 from instances.errors import InvalidValueError
-from instances.validation import as_integer
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+
+
+class PromptBlocks(NamedTuple):
+    """A prompt in blocks, as a log has it for finding prefixes that requests share.
+
+    Attributes
+    ----------
+    block_size : int
+        Tokens of a block; the last one may have fewer.
+    hashes : uint64 array
+        Hash of each block.
+    """
+
+    block_size: int
+    hashes: npt.NDArray[np.uint64]
+
+
+def as_blocks(block_size: Any, hashes: Any) -> PromptBlocks | None:
+    """Hold the hashes of a prompt; None where they are no list of whole numbers of 64 bits."""
+    is_whole = isinstance(hashes, list) and {*map(type, hashes)} <= {int}
+    if not is_whole or type(block_size) is not int or not 0 < block_size <= LARGEST_TOKEN_COUNT:
+        return None
+    with suppress(OverflowError):
+        return PromptBlocks(block_size, np.array(hashes, np.uint64))
+    return None
 
 
 def shared_prefixes(

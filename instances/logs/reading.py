@@ -3,81 +3,37 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, islice
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from instances.arrays import FloatArray
-from instances.errors import FileFormatError, InvalidValueError
+from instances.arrays import FloatArray, IntArray
+from instances.errors import FileFormatError, InvalidValueError, printable
 from instances.settings import parse_value
 
-from .advice import MAP_COLUMNS, detect_format, unknown
-from .cells import (
-    DIGITS_OF,
-    TICKS_PER_SECOND,
-    BadRow,
-    SkippedRows,
-    as_blocks,
-    as_count,
-    as_duration,
-    as_durations,
-    as_label,
-    bad_cell,
-    column_of,
-    is_blank,
-)
-from .formats import (
-    DURATIONS,
-    ENGINE_SETTINGS,
-    STAMPS,
-    Format,
-    innermost,
-    rate_of,
-    run_of,
-    wanted_format,
-)
-from .paths import UNIT_OF_WORD, lookup
-from .records import Records, opened, records_of
+from . import cells
+from .advice import detect_format, unknown
+from .cells import BadRow, SkippedRows
+from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, OnBadRows, wanted_format
+from .paths import lookup
+from .prefixes import as_blocks
+from .records import Records, Rows, opened, records_of
+from .request_log import RequestLog
+from .tools import FAILED, PHASES, WARM_UP, innermost, is_warm_up, rate_of
 
 MOST_TRIED = 100
-"""Records that are looked at to tell the format: the first requests may have failed."""
+"""Records that are looked at to detect the format: the first requests may have failed."""
 
-WARM_UP = "warm-up"
-PHASES = ("phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up")
-"""Keys, at the top of a record or in its metadata, that say whether it is of a warm-up."""
+WITHOUT_OUTPUT = "without output length"
+GAPS = "inter_token_times"
+NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
 
-OnBadRows = Literal["refuse", "skip"]
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
-
-
-class Rows(NamedTuple):
-    """Rows of a log that can be read, in order of time, with those that have no tokens.
-
-    Attributes
-    ----------
-    arrival : str
-        The column of their times.
-    ticks : list[int]
-        Time of each on the clock of the file; 0 where it has none.
-    arrays : dict[str, Any]
-        Columns of `RequestLog` that have an entry a row.
-    between : list[float32 array]
-        Seconds from token to token of each row; empty where there are none.
-    facts : dict[str, Any]
-        Other fields of `RequestLog`.
-    """
-
-    arrival: str
-    ticks: list[int]
-    arrays: dict[str, Any]
-    between: list[npt.NDArray[np.float32]]
-    facts: dict[str, Any]
 
 
 def read_rows(
@@ -87,164 +43,180 @@ def read_rows(
     *,
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
-) -> Rows:
-    """Read the rows of a log; parameters and errors are those of `read_log` and `read_trace`."""
-    wanted = wanted_format(format, columns)
-    check_bad_rows(bad_rows)
+) -> RequestLog:
+    """Read the rows of a log, with those that have no tokens.
+
+    Parameters and errors are those of `read_log` and `read_trace`.
+    """
+    wanted = wanted_format(format, columns, bad_rows)
     with opened(path) as stream:
         records = records_of(stream, path, wanted)
-        kind, records, facts = _told(records, path, wanted, columns)
-        cells = _Cells(kind, block_hashes)
-        cells.take(records)
-    ticks, arrays = cells.read()
-    skipped, bad = SkippedRows(cells.rows), cells.bad
-    for number in sorted(bad):
-        skipped.add(number, bad[number].reason)
+        tried = [*islice(records.rows, MOST_TRIED)]
+        kind = _format_of(path, wanted, records.header, tried, (columns or {}).get("worker"))
+        facts: dict[str, Any] = {"note": kind.note}
+        if kind.settings:
+            tried += records.rows
+            facts = _run_facts(path, kind, tried)
+        rows = _Rows(kind, block_hashes)
+        rows.take(records._replace(rows=chain(tried, records.rows)))
+    ticks, arrays = rows.read()
+    bad, skipped = rows.bad, SkippedRows.of(rows.count, rows.bad)
     if bad and bad_rows == "refuse":
-        first, rest = min(bad), "no row before it or after it can be read"
-        if len(bad) < cells.rows:
-            rest = f"{len(bad):,} of {cells.rows:,} rows cannot be read; {WAY_OUT}"
+        first, rest = min(bad), f"{len(bad):,} of {rows.count:,} rows cannot be read; {WAY_OUT}"
         raise FileFormatError(path, f"{bad[first].message}; {rest}", row=first)
-    kept = [k for k, number in enumerate(cells.numbers) if number not in bad]
-    if bad and not kept and not cells.failed:
-        raise FileFormatError(path, f"none of its rows can be read: {skipped.reasons()}")
-    times = [ticks[k] for k in kept]
-    late = sum(map(operator.lt, times, accumulate(times, max)))
-    kept.sort(key=ticks.__getitem__)
-    facts |= {
-        "has_arrival_times": cells.time_unit is not None,
-        "rows": cells.rows,
-        "failed": cells.failed,
-        "left_out": dict(+cells.left_out),
-        "without_output": int(cells.is_unknown[kept].sum()),
-        "out_of_order": late,
-        "time_unit": cells.time_unit,
-        "skipped": skipped,
-    }
-    arrays = {name: column[kept] for name, column in arrays.items()}
-    between = [cells.between[k] for k in kept] if any(map(len, cells.between)) else []
-    times = [ticks[k] for k in kept]
-    return Rows(kind.name_of("arrival"), times, arrays, between, facts)
+    kept = np.flatnonzero(~np.isin(rows.numbers, [*bad]))
+    begin = min((ticks[k] for k in kept), default=0)
+    times = np.array([(ticks[k] - begin) / cells.TICKS_PER_SECOND for k in kept])
+    order = np.argsort(times, kind="stable")
+    arrays = {name: column[kept[order]] for name, column in arrays.items()}
+    between = arrays.pop("between", np.zeros(0, object)).tolist()
+    return RequestLog(
+        source=printable(os.path.basename(os.fsdecode(path))),
+        format=kind.name,
+        arrival_times=times[order],
+        **arrays,
+        inter_token_times=np.concatenate([np.zeros(0, np.float32), *between]),
+        inter_token_offsets=np.cumsum([0, *([*map(len, between)] or [0] * len(kept))]),
+        rows=rows.count,
+        left_out=dict(+rows.left_out),
+        out_of_order=int((times < np.maximum.accumulate(times)).sum()),
+        time_unit=rows.time_unit,
+        has_arrival_times=rows.time_unit is not None,
+        skipped=skipped,
+        **facts,
+    )
 
 
-def check_bad_rows(bad_rows: Any) -> None:
-    """Refuse what is not one of `OnBadRows`.
+def read_log(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Mapping[str, Any] | None = None,
+    bad_rows: OnBadRows = "refuse",
+    block_hashes: bool = False,
+) -> RequestLog:
+    """Read a log or a trace as a whole, in order of arrival, with what it measured.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A table (CSV), JSON lines, JSON or Parquet, plain or compressed with gzip; a pipe too.
+    format : str or None, default None
+        The name of a format; None tells it from the content.
+    columns : Mapping[str, str] or None, default None
+        Instead of a format, which column holds what: ``{"arrival": ..., "prompt": ..., "output":
+        ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``; a dot in a key has a
+        backslash before it. Arrivals are seconds or dates, as the first is and the name of their
+        column says; ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a
+        second; without any all arrive at once. Measurements are ``"latency"``,
+        ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each with ``_ms`` or in the
+        unit that ends its name, else in seconds; ``"end"`` and ``"first_token"`` are times on the
+        clock of arrivals. ``"error"`` is empty, 0, false, a success or a status below 400 where a
+        request succeeded, ``"worker"`` the replica that served it, ``"requests"`` the list of
+        requests in a larger object. ``{"worker": "pod"}`` alone says which column names the
+        replica in a file of any format.
+    bad_rows : {"refuse", "skip"}, default "refuse"
+        What becomes of a row that cannot be read, such as one with an empty or negative cell: an
+        error, or the row is skipped and counted.
+    block_hashes : bool, default False
+        Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
 
     Raises
     ------
-    InvalidValueError
-        It is something else.
+    OSError
+        The file cannot be read.
+    FileFormatError
+        No format fits, a column is missing, a row cannot be read, no request is left, or none has
+        the worker that ``columns`` name.
+    UnknownNameError, InvalidTypeError, InvalidValueError
+        No format of the name given, or columns that do not say what is read.
     """
-    if bad_rows not in get_args(OnBadRows):
-        raise InvalidValueError(None, "bad_rows", bad_rows, "is neither 'refuse' nor 'skip'")
+    log = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
+    kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
+    log = replace(log, dropped_empty=len(log) - int(kept.sum()))
+    if not kept.any():
+        skipped = f"; {log.skipped}" if log.skipped else ""
+        reason = f"no request is left of {log.rows} ({log.dropped or 'none is there'}){skipped}"
+        raise FileFormatError(path, reason)
+    log = log.select(kept)
+    if log.workers is not None and not any(log.workers):
+        if columns and "worker" in columns:
+            reason = f"no request says which worker served it: {columns['worker']!r} is missing"
+            raise FileFormatError(path, reason)
+        log = replace(log, workers=None)
+    if log.arrival_times[0] > 0:
+        since = cells.seconds_since(log.arrival_times, log.arrival_times[0])
+        log = replace(log, arrival_times=since)
+    return log
 
 
 # --- what a file is -----------------------------------------------------------------------------
 
 
-def _told(
-    records: Records, path: object, wanted: Format | None, columns: Mapping[str, Any] | None
-) -> tuple[Format, Records, dict[str, Any]]:
-    """Tell the format; of several runs of a benchmark take the one that is asked for."""
-    tried: list[tuple[Sequence[int], list[Any]]] = []
-    while sum(len(one) for _, one in tried) < MOST_TRIED and (more := next(records.blocks, None)):
-        tried.append(more)
-    header, blocks = records.header, chain(tried, records.blocks)
-    examples = _examples(Records(iter(tried), header), path)
-    kind = detect_format(path, examples) if wanted is None else wanted
-    if columns and "worker" in columns:
-        kind = kind._replace(columns={**kind.columns, "worker": (columns["worker"],)})
-    rows = examples
+def _format_of(
+    path: object,
+    wanted: Format | None,
+    header: Sequence[str],
+    tried: Sequence[tuple[int, Any]],
+    worker: str | None,
+) -> Format:
+    """Detect the format by the first records, or refuse those that lack a column of it."""
+    records = [one for _, one in tried if isinstance(one, dict)]
+    if header:
+        records.insert(0, dict.fromkeys(header))
+    elif tried and not records:
+        number, first = tried[0]
+        reason = first.message if isinstance(first, BadRow) else NO_OBJECT.message
+        raise FileFormatError(path, reason, row=number)
+    kind = detect_format(path, records) if wanted is None else wanted
+    if worker is not None:
+        kind = kind._replace(columns={**kind.columns, "worker": (worker,)})
+    rows = records
     if kind.rows is not None and not kind.marks:
-        rows = [one for record in examples for one in kind.rows(record) if isinstance(one, dict)]
-    for mark in kind.required:
-        if kind.lacks(mark, rows):
-            why = f"column {mark!r} is missing"
-            raise unknown(path, examples, why if mark[0] != "-" else f"has {mark[1:]!r}")
+        rows = [one for record in records for one in kind.rows(record) if isinstance(one, dict)]
+    for mark in kind.missing(rows):
+        raise unknown(path, records, f"column {mark!r} is missing")
     read = {name for names in kind.columns.values() for name in names}
     for name, count in Counter(header).items():
         if name in read and count > 1:
             raise FileFormatError(path, f"column {name!r} is there twice")
-    facts: dict[str, Any] = {"format": kind.name, "note": kind.note}
-    run = run_of(columns)
-    if kind.settings:
-        number, chosen = _run_among(path, [*Records(blocks).numbered()], run)
-        facts["settings"] = dict(_settings(chosen))
-        if (rate := rate_of(chosen)) and kind.optional_arrival:
-            facts["note"] = f"no start times: arrivals even at the run's {rate:g} requests a second"
-        blocks = chain([([number], [chosen])])
-    elif run is not None:
-        reason = "holds no runs of vLLM's or SGLang's benchmark: leave out run"
-        raise FileFormatError(path, reason)
-    return kind, Records(blocks, header), facts
+    return kind
 
 
-def _examples(records: Records, path: object) -> list[dict[str, Any]]:
-    """Records that tell what a file is; of a table its columns come first."""
-    tried, header = [*islice(records.numbered(), MOST_TRIED)], records.header
-    if header is not None:
-        rows = [one for _, one in tried if isinstance(one, list)]
-        return [dict.fromkeys(header), *[dict(zip(header, one, strict=True)) for one in rows]]
-    found = [one for _, one in tried if isinstance(one, dict)]
-    if tried and not found:
-        number, first = tried[0]
-        reason = first.message if isinstance(first, BadRow) else "is not a JSON object"
-        raise FileFormatError(path, reason, row=number)
-    return found
+def _run_facts(path: object, kind: Format, runs: Sequence[tuple[int, Any]]) -> dict[str, Any]:
+    """Return the settings of the engine in a run of a benchmark, and a note on its arrivals.
 
-
-def _run_among(path: object, runs: list[tuple[int, Any]], run: int | None) -> tuple[int, Any]:
-    """Return the run that is read; refuse several without one that is chosen."""
-    count = len(runs)
-    if run is None and count > 1:
-        reason = f"holds {count} runs, each with a clock of its own: say which with run=1"
-        reason += f" to run={count} (in a command FILE(run=1), in Python columns={{'run': 1}})"
-        raise FileFormatError(path, reason)
-    if run is not None and run > count:
-        raise FileFormatError(path, f"run={run} is not in the file, which holds {count} runs")
-    return runs[(run or 1) - 1]
-
-
-def _settings(run: Any) -> Iterator[tuple[str, Any]]:
-    """Settings of the engine in a run of a benchmark.
-
-    SGLang's has the server's answer in ``server_info``, vLLM's what was said with ``--metadata
+    SGLang's run has the server's answer in ``server_info``, vLLM's what was said with ``--metadata
     max_num_seqs=64 ...``. Text is not kept: every setting is a number or a truth value.
     """
-    for where in (run, lookup(run, "server_info")):
-        for name, value in where.items() if isinstance(where, dict) else ():
-            number = parse_value(value) if isinstance(value, str) else value
-            if name in ENGINE_SETTINGS and type(number) in (bool, int, float):
-                yield name, number
+    if len(runs) > 1:
+        reason = f"holds {len(runs)} runs, each with a clock of its own: give a file with one run"
+        raise FileFormatError(path, reason)
+    settings, note = {}, kind.note
+    for _, run in runs:
+        for where in (run, lookup(run, "server_info")):
+            for name, value in where.items() if isinstance(where, dict) else ():
+                number = parse_value(value) if isinstance(value, str) else value
+                if name in ENGINE_SETTINGS and type(number) in (bool, int, float):
+                    settings[name] = number
+        if (rate := rate_of(run)) and kind.optional_arrival:
+            note = f"no start times: arrivals even at the run's {rate:g} requests a second"
+    return {"note": note, "settings": settings}
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _rows(records: Records, kind: Format) -> Iterator[tuple[int, Any]]:
-    """Numbered rows: cells by name, a `BadRow`, why it is left out, or None where it failed."""
-    numbered: Iterable[tuple[int, Any]] = _expanded(records, kind)
-    for number, row in innermost([*numbered]) if kind.name == "otlp" else numbered:
-        if row is None or isinstance(row, str | BadRow):
-            yield number, row
-        elif not isinstance(row, dict):
-            yield number, BadRow("the row is not a JSON object", "is not a JSON object")
-        else:
-            yield number, WARM_UP if is_warm_up(row) else None if kind.has_failed(row) else row
-
-
-def _expanded(records: Records, kind: Format) -> Iterator[tuple[int, Any]]:
-    """Rows of each record; those of documents are numbered, others have the record's number."""
-    count, header = 0, records.header
-    for number, record in records.numbered():
-        if header is not None and isinstance(record, list):
-            record = dict(zip(header, record, strict=True))
-        found: Iterable[Any] = [record]
+def _requests(records: Rows, kind: Format) -> Iterator[tuple[int, Any]]:
+    """Requests of each record; those of documents are numbered, others have its number."""
+    count = 0
+    for number, record in records:
+        found: list[Any] = [record]
         try:
             if kind.rows is not None and isinstance(record, dict):
                 found = [*kind.rows(record)]
         except InvalidValueError as error:
-            found = [bad_cell(error.field, error.value, error.reason)]
+            found = [cells.bad_cell(error.field, error.value, error.reason)]
         except ValueError as error:
             found = [BadRow(str(error), str(error))]
         for row in found:
@@ -252,128 +224,95 @@ def _expanded(records: Records, kind: Format) -> Iterator[tuple[int, Any]]:
             yield (count if kind.document else number), row
 
 
-def is_warm_up(record: Mapping[str, Any]) -> bool:
-    """Return True if a record says that its request was sent to warm the server up, or to cool it.
-
-    Benchmarks measure none of these, and their requests were not sent at the benchmark's times.
-    """
-    metadata = record.get("metadata")
-    for one in (record, metadata if isinstance(metadata, dict) else {}):
-        for key in PHASES:
-            if key in one:
-                value = "".join(filter(str.isalnum, str(one[key]).lower()))
-                is_told = "warm" in key and value in ("true", "1", "yes")
-                if is_told or value.startswith(("warm", "cooldown")):
-                    return True
-    return False
-
-
-class _Cells:
-    """Cells of the rows of a file, role by role, and what became of the other rows."""
+class _Rows:
+    """Cells of the requests of a file, role by role, and what became of its other rows."""
 
     def __init__(self, kind: Format, block_hashes: bool) -> None:
         self.kind = kind
-        self.rows = self.failed = 0
-        self.left_out: Counter[str] = Counter()
+        self.count = 0
+        self.left_out: Counter[str] = Counter({FAILED: 0})
         self.numbers: list[int] = []
         self.bad: dict[int, BadRow] = {}
-        self.between: list[npt.NDArray[np.float32]] = []
-        self.sums: list[float] = []
-        self.blocks: list[Any] = []
-        self.is_unknown = np.zeros(0, np.bool_)
+        self._bad_cells: dict[int, BadRow] = {}
         self.time_unit: str | None = None
-        self._has_hashes = block_hashes and "hashes" in kind.columns
-        apart = ("error", "hashes", "inter_token_times", "inter_token_times_unit")
-        self._cells: dict[str, list[Any]] = {one: [] for one in kind.columns if one not in apart}
+        roles = {*kind.columns} - {"error", *(() if block_hashes else ("hashes",))}
+        self._cells: dict[str, Any] = {one: [] for one in roles}
 
     def take(self, records: Records) -> None:
-        """Take the cells of all rows; of a plain table whole columns."""
-        kind, header = self.kind, records.header
-        roles = [(cells, kind.columns[role]) for role, cells in self._cells.items()]
-        is_plain = kind.rows is None and "error" not in kind.columns
-        if header is not None and is_plain and not {*PHASES} & {*header}:
-            self._take_table(records, header)
+        """Take the cells of all requests; of a plain table whole columns."""
+        kind = self.kind
+        is_plain = kind.rows is None and not {"error", *PHASES} & {*records.header, *kind.columns}
+        if records.frame is not None and is_plain:
+            self.numbers = records.frame.index.tolist()
+            self.count = len(self.numbers)
+            for role in self._cells:
+                column = records.frame.get(kind.name_of(role))
+                self._cells[role] = [None] * self.count if column is None else column.tolist()
             return
-        for number, row in _rows(records, kind):
-            self.rows += 1
-            if isinstance(row, BadRow):
-                self.bad[number] = row
-            elif isinstance(row, dict):
-                if self._take_list(number, row):
-                    self.numbers.append(number)
-                    for cells, names in roles:
-                        cells.append(lookup(row, *names))
+        rows = _requests(records.rows, kind)
+        for number, row in innermost([*rows], kind.columns) if kind.name == "otlp" else rows:
+            self.count += 1
+            taken = self._taken(row) if isinstance(row, dict) else row
+            if isinstance(taken, str):
+                self.left_out[taken] += 1
+            elif isinstance(taken, dict):
+                self.numbers.append(number)
+                for role, cell in taken.items():
+                    self._cells[role].append(cell)
             else:
-                self.failed += row is None
-                self.left_out[row or ""] += row is not None
+                self.bad[number] = taken if isinstance(taken, BadRow) else NO_OBJECT
 
-    def _take_table(self, records: Records, header: list[str]) -> None:
-        for numbers, rows in records.blocks:
-            self.rows += len(rows)
-            if isinstance(rows[0], BadRow):
-                self.bad[numbers[0]] = rows[0]
-                continue
-            self.numbers += numbers
-            columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-            for role, cells in self._cells.items():
-                cells += columns.get(self.kind.name_of(role), [None] * len(rows))
-
-    def _take_list(self, number: int, row: dict[str, Any]) -> bool:
-        """Hold what is a list: times between tokens, all or none; False where they are none."""
-        columns, size = self.kind.columns, self.kind.block_size
-        if self._has_hashes:
-            known: Any = lookup(row, size) if isinstance(size, str) else size
-            self.blocks.append(as_blocks(known, lookup(row, *columns["hashes"])))
-        if "inter_token_times" not in columns:
-            return True
-        name = self.kind.name_of("inter_token_times")
-        cell = lookup(row, name)
-        try:
-            times = as_durations(cell)
-            if "inter_token_times_unit" in columns:
-                name = self.kind.name_of("inter_token_times_unit")
-                cell = lookup(row, name)
-                times = times * _unit_seconds(cell)
-        except ValueError as error:
-            self.bad[number] = bad_cell(name, cell, str(error))
-            return False
-        self.between.append(np.array(times, np.float32))
-        self.sums.append(float(times.sum()) if len(times) else math.nan)
-        return True
+    def _taken(self, row: dict[str, Any]) -> dict[str, Any] | BadRow | str:
+        """Take the cells of a request, lists as arrays; or why it is left out."""
+        kind = self.kind
+        if is_warm_up(row):
+            return WARM_UP
+        if kind.has_failed(row):
+            return FAILED
+        taken = {role: lookup(row, *kind.columns[role]) for role in self._cells}
+        if kind.marks and taken["output"] is None:
+            return WITHOUT_OUTPUT
+        if "hashes" in taken:
+            size: Any = kind.block_size
+            size = lookup(row, size) if isinstance(size, str) else size
+            taken["hashes"] = as_blocks(size, taken["hashes"])
+        if GAPS in taken:
+            try:
+                times = cells.as_durations(taken[GAPS]) * kind.seconds.get(GAPS, 1.0)
+            except ValueError as error:
+                return cells.bad_cell(kind.name_of(GAPS), taken[GAPS], str(error))
+            taken[GAPS] = times.astype(np.float32), times.sum() if len(times) else math.nan
+        return taken
 
     def read(self) -> tuple[list[int], dict[str, Any]]:
         """Read the cells: times in ticks, and arrays; say of rows why they cannot be read."""
-        kind, cells, bad = self.kind, self._cells, dict[int, BadRow]()
-        measured = {one: self._durations(one, bad) for one in DURATIONS}
-        times, clock = cells.get("arrival", []), kind.clock()
+        kind, bad = self.kind, self._bad_cells
+        measured = {
+            one: self._column(one, cells.as_duration, math.nan) * kind.seconds.get(one, 1.0)
+            for one in DURATIONS
+        }
+        times, clock = self._cells.get("arrival", ()), kind.clock()
         if kind.optional_arrival and all(one is None for one in times):
-            times = []
+            times = ()
         ticks = clock.column(times, kind.name_of("arrival"), bad) or [0] * len(self.numbers)
         self.time_unit = clock.unit if times else None
-        known = cells["output"]
-        self.is_unknown = np.array([one is None for one in known], np.bool_) & bool(kind.marks)
-        if self.is_unknown.any():
-            known = [0 if one is None else one for one in known]
-        prompts, outputs = (
-            np.array(column_of(column, as_count, kind.name_of(role), bad, 0), np.int64)
-            for role, column in (("prompt", cells["prompt"]), ("output", known))
-        )
+        prompts, outputs = (self._column(one, cells.as_count, 0) for one in ("prompt", "output"))
         for role, duration in STAMPS.items():
-            for place, cell in enumerate(cells.get(role, ())):
-                if (
-                    not is_blank(cell)
-                    and place not in bad
-                    and math.isnan(measured[duration][place])
-                ):
-                    try:
-                        since = clock(cell) - ticks[place]
-                        if since < 0:
-                            raise ValueError("is before the arrival")
-                        measured[duration][place] = since / TICKS_PER_SECOND
-                    except ValueError as error:
-                        bad[place] = bad_cell(kind.name_of(role), cell, str(error))
-        self._put_together(measured, outputs)
-        arrays: dict[str, Any] = {
+            for place, cell in enumerate(self._cells.get(role, ())):
+                is_known = not math.isnan(measured[duration][place])
+                if is_known or place in bad or cells.is_blank(cell):
+                    continue
+                try:
+                    since = clock(cell) - ticks[place]
+                    if since < 0:
+                        raise ValueError("is before the arrival")
+                    measured[duration][place] = since / cells.TICKS_PER_SECOND
+                except ValueError as error:
+                    bad[place] = cells.bad_cell(kind.name_of(role), cell, str(error))
+        gaps = self._cells.get(GAPS, ())
+        _put_together(measured, outputs, np.array([total for _, total in gaps]))
+        self.bad |= {self.numbers[place]: row for place, row in bad.items()}
+        arrays = {
             "row_numbers": np.array(self.numbers, np.int64),
             "prompt_lengths": prompts,
             "output_lengths": outputs,
@@ -381,51 +320,34 @@ class _Cells:
             "times_to_first_token": measured["time_to_first_token"],
             "mean_inter_token_times": measured["inter_token_time"],
         }
-        if "worker" in cells:
-            arrays["workers"] = np.array([as_label(one) for one in cells["worker"]], object)
-        if self.blocks:
-            arrays["prompt_blocks"] = np.fromiter(self.blocks, object)
-        for place, row in bad.items():
-            if kind.marks and row.reason.endswith(" is missing"):
-                row = row._replace(message=f"{row.message}; {MAP_COLUMNS}")
-            self.bad[self.numbers[place]] = row
-        return ticks, arrays
+        lists = {
+            "workers": [cells.text_of(one) or None for one in self._cells.get("worker", ())],
+            "prompt_blocks": self._cells.get("hashes", ()),
+            "between": [one for one, _ in gaps],
+        }
+        return ticks, arrays | {k: np.fromiter(one, object) for k, one in lists.items() if one}
 
-    def _put_together(self, measured: dict[str, FloatArray], outputs: Any) -> None:
-        """Latencies and means of which a log has the times between tokens, or both ends."""
-        first, latency = measured["time_to_first_token"], measured["latency"]
-        if self.sums:
-            sums = np.array(self.sums)
-            is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(sums))
-            latency = np.where(is_derived, first + np.nan_to_num(sums), latency)
-            # Between chunks of several tokens there are fewer times than tokens.
-            means = sums / np.maximum(1, outputs - 1)
-            is_known = np.isfinite(means)
-            measured["inter_token_time"] = np.where(is_known, means, measured["inter_token_time"])
-        # The tokens after the first come between it and the end.
-        is_apart = np.isnan(measured["inter_token_time"]) & (outputs > 1) & (latency >= first)
-        means = (latency - first) / np.maximum(1, outputs - 1)
-        measured["inter_token_time"] = np.where(is_apart, means, measured["inter_token_time"])
-        # A latency is measured as such, or put together of its parts.
-        later = np.where(outputs > 1, measured["inter_token_time"] * (outputs - 1), 0.0)
-        measured["latency"] = np.where(np.isnan(latency), first + later, latency)
-
-    def _durations(self, role: str, bad: dict[int, BadRow]) -> FloatArray:
-        """Read durations in seconds, NaN where there are none."""
-        given = self._cells.get(role)
-        if given is None:
-            return np.full(len(self.numbers), math.nan)
-        found = np.array(column_of(given, as_duration, self.kind.name_of(role), bad, math.nan))
-        units = self._cells.get(f"{role}_unit")
-        if units is not None:
-            found *= column_of(units, _unit_seconds, self.kind.name_of(f"{role}_unit"), bad, 1.0)
-        found *= self.kind.seconds.get(role, 1.0)
-        return found
+    def _column(self, role: str, read: Callable[[Any], Any], instead: Any) -> Any:
+        """Read the cells of a role as an array, filled where the file has no column of it."""
+        if role not in self._cells:
+            return np.full(len(self.numbers), instead)
+        name = self.kind.name_of(role)
+        found = cells.column_of(self._cells[role], read, name, self._bad_cells, instead)
+        return np.array(found, type(instead))
 
 
-def _unit_seconds(value: Any) -> float:
-    """Seconds in a unit that a record names; milliseconds where it does not."""
-    unit = UNIT_OF_WORD.get("ms" if value is None else str(value))
-    if unit is None:
-        raise ValueError("is no unit (known: ns, us, ms, s)")
-    return float(10 ** -DIGITS_OF[unit])
+def _put_together(measured: dict[str, FloatArray], outputs: IntArray, gap_sums: FloatArray) -> None:
+    """Latencies and means of which a log has the times between tokens, or both ends."""
+    first, latency = measured["time_to_first_token"], measured["latency"]
+    mean, gaps = measured["inter_token_time"], np.maximum(1, outputs - 1)
+    if len(gap_sums):
+        is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(gap_sums))
+        latency = np.where(is_derived, first + np.nan_to_num(gap_sums), latency)
+        # Between chunks of several tokens there are fewer times than tokens.
+        mean = np.where(np.isfinite(gap_sums), gap_sums / gaps, mean)
+    # The tokens after the first come between it and the end.
+    is_apart = np.isnan(mean) & (outputs > 1) & (latency >= first)
+    measured["inter_token_time"] = mean = np.where(is_apart, (latency - first) / gaps, mean)
+    # A latency is measured as such, or put together of its parts.
+    later = np.where(outputs > 1, mean * (outputs - 1), 0.0)
+    measured["latency"] = np.where(np.isnan(latency), first + later, latency)

@@ -1,8 +1,7 @@
-"""A whole log as arrays or a frame: the requests in order of arrival, and what it measured."""
+"""A log as arrays or a frame: the requests in order of arrival, and what it measured."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -11,28 +10,64 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import FileFormatError, InvalidValueError, printable
+from instances.errors import InvalidValueError
+from instances.validation import as_integer, as_number, decimal
 
-from .cells import DATES, TICKS_PER_SECOND, SkippedRows
+from .cells import DATES, SkippedRows
 from .prefixes import shared_prefixes
-from .reading import OnBadRows, read_rows
 
 if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True, eq=False)
-class RequestLog:
-    """Requests of a log or trace in order of arrival, and what became of its rows.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LogFacts:
+    """Facts about a file of requests and about its rows that are left out.
 
     Attributes
     ----------
     source : str
         The file's name.
     format : str
-        What it was read as.
+        Format that it was read as.
     has_arrival_times : bool
         False for a file without any; all its requests arrive at 0.
+    left_out : Mapping[str, int]
+        Requests that are left out, by reason: failed or broken off, without output length, of a
+        warm-up, or spans that count the tokens of others.
+    out_of_order : int
+        Requests that went back in time.
+    time_unit : str or None
+        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
+    note : str or None
+        Assumptions made in reading it.
+    skipped : SkippedRows
+        Rows left out because they cannot be read, by reason.
+    """
+
+    source: str
+    format: str
+    has_arrival_times: bool = True
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    out_of_order: int = 0
+    time_unit: str | None = None
+    note: str | None = None
+    skipped: SkippedRows = field(default_factory=SkippedRows)
+
+    def arrivals_note(self, span: float, origin: str = "second 0") -> str:
+        """Say in which unit the file has arrivals, and how many seconds they span."""
+        unit = self.time_unit
+        if unit is None:
+            return f"no arrival times, all at {origin}"
+        return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RequestLog(LogFacts):
+    """Requests of a log or trace in order of arrival, and what became of its rows.
+
+    Attributes
+    ----------
     arrival_times : float64 array, shape (n,)
         Seconds since the first request.
     prompt_lengths, output_lengths : int64 array, shape (n,)
@@ -50,23 +85,8 @@ class RequestLog:
         Line of the file, or record of the document, the first being 1.
     rows : int
         Requests in the file, with those left out.
-    failed : int
-        Left out because they failed or were broken off.
     dropped_empty : int
         Left out because they have no prompt or no output tokens.
-    without_output : int
-        Those of them that finished and have no output length.
-    out_of_order : int
-        Requests that went back in time.
-    left_out : Mapping[str, int]
-        Left out for another reason, by reason: those of a warm-up, and spans that count the tokens
-        of others.
-    time_unit : str or None
-        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
-    note : str or None
-        What was assumed in reading it.
-    skipped : SkippedRows
-        Left out because they cannot be read, by reason.
     workers : object array of str or None, shape (n,), or None
         Label of the replica that served each request, None where its row names none; None where the
         log names none at all.
@@ -78,9 +98,6 @@ class RequestLog:
         Settings of the engine that the file states, by the engine's names.
     """
 
-    source: str
-    format: str
-    has_arrival_times: bool
     arrival_times: FloatArray
     prompt_lengths: IntArray
     output_lengths: IntArray
@@ -91,14 +108,7 @@ class RequestLog:
     inter_token_offsets: IntArray
     row_numbers: IntArray
     rows: int
-    failed: int
-    dropped_empty: int
-    without_output: int
-    out_of_order: int
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    time_unit: str | None = None
-    note: str | None = None
-    skipped: SkippedRows = field(default_factory=SkippedRows)
+    dropped_empty: int = 0
     workers: npt.NDArray[np.object_] | None = None
     prompt_blocks: npt.NDArray[np.object_] | None = None
     shared_tokens: IntArray | None = None
@@ -113,19 +123,29 @@ class RequestLog:
         return [f"row{number}" for number in self.row_numbers.tolist()]
 
     @property
-    def frame(self) -> pandas.DataFrame:
-        """A row a request; ``attrs`` has what the file is and the unit of its arrivals."""
-        import pandas
+    def dropped(self) -> str:
+        """Numbers of rows that are left out, by reason."""
+        counts = {"empty": self.dropped_empty, "skipped": len(self.skipped)}
+        counts = {**self.left_out, **counts}
+        return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
 
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that have an entry per request."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        rows = {
+        return {
             name: column
             for name, column in columns.items()
             if isinstance(column, np.ndarray) and not name.startswith("inter_token")
         }
-        told = {name: columns[name] for name in ("source", "format", "time_unit", "note")}
-        found = pandas.DataFrame(rows)
-        found.attrs |= told
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """A row per request; ``attrs`` has the file, its format and the unit of its arrivals."""
+        import pandas
+
+        found = pandas.DataFrame(self._columns())
+        attributes = ("source", "format", "time_unit", "note")
+        found.attrs |= {name: getattr(self, name) for name in attributes}
         return found
 
     def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
@@ -139,17 +159,42 @@ class RequestLog:
         places, offsets = np.arange(len(self))[kept], self.inter_token_offsets
         counts = np.diff(offsets)[places]
         begins = np.repeat(offsets[places] - np.cumsum(counts) + counts, counts)
-        columns: dict[str, Any] = {
-            name: column[places]
-            for name, column in vars(self).items()
-            if isinstance(column, np.ndarray) and not name.startswith("inter_token")
-        }
+        columns: dict[str, Any] = {name: one[places] for name, one in self._columns().items()}
         return replace(
             self,
             inter_token_times=self.inter_token_times[begins + np.arange(len(begins))],
             inter_token_offsets=np.concatenate([[0], np.cumsum(counts)]),
             **columns,
         )
+
+    def window(
+        self,
+        start_seconds: float = 0.0,
+        duration_seconds: float | None = None,
+        max_requests: int | None = None,
+    ) -> RequestLog:
+        """The requests that arrive in a window; their times stay those since the first of the log.
+
+        Parameters
+        ----------
+        start_seconds, duration_seconds : float, float or None
+            The window, closed below and open above; None runs to the end.
+        max_requests : int or None, default None
+            Most requests that it holds.
+
+        Raises
+        ------
+        InvalidTypeError, InvalidValueError
+            A number out of range.
+        """
+        start, end = as_number(start_seconds, None, "start_seconds", minimum=0), np.inf
+        if duration_seconds is not None:
+            length = as_number(duration_seconds, None, "duration_seconds", above=0)
+            end = float(decimal(start) + decimal(length))
+        if max_requests is not None:
+            as_integer(max_requests, None, "max_requests", minimum=1)
+        first, last = np.searchsorted(self.arrival_times, [start, end])
+        return self.select(np.arange(len(self))[first:last][:max_requests])
 
     def without_shared_prefixes(
         self, *, cache_block_size: int | None = None, outputs: bool = True
@@ -198,19 +243,11 @@ class RequestLog:
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
-        left_out = {
-            "failed": self.failed,
-            **self.left_out,
-            "without output length": self.without_output,
-            "empty": self.dropped_empty - self.without_output,
-            "skipped": len(self.skipped),
-        }
-        if any(left_out.values()):
-            told = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
-            parts[0] += f" ({told})"
+        if self.dropped:
+            parts[0] += f" ({self.dropped})"
         if self.out_of_order:
             parts.append(f"sorted, {self.out_of_order} out of order")
-        parts.append(arrivals_note(self.time_unit, float(self.arrival_times[-1])))
+        parts.append(self.arrivals_note(float(self.arrival_times[-1])))
         counts = {
             "latency": np.isfinite(self.latencies).sum(),
             "time to first token": np.isfinite(self.times_to_first_token).sum(),
@@ -223,91 +260,3 @@ class RequestLog:
         if self.workers is not None:
             parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
         return "; ".join(parts if self.note is None else [*parts, self.note])
-
-
-def read_log(
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, Any] | None = None,
-    bad_rows: OnBadRows = "refuse",
-    block_hashes: bool = False,
-) -> RequestLog:
-    """Read a log or a trace as a whole, in order of arrival, with what it measured.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        A table (CSV), JSON lines, JSON, YAML or Parquet, plain or compressed with gzip; a pipe too.
-    format : str or None, default None
-        The name of a format; None tells it from the content.
-    columns : Mapping[str, str] or None, default None
-        Instead of a format, which column holds what: ``{"arrival": ..., "prompt": ..., "output":
-        ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``; a dot in a key has a
-        backslash before it. Arrivals are seconds or dates, as the first is and the name of their
-        column says; ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a
-        second; without any all arrive at once. Measurements are ``"latency"``,
-        ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each with ``_ms`` or in the
-        unit that ends its name, else in seconds; ``"end"`` and ``"first_token"`` are times on the
-        clock of arrivals. ``"error"`` is empty, 0, false, a success or a status below 400 where a
-        request succeeded, ``"worker"`` the replica that served it, ``"requests"`` the list of
-        requests in a larger object. ``{"worker": "pod"}`` alone says which column names the
-        replica in a file of any format, and ``{"run": 2}`` which of a benchmark's runs is read.
-    bad_rows : {"refuse", "skip"}, default "refuse"
-        What becomes of a row that cannot be read, such as one with an empty or negative cell: an
-        error, or the row is skipped and counted.
-    block_hashes : bool, default False
-        Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    FileFormatError
-        No format fits, a column is missing, a row cannot be read, no request is left, or none has
-        the worker that ``columns`` name.
-    UnknownNameError, InvalidTypeError, InvalidValueError
-        No format of the name given, or columns that do not say what is read.
-    """
-    found = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
-    facts, arrays = found.facts, found.arrays
-    kept = np.flatnonzero((arrays["prompt_lengths"] > 0) & (arrays["output_lengths"] > 0))
-    empty = len(found.ticks) - len(kept)
-    if not len(kept):
-        left_out = "".join(f"{count} {why}, " for why, count in facts["left_out"].items())
-        skipped = f", {facts['skipped']}" if facts["skipped"] else ""
-        raise FileFormatError(
-            path,
-            f"no request is left of {facts['rows']} ({facts['failed']} failed, {left_out}"
-            f"{facts['without_output']} without output length, "
-            f"{empty - facts['without_output']} empty{skipped})",
-        )
-    workers = arrays.get("workers")
-    if workers is not None and all(one is None for one in workers[kept]):
-        if columns and "worker" in columns:
-            reason = f"no request says which worker served it: {columns['worker']!r} is missing"
-            raise FileFormatError(path, reason)
-        del arrays["workers"]
-    first = found.ticks[kept[0]]
-    between = found.between or [np.zeros(0, np.float32)] * len(found.ticks)
-    return RequestLog(
-        source=name_of(path),
-        arrival_times=np.array([(one - first) / TICKS_PER_SECOND for one in found.ticks]),
-        **arrays,
-        inter_token_times=np.concatenate(between),
-        inter_token_offsets=np.cumsum([0, *map(len, between)]),
-        dropped_empty=empty,
-        **facts,
-    ).select(kept)
-
-
-def name_of(path: str | os.PathLike[str]) -> str:
-    """Name of a file, as it can be shown."""
-    return printable(os.path.basename(os.fsdecode(path)))
-
-
-def arrivals_note(unit: str | None, span: float, origin: str = "second 0") -> str:
-    """Say in which unit a file has arrivals, and how many seconds they span."""
-    if unit is None:
-        return f"no arrival times, all at {origin}"
-    return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"

@@ -21,45 +21,36 @@ are seconds.
 
 from __future__ import annotations
 
-import math
 import os
-from bisect import bisect_left
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from fractions import Fraction
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from instances.errors import FileFormatError, InvalidValueError
+from instances.problem.batches import BatchTime, check_batch_time
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import TOKENS, MemoryRule, as_memory_rule
 from instances.problem.request import Request
 from instances.problem.workload import Workload
-from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, ranged
+from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, decimal, ranged
 
-from .cells import TICKS_PER_SECOND, SkippedRows
-from .formats import wanted_format
-from .reading import OnBadRows, Rows, check_bad_rows, read_rows
-from .request_log import arrivals_note, name_of
+from .cells import TICKS_PER_SECOND, seconds_since, ticks_of
+from .formats import OnBadRows, wanted_format
+from .reading import read_rows
+from .request_log import LogFacts, RequestLog
 
-SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".yaml")
-OF_ROUNDS = ("round_seconds", "token_scale")
-OF_FILE = ("format", "has_arrival_times", "failed", "out_of_order", "left_out", "time_unit", "note")
+OF_ROUNDS, OF_SECONDS = ("round_seconds", "token_scale"), ("batch_time",)
 
 
-@dataclass(frozen=True)
-class TraceReport:
+@dataclass(frozen=True, kw_only=True)
+class TraceReport(LogFacts):
     """Report on the reading of a window: rules applied, rows kept, and rows left out.
 
     Attributes
     ----------
-    source : str
-        The file's name.
-    format : str
-        What it was read as.
-    has_arrival_times : bool
-        False for a file of lengths only.
     rows_in_window : int
         Rows the window holds, before anything is dropped.
     kept : int
@@ -74,25 +65,10 @@ class TraceReport:
         The rule applied; ``round_seconds`` is None where arrivals are in seconds.
     columns : Mapping[str, str] or None
         Which column held what, where the user said so.
-    out_of_order : int
-        Rows that arrived before the row above them.
-    failed : int
-        Failed requests of the log; they do not count as rows.
-    left_out : Mapping[str, int]
-        Rows that are not requests to be served for another reason, by reason.
-    time_unit : str or None
-        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
     span_seconds : float
         From the first to the last arrival in the window.
-    note : str or None
-        What had to be assumed in reading the file.
-    skipped : SkippedRows or None
-        Rows of the file that cannot be read, by reason; None where there are none.
     """
 
-    source: str
-    format: str
-    has_arrival_times: bool
     rows_in_window: int
     kept: int
     dropped_empty: int
@@ -102,33 +78,23 @@ class TraceReport:
     token_scale: int
     start_seconds: float
     duration_seconds: float | None
-    columns: Mapping[str, str] | None = None
-    out_of_order: int = 0
-    failed: int = 0
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    time_unit: str | None = None
-    span_seconds: float = 0.0
-    note: str | None = None
-    skipped: SkippedRows | None = None
+    columns: Mapping[str, str] | None
+    span_seconds: float
 
     def __str__(self) -> str:
         unit, origin = "arrivals in seconds", "second 0"
         if self.round_seconds is not None:
             unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
             origin = "round 0"
-        kept = (
-            f"{self.source}: {self.kept} of {self.rows_in_window} rows kept "
-            f"({self.dropped_empty} empty, {self.dropped_too_long} too long, "
-            f"{self.clipped} clipped)"
-        )
+        kept = f"{self.source}: {self.kept} of {self.rows_in_window}"
+        dropped = f"{self.dropped_empty} empty, {self.dropped_too_long} too long"
         parts = [
-            kept,
+            f"{kept} rows kept ({dropped}, {self.clipped} clipped)",
             unit,
-            arrivals_note(self.time_unit, self.span_seconds, origin),
+            self.arrivals_note(self.span_seconds, origin),
             *[f"sorted, {self.out_of_order} out of order"] * bool(self.out_of_order),
-            *[f"{self.failed} failed and left out"] * bool(self.failed),
             *[f"{count} {why} and left out" for why, count in self.left_out.items()],
-            *[str(one) for one in (self.note, self.skipped) if one is not None],
+            *[str(one) for one in (self.note, self.skipped) if one],
         ]
         return "; ".join(parts)
 
@@ -155,6 +121,8 @@ class TraceRule:
         What happens to a request with s + o > M, or what the memory rule makes of it.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted.
+    batch_time : BatchTime or None, default None
+        Batch time of a workload.
     windows : int, default 1
         How many there are; the k-th starts k ``duration_seconds`` after the first.
 
@@ -174,25 +142,21 @@ class TraceRule:
     max_requests: int | None = ranged(None, minimum=1)
     too_long: Literal["drop", "clip"] = "drop"
     memory_rule: MemoryRule = TOKENS
+    batch_time: BatchTime | None = None
     bad_rows: OnBadRows = "refuse"
     windows: int = ranged(1, minimum=1)
 
     def __post_init__(self) -> None:
-        wanted_format(self.format, self.columns)
-        check_bad_rows(self.bad_rows)
+        wanted_format(self.format, self.columns, self.bad_rows)
         check_ranges(self, None)
         as_memory_rule(self.memory_rule, None)
+        if self.batch_time is not None:
+            check_batch_time(self.batch_time)
         if self.too_long not in ("drop", "clip"):
             raise InvalidValueError(None, "too_long", self.too_long, "is neither 'drop' nor 'clip'")
         if self.windows > 1 and self.duration_seconds is None:
             reason = "is more than one: how long is each?"
             raise InvalidValueError(None, "windows", self.windows, reason)
-
-    def start_of(self, window: int) -> Fraction:
-        """Return the seconds from the first row to the start of a window, numbered from 0."""
-        # str, because 0.1 is meant to be a tenth.
-        start = Fraction(str(self.start_seconds))
-        return start + window * Fraction(str(self.duration_seconds or 0))
 
 
 def read_trace(path: str | os.PathLike[str], **options: Any) -> tuple[Instance, TraceReport]:
@@ -244,16 +208,9 @@ def trace_windows(
     in_seconds : bool, default False
         Whether windows are workloads, as `read_workload` reads them.
     """
-    window = f"a window in {'seconds' if in_seconds else 'rounds'}"
-    known = [one.name for one in fields(TraceRule) if one.name != "windows"]
-    known = [one for one in known if not in_seconds or one not in OF_ROUNDS]
-    for name in options.keys() - {*known}:
-        if name in OF_ROUNDS:
-            reason = "is for windows in rounds: in seconds nothing is rounded"
-            raise InvalidValueError(None, name, options[name], reason)
-        raise TypeError(f"{window} has no {name}; known: {', '.join(known)}")
-    if "memory_limit" not in options:
-        raise TypeError(f"{window} needs memory_limit")
+    for name in options.keys() & {*(OF_ROUNDS if in_seconds else OF_SECONDS)}:
+        reason = f"is not for windows in {'seconds' if in_seconds else 'rounds'}"
+        raise InvalidValueError(None, name, options[name], reason)
     rule = TraceRule(windows=windows, **options)
     return _windows(path, rule, in_seconds)
 
@@ -261,83 +218,65 @@ def trace_windows(
 def _windows(
     path: str | os.PathLike[str], rule: TraceRule, in_seconds: bool
 ) -> Iterator[tuple[Any, TraceReport]]:
-    rows = read_rows(path, rule.format, rule.columns, bad_rows=rule.bad_rows)
-    if not rows.facts["has_arrival_times"] and (rule.start_seconds or rule.duration_seconds):
-        reason = f"has no arrival times (column {rows.arrival!r}): no window can be cut out of it "
-        raise FileFormatError(path, reason + "by start_seconds or duration_seconds")
-    elapsed = [one - rows.ticks[0] for one in rows.ticks]
-    for index in range(rule.windows):
-        start, end = (math.ceil(rule.start_of(k) * TICKS_PER_SECOND) for k in (index, index + 1))
-        first, last = bisect_left(elapsed, start), len(elapsed)
-        if rule.duration_seconds is not None:
-            last = bisect_left(elapsed, end)
-        if rule.max_requests is not None:
-            last = min(last, first + rule.max_requests)
-        arrays = {name: column[first:last] for name, column in rows.arrays.items()}
-        window = rows._replace(ticks=elapsed[first:last], arrays=arrays)
-        yield _window(path, rule, window, rule.start_of(index), in_seconds)
-
-
-def _window(
-    path: str | os.PathLike[str], rule: TraceRule, rows: Rows, start: Fraction, in_seconds: bool
-) -> tuple[Any, TraceReport]:
-    """Make a problem of the rows of a window, whose times are ticks since the first of the file."""
-    facts, count = rows.facts, len(rows.ticks)
-    skipped = facts["skipped"] or None
-    if not count:
-        reason = f"the window holds no rows{f'; {skipped}' if skipped else ''}"
+    log = read_rows(path, rule.format, rule.columns, bad_rows=rule.bad_rows)
+    if not log.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
+        reason = "has no arrival times: no window can be cut out of it by start_seconds or duration"
         raise FileFormatError(path, reason)
-    lengths = (rows.arrays["prompt_lengths"], rows.arrays["output_lengths"])
+    for index in range(rule.windows):
+        length = decimal(rule.duration_seconds or 0)
+        start = float(decimal(rule.start_seconds) + index * length)
+        window = log.window(start, rule.duration_seconds, rule.max_requests)
+        yield _problem(path, rule, window, start, in_seconds)
+
+
+def _problem(
+    path: object, rule: TraceRule, log: RequestLog, start: float, in_seconds: bool
+) -> tuple[Any, TraceReport]:
+    """Make a problem of the rows of a window."""
+    lengths = (log.prompt_lengths, log.output_lengths)
     prompts, outputs = (-(-one // rule.token_scale) for one in lengths)
     is_empty = (prompts == 0) | (outputs == 0)
     room = rule.memory_rule.limit(rule.memory_limit) + rule.memory_rule.unstored - prompts
     is_long = ~is_empty & (outputs > room)
     is_clipped = is_long & (room > 0) & (rule.too_long == "clip")
-    outputs = np.where(is_clipped, room, outputs)
-    kept = np.flatnonzero(~is_empty & (is_clipped | ~is_long))
-    empty, too_long, clipped = (int(one.sum()) for one in (is_empty, is_long, is_clipped))
-    too_long -= clipped
-    if not len(kept):
-        raise FileFormatError(
-            path,
-            f"no request is left of the {count} rows in the window "
-            f"({empty} empty, {too_long} longer than memory_limit)",
+    is_kept = ~is_empty & (is_clipped | ~is_long)
+    if not is_kept.any():
+        reason = (
+            f"no request is left of the {len(log)} rows in the window ({is_empty.sum()} empty, "
         )
+        reason += f"{is_long.sum()} longer than memory_limit)"
+        raise FileFormatError(path, reason + (f"; {log.skipped}" if log.skipped else ""))
+    times = log.arrival_times
     report = TraceReport(
-        source=name_of(path),
-        rows_in_window=count,
-        kept=len(kept),
-        dropped_empty=empty,
-        dropped_too_long=too_long,
-        clipped=clipped,
+        **{one.name: getattr(log, one.name) for one in fields(LogFacts)},
+        rows_in_window=len(log),
+        kept=int(is_kept.sum()),
+        dropped_empty=int(is_empty.sum()),
+        dropped_too_long=int((is_long & ~is_clipped).sum()),
+        clipped=int(is_clipped.sum()),
         round_seconds=None if in_seconds else rule.round_seconds,
         token_scale=rule.token_scale,
-        start_seconds=float(start),
+        start_seconds=start,
         duration_seconds=rule.duration_seconds,
         columns=None if rule.columns is None else dict(rule.columns),
-        span_seconds=(rows.ticks[-1] - rows.ticks[0]) / TICKS_PER_SECOND,
-        skipped=skipped,
-        **{name: facts[name] for name in OF_FILE},
+        span_seconds=float(seconds_since(times[-1:], times[0])[0]),
     )
-    stem = report.source
-    for suffix in SUFFIXES:
-        stem = stem.removesuffix(suffix)
-    told: dict[str, Any] = {
+    stem = re.sub(r"(\.(gz|csv|jsonl|json))+$", "", report.source)
+    more: dict[str, Any] = {
         "memory_limit": rule.memory_limit,
-        "name": f"{stem}[{report.start_seconds:g}s+{report.kept}]",
+        "name": f"{stem}[{start:g}s+{report.kept}]",
         "metadata": {"trace": asdict(report)},
         "memory_rule": rule.memory_rule,
     }
-    # Exact rational division: a float quotient can land just above a whole round.
-    step = Fraction(1 if in_seconds else str(rule.round_seconds)) * TICKS_PER_SECOND
-    begin = math.ceil(start * TICKS_PER_SECOND) if facts["has_arrival_times"] else 0
-    ids = [f"row{one}" for one in rows.arrays["row_numbers"][kept].tolist()]
-    columns = [prompts[kept].tolist(), outputs[kept].tolist()]
-    since = [rows.ticks[k] - begin for k in kept.tolist()]
+    kept = log.select(is_kept)
+    columns = [prompts[is_kept].tolist(), np.where(is_clipped, room, outputs)[is_kept].tolist()]
     if in_seconds:
-        seconds = [one / TICKS_PER_SECOND for one in since]
-        return Workload(seconds, *columns, ids=ids, **told), report
-    top, bottom = step.denominator, step.numerator
-    arrivals = [-(-one * top // bottom) for one in since]
-    requests = [Request(*one) for one in zip(arrivals, *columns, ids, strict=True)]
-    return Instance(requests, **told), report
+        seconds = seconds_since(kept.arrival_times, start)
+        return Workload(seconds, *columns, ids=kept.ids, batch_time=rule.batch_time, **more), report
+    # Exact division: a float quotient can land just above a whole round.
+    step = decimal(rule.round_seconds) * TICKS_PER_SECOND
+    since = ticks_of(kept.arrival_times)
+    begin = ticks_of(np.array([start]))[0]
+    arrivals = [-(-(one - begin) * step.denominator // step.numerator) for one in since]
+    requests = [Request(*one) for one in zip(arrivals, *columns, kept.ids, strict=True)]
+    return Instance(requests, **more), report

@@ -11,8 +11,8 @@ import typer
 from hindsight.runtime.clock import Clock
 from instances import read_log
 from instances.files import write_atomically
-from instances.logs.doubts import doubts
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
+from online.headroom.doubts import doubts
 from online.headroom.question import BASELINE, ROUTER
 from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, notes, remarks

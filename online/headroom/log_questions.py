@@ -167,19 +167,12 @@ def _requests(
 ) -> tuple[RequestLog, dict[str, str]]:
     """Choose the requests of a window that fit, and say what is left out."""
     limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
-    start = as_number(start_seconds, None, "start_seconds", minimum=0)
     if too_long not in ("refuse", "drop"):
         raise InvalidValueError(None, "too_long", too_long, "is neither refuse nor drop")
-    inside = log.arrival_times >= start
-    if duration_seconds is not None:
-        end = start + as_number(duration_seconds, None, "duration_seconds", above=0)
-        inside &= log.arrival_times < end
-    places = np.flatnonzero(inside)
-    if max_requests is not None:
-        places = places[: as_integer(max_requests, None, "max_requests", minimum=1)]
-    if not len(places):
-        raise InvalidValueError(None, "start_seconds", start, f"leaves none of {len(log)} requests")
-    window = log.select(places)
+    window = log.window(start_seconds, duration_seconds, max_requests)
+    if not len(window):
+        reason = f"leaves none of {len(log)} requests"
+        raise InvalidValueError(None, "start_seconds", start_seconds, reason)
     sizes = window.prompt_lengths + window.output_lengths
     fits = rule.held(sizes - rule.unstored) <= rule.limit(limit)
     above = np.flatnonzero(~fits)
@@ -194,7 +187,7 @@ def _requests(
         raise InvalidValueError(None, "memory_limit", limit, reason)
     said = {
         "skipped": str(log.skipped) if log.skipped else "",
-        "window": f"{len(window)} requests from {start:g} s on" * (len(window) < len(log)),
+        "window": f"{len(window)} requests from {start_seconds:g} s on" * (len(window) < len(log)),
         "dropped": f"{len(above)} requests that need more than M" if len(above) else "",
     }
     return window.select(fits), {name: text for name, text in said.items() if text}

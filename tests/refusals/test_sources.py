@@ -96,10 +96,8 @@ def columned(columns: Any) -> Any:
 
 
 VALUES: Rows = [
-    (
-        lambda: read_workload("x", memory_limit=9, token_scale=2),
-        "token_scale = 2 is for windows in",
-    ),
+    (lambda: read_workload("x", memory_limit=9, token_scale=2), "token_scale = 2 is not for"),
+    (lambda: trace(batch_time=IterationTime(1)), "batch_time = .* is not for windows in rounds"),
     *generators(GENERATORS),
     (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
     (lambda: generate("fcfs-cascade", 34, rounds=1), "brought no request"),
@@ -129,13 +127,14 @@ TYPES: Rows = [
     (lambda: instances.library()[0], "name = 0 is not a string"),
     (lambda: instances.library().matching(["j25-m1"]), r"pattern = \['j25-m1'\] is not a string"),
     (lambda: trace_windows("x", memory_limit=9, windows=1.0), "windows"),
+    *each(lambda one: read_workload("x", memory_limit=9, batch_time=one), "batch_time", "h100", 5),
     *each(lambda name: trace(format=name), "format", 3),
     *each(columned, "not a mapping", "in"),
 ]
 KEYWORDS: Rows = [
     (lambda: instances.library().matching("seconds")[0].problem, "workload"),
-    (lambda: trace(limit=3), "in rounds has no limit; known: memory_limit, "),
-    (lambda: trace_windows("x", windows=2), "a window in rounds needs memory_limit"),
+    (lambda: trace(limit=3), "limit"),
+    (lambda: trace_windows("x", windows=2), "memory_limit"),
 ]
 TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "registered twice")]
 UNKNOWN: Rows = [
@@ -147,7 +146,7 @@ UNKNOWN: Rows = [
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
 ]
 ENDLESS: Rows = [
-    (lambda: read_trace("/dev/zero", memory_limit=9), "row 1: is longer than"),
+    (lambda: read_trace("/dev/zero", memory_limit=9), "is not a text file"),
 ]
 MISSING: Rows = [(trace, "absent.csv")]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}

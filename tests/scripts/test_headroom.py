@@ -169,7 +169,7 @@ def test_dropped_and_skipped_requests_are_counted(
     )
     assert said["skipped"] == (
         "2 of 6 rows skipped: 1 because num_decode_tokens is missing (row 3), "
-        "1 because num_decode_tokens is not a whole number (row 6)"
+        "1 because num_decode_tokens is not a whole number from 0 to 2147483647 (row 6)"
     )
 
 

@@ -50,7 +50,7 @@ def stored(name: str) -> Callable[[], str]:
 
 
 aiperf, dynamo, sglang_server = map(stored, ("aiperf.jsonl", "dynamo.jsonl", "sglang-server.jsonl"))
-blis, guidellm, trtllm_bench = map(stored, ("blis.csv", "guidellm.json", "trtllm-bench.json"))
+guidellm, trtllm_bench = map(stored, ("guidellm.json", "trtllm-bench.json"))
 
 
 def vllm_bench(**changes: Any) -> str:
@@ -90,7 +90,6 @@ LOGS: dict[str, str] = {
     "vllm-bench": vllm_bench(),
     "sglang-server": sglang_server(),
     "guidellm": guidellm(),
-    "guidellm as YAML": stored("guidellm.yaml")(),
     "aiperf": aiperf(),
     "inference-perf": stored("inference-perf.json")(),
     "trtllm-bench": trtllm_bench(),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from instances import (
 HEADER = "time,input,output,model\n"
 COLUMNS = {"arrival": "time", "prompt": "input", "output": "output"}
 GOOD = "0.5,10,20,a\n"
+INPUT, OUTPUT = (f"{one} is not a whole number from 0 to 2147483647" for one in ("input", "output"))
 
 
 def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
@@ -35,17 +34,17 @@ def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
         ("1,10, ,a\n", "output is missing"),
         (",10,20,a\n", "time is missing"),
         ("1,10\n", "output is missing"),
-        ("1,NaN,20,a\n", "input is not a whole number"),
-        ("1,10,many,a\n", "output is not a whole number"),
-        ("1,10,12.5,a\n", "output is not a whole number"),
-        ("1,10,-3,a\n", "output is negative"),
-        ("1,10,99999999999,a\n", "output is above 2147483647"),
+        ("1,NaN,20,a\n", INPUT),
+        ("1,10,many,a\n", OUTPUT),
+        ("1,10,12.5,a\n", OUTPUT),
+        ("1,10,-3,a\n", OUTPUT),
+        ("1,10,99999999999,a\n", OUTPUT),
         ("soon,10,20,a\n", "time is not a time"),
         ("2026-01-01 00:00:00,10,20,a\n", "time is not a time"),
         ("1,10,20,a,b\n", "the row has more cells than the header"),
         # Nothing closes this quote: it must not swallow the rows after it.
-        ('1,10,20,"a\n', "a quote in it is wrong"),
-        ('1,10,20,"a"b\n', "a quote in it is wrong"),
+        ('1,10,20,"a\n', "the row cannot be split into cells"),
+        ('1,10,20,"a"b\n', "the row cannot be split into cells"),
     ],
 )
 def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
@@ -61,32 +60,27 @@ def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
     assert e.value.row == 3
 
 
-@pytest.mark.parametrize("bad_at", [0, 1, 2])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("bad_at", [0, 1, 3])
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ('{"time": 1, "input": 5, "outp', "the row is not a JSON object"),
         ("[1, 5, 3]", "the row is not a JSON object"),
         ('{"time": 1, "input": 5, "input": 6, "output": 3}', "the row is not a JSON object"),
-        ('{"time": 1, "input": NaN, "output": 3}', "input is not a whole number"),
+        ('{"time": 1, "input": NaN, "output": 3}', INPUT),
         ('{"time": 1, "input": null, "output": 3}', "input is missing"),
         ('{"time": 1, "input": "", "output": 3}', "input is missing"),
         ('{"time": 1, "input": 5}', "output is missing"),
         ('{"time": NaN, "input": 5, "output": 3}', "time is not a time"),
     ],
 )
-def test_a_bad_line_of_json(
-    tmp_path: Path, line: str, reason: str, bad_at: int, packed: bool
-) -> None:
+def test_a_bad_line_of_json(tmp_path: Path, line: str, reason: str, bad_at: int) -> None:
     good = [json.dumps({"time": k, "input": 10 + k, "output": 2, "x": "y"}) for k in range(3)]
     if line.startswith("["):
         # A file that begins with a list is one list.
         bad_at += not bad_at
     lines = [*good[:bad_at], line, *good[bad_at:]]
-    path = tmp_path / "log"
-    text = ("\n".join(lines) + "\n").encode()
-    path.write_bytes(gzip.compress(text) if packed else text)
+    path = write(tmp_path, "\n".join(lines) + "\n")
     log = read_log(path, columns=COLUMNS, bad_rows="skip")
     assert log.skipped.first_rows == {reason: [bad_at + 1]}
     assert log.prompt_lengths.tolist() == [10, 11, 12]
@@ -98,13 +92,10 @@ def test_a_bad_line_of_json(
 def test_bad_items_of_a_json_list(tmp_path: Path) -> None:
     items = [{"time": 1, "input": 5, "output": 3}, 7, {"time": 1, "input": 5}, None]
     log = read_log(write(tmp_path, json.dumps(items)), columns=COLUMNS, bad_rows="skip")
-    assert (len(log), log.failed) == (1, 1)
-    assert log.skipped.first_rows == {"the row is not a JSON object": [2], "output is missing": [3]}
-
-
-def test_nan_in_a_key_that_is_not_read_is_passed_over(tmp_path: Path) -> None:
-    text = '{"time": 1, "input": 5, "output": 3, "x": NaN, "y": -Infinity}\n'
-    assert len(read_log(write(tmp_path, text), columns=COLUMNS)) == 1
+    assert log.skipped.first_rows == {
+        "the row is not a JSON object": [2, 4],
+        "output is missing": [3],
+    }
 
 
 @pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z"])
@@ -117,21 +108,11 @@ def test_a_time_that_is_none_does_not_say_what_the_others_are(
     assert len(log) == 2
 
 
-@pytest.mark.parametrize("bad_rows", ["refuse", "skip"])
-@pytest.mark.parametrize("text", ["12.0", "12.", "12.000"])
-def test_whole_numbers_as_pandas_writes_them(tmp_path: Path, text: str, bad_rows: str) -> None:
-    log = log_of(tmp_path, f"0,{text},{text},a\n", bad_rows=bad_rows)
-    assert (log.prompt_lengths.tolist(), log.output_lengths.tolist()) == ([12], [12])
-    lines = '{"time": 0.0, "input": 12.0, "output": 12.0}\n'
-    log = read_log(write(tmp_path, lines), columns=COLUMNS, bad_rows=bad_rows)
-    assert (log.prompt_lengths.tolist(), log.output_lengths.tolist()) == ([12], [12])
-
-
 def test_measurements_that_are_none(tmp_path: Path) -> None:
     columns = {**COLUMNS, "latency": "model"}
     log = log_of(tmp_path, "0,1,1,-2\n", "0,1,1,2.5\n", "0,1,1,slow\n", columns=columns)
     assert log.latencies.tolist() == [2.5]
-    assert log.skipped.first_rows == {"model is below 0": [2], "model is not a number": [4]}
+    assert log.skipped.first_rows == {"model is not a number from 0 to 1e+16": [2, 4]}
 
 
 def test_the_line_that_says_what_was_skipped(tmp_path: Path) -> None:
@@ -139,13 +120,9 @@ def test_the_line_that_says_what_was_skipped(tmp_path: Path) -> None:
     log = log_of(tmp_path, *rows)
     assert str(log.skipped) == (
         "16 of 2,000 rows skipped: 9 because output is missing (rows 1986, 1987, 1988, ...), "
-        "7 because output is not a whole number (rows 1995, 1996, 1997, ...)"
+        f"7 because {OUTPUT} (rows 1995, 1996, 1997, ...)"
     )
     assert "1984 of 2000 requests kept (16 skipped)" in str(log)
-    assert asdict(log.skipped)["counts"] == {
-        "output is missing": 9,
-        "output is not a whole number": 7,
-    }
     with pytest.raises(FileFormatError, match="row 1986: output is missing; 16 of 2,000 rows"):
         log_of(tmp_path, *rows, bad_rows="refuse")
 
@@ -155,11 +132,8 @@ def test_most_rows_skipped_and_all(tmp_path: Path) -> None:
     assert str(half.skipped) == "1 of 2 rows skipped: 1 because input is missing (row 3)"
     most = log_of(tmp_path, GOOD, "1,,1,a\n", "1,,1,a\n")
     assert str(most.skipped).startswith("2 of 3 rows skipped, more than half of them: 2 because")
-    with pytest.raises(FileFormatError, match=r"none of its rows can be read: 2 because input is"):
+    with pytest.raises(FileFormatError, match=r"no request is left of 2 .*; 2 of 2 rows skipped"):
         log_of(tmp_path, "1,,1,a\n", "1,,1,a\n")
-    with pytest.raises(FileFormatError, match="no row before it or after it can be read") as caught:
-        log_of(tmp_path, "1,,1,a\n", "1,,1,a\n", bad_rows="refuse")
-    assert "bad_rows" not in str(caught.value)
     with pytest.raises(FileFormatError, match=r"no request is left of 2 .*1 of 2 rows skipped"):
         log_of(tmp_path, "1,,1,a\n", "1,5,0,a\n")
 
@@ -181,7 +155,7 @@ def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
     counts = [len(report.skipped) for _, report in windows]
     assert counts == [2, 2]
     _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)
-    assert clean.skipped is None
+    assert not clean.skipped
 
 
 @pytest.mark.parametrize("zone", ["", "Z"])
@@ -197,10 +171,3 @@ def test_ends_have_a_time_zone_where_arrivals_have_one(tmp_path: Path, zone: str
     )
     assert log.latencies.tolist() == [8.0]
     assert [*log.skipped.counts] == ["end has a time zone, or none, unlike the rows before"]
-
-
-def test_a_run_that_is_no_object_is_refused(tmp_path: Path) -> None:
-    run = json.dumps({"input_lens": [5], "output_lens": [2], "start_times": [0.0]})
-    path = write(tmp_path, f"{run}\n[1]\n")
-    with pytest.raises(FileFormatError, match="is not a JSON object"):
-        read_log(path, columns={"run": 2})

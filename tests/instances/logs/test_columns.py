@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,9 @@ from hypothesis import strategies as st
 from log_files import LOGS
 from trace_files import read, write
 
-from instances import FileFormatError, load, read_log, read_trace, read_workload, save
+from instances import FileFormatError, read_log, read_trace, read_workload
 
-HEADER = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
-VIDUR = HEADER + "0.0,374,44\n0.5,396,109\n3,91,16\n"
-
-
-# --- columns of any name ------------------------------------------------------------------------
-
-NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
+SHORT = {"arrival": "t", "prompt": "p", "output": "o"}
 TIMES = {
     "seconds": ("0", "1.5", "3"),
     "dates": ("2024-01-01 00:00:00", "2024-01-01T00:00:01.5", "2024-01-01 00:00:03"),
@@ -34,76 +26,73 @@ TIMES = {
 }
 
 
-def table(times: tuple[str, ...], delimiter: str = ",") -> str:
-    rows = [["x", "created_at", "in", "out"]]
-    rows += [["-", time, str(5 + k), str(2 + k)] for k, time in enumerate(times)]
-    return "".join(delimiter.join(row) + "\n" for row in rows)
-
-
 @pytest.mark.parametrize("kind", TIMES)
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_any_csv_can_be_mapped(tmp_path: Path, kind: str, delimiter: str) -> None:
-    path = write(tmp_path, table(TIMES[kind], delimiter))
-    instance, report = read(path, columns=NAMED)
+    rows = [["x", "t", "p", "o"]]
+    rows += [["-", time, str(5 + k), str(2 + k)] for k, time in enumerate(TIMES[kind])]
+    path = write(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
+    instance, report = read(path, columns=SHORT)
     assert instance.arrival_times.tolist() == [0, 2, 3]
     assert instance.prompt_lengths.tolist() == [5, 6, 7]
     assert instance.output_lengths.tolist() == [2, 3, 4]
     assert report.format == "columns"
-    assert instance.metadata["trace"]["columns"] == NAMED
-    workload, _ = read_workload(path, columns=NAMED, memory_limit=99)
+    assert instance.metadata["trace"]["columns"] == SHORT
+    workload, _ = read_workload(path, columns=SHORT, memory_limit=99)
     assert workload.arrival_times.tolist() == [0.0, 1.5, 3.0]
 
 
-@pytest.mark.parametrize(
-    ("role", "unit"), [("arrival_ms", 10**3), ("arrival_us", 10**6), ("arrival-ns", 10**9)]
+NESTED = [
+    {"at": 0.5, "usage": {"prompt": 5, "more": {"output": 2}}, "a.b": 1},
+    {"at": 2, "usage": {"prompt": 6, "more": {"output": 3}}, "a.b": 1},
+]
+PATHS = {"arrival": "at", "prompt": "usage.prompt", "output": "usage.more.output"}
+OVER_LINES = '{\n "t": 1,\n "p": 5,\n "o": 2\n}\n{\n "t": 3,\n "p": 6,\n "o": 2\n}\n'
+ITEMS = '[{"t": 3, "p": 6, "o": 2}, {"t": 1, "p": 5, "o": 2}]'
+STAMPS = (
+    *[(str(17 * 10**k), str(17 * 10**k + 15 * 10 ** (k - 9))) for k in (11, 14, 17)],
+    *[
+        (f"2026-01-02 05:04:05.5{zone}", f"2026-01-02T05:04:07{zone}")
+        for zone in ("Z", "+0200", "+02", " UTC")
+    ],
+    ('"2026-01-02 05:04:05,5"', '"2026-01-02T05:04:07,0"'),
+    ("1.7000000000e+12", "1.7000000015e+12"),
+    ("1700000000000", "1.7000000015e12"),
+    ("1.7e+18", "1.7000000015e+18"),
+    ("1969-12-31 23:59:58", "1969-12-31 23:59:59.5"),
 )
-def test_arrivals_in_parts_of_a_second(tmp_path: Path, role: str, unit: int) -> None:
-    path = write(tmp_path, table(tuple(str(unit * k * 3 // 2) for k in range(3))))
-    columns = {role: "created_at", "prompt": "in", "output": "out"}
-    workload, _ = read_workload(path, columns=columns, memory_limit=99)
-    assert workload.arrival_times.tolist() == [0, 1.5, 3]
 
 
-def test_json_lines_are_mapped_with_paths(tmp_path: Path) -> None:
-    lines = [
-        {"at": 0.5, "usage": {"prompt": 5, "more": {"output": 2}}, "a.b": 1},
-        {"at": 2, "usage": {"prompt": 6, "more": {"output": 3}}, "a.b": 1},
-    ]
-    path = write(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
-    named = {"arrival": "at", "prompt": "usage.prompt", "output": "usage.more.output"}
-    instance, _ = read(path, columns=named)
-    assert instance.prompt_lengths.tolist() == [5, 6]
-    assert instance.output_lengths.tolist() == [2, 3]
-    assert instance.arrival_times.tolist() == [0, 2]
-    dotted, _ = read(path, columns={"prompt": "a.b", "output": "a.b"})
-    assert dotted.prompt_lengths.tolist() == [1, 1]
-    lines[1]["usage"] = None
-    path = write(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(FileFormatError, match=r"row 2: usage\.prompt is missing"):
-        read(path, columns=named)
-
-
-def test_without_a_column_of_arrivals_all_are_at_once(tmp_path: Path) -> None:
-    # A table written with its index has a column without a name.
-    path = write(tmp_path, ",in,out\n7,5,2\n8,6,3\n")
-    lengths = {"prompt": "in", "output": "out"}
-    instance, report = read(path, columns=lengths)
-    assert instance.arrival_times.tolist() == [0, 0]
-    assert report.has_arrival_times is False
-
-
-def test_records_that_go_on_over_lines_can_be_mapped(tmp_path: Path) -> None:
-    text = '{\n "at": 1,\n "in": 5,\n "out": 2\n}\n{\n "at": 3,\n "in": 6,\n "out": 2\n}\n'
-    named = {"arrival": "at", "prompt": "in", "output": "out"}
-    assert read_log(write(tmp_path, text), columns=named).arrival_times.tolist() == [0.0, 2.0]
-    text = '[{"at": 3, "in": 6, "out": 2}, {"at": 1, "in": 5, "out": 2}]'
-    assert read_log(write(tmp_path, text), columns=named).prompt_lengths.tolist() == [5, 6]
+@pytest.mark.parametrize(
+    ("text", "columns", "times", "prompts"),
+    [
+        ("t,p,o\n0,5,2\n1500,6,2\n", {"arrival_ms": "t"}, [0, 1.5], [5, 6]),
+        ("t,p,o\n0,5,2\n1500000,6,2\n", {"arrival_us": "t"}, [0, 1.5], [5, 6]),
+        ("t,p,o\n0,5,2\n1500000000,6,2\n", {"arrival-ns": "t"}, [0, 1.5], [5, 6]),
+        # Without a column of arrivals all are at once; an index may have a column without a name.
+        (",p,o\n7,5,2\n8,6,3\n", {}, [0, 0], [5, 6]),
+        ("p,o,e\n5,5,0.0\n5,5,late\n", {"error": "e"}, [0], [5]),
+        ("".join(json.dumps(one) + "\n" for one in NESTED), PATHS, [0, 1.5], [5, 6]),
+        (json.dumps(NESTED), {"prompt": "a.b", "output": "a.b"}, [0, 0], [1, 1]),
+        (OVER_LINES, SHORT, [0, 2], [5, 6]),
+        (ITEMS, SHORT, [0, 2], [5, 6]),
+        ('{"t": 1, "p": 5, "o": 3, "x": NaN, "y": -Infinity}\n', SHORT, [0], [5]),
+        *[(f"t,p,o\n{a},5,5\n{b},6,5\n", SHORT, [0, 1.5], [5, 6]) for a, b in STAMPS],
+        *[(f"t,p,o\n{zero},9,2\n1.5,9,2\n", SHORT, [0, 1.5], [9, 9]) for zero in ("-0.0", "-0e0")],
+        # Whole numbers as pandas writes them.
+        *[(f"t,p,o\n0,{text},{text}\n", SHORT, [0], [12]) for text in ("12.0", "12.", "012")],
+        ('{"t": 0.0, "p": 12.0, "o": 12.0}\n', SHORT, [0], [12]),
+    ],
+)
+def test_small_logs(tmp_path: Path, text: str, columns: Any, times: Any, prompts: Any) -> None:
+    log = read_log(write(tmp_path, text), columns={"prompt": "p", "output": "o", **columns})
+    assert log.arrival_times.tolist() == times
+    assert log.prompt_lengths.tolist() == prompts
+    assert log.has_arrival_times == any("arrival" in role for role in columns)
 
 
 MEASURED = {
-    "arrival": "t",
-    "prompt": "p",
-    "output": "o",
+    **SHORT,
     "latency-ms": "e2e",
     "time_to_first_token": "ttft",
     "inter_token_time_ms": "tpot",
@@ -118,72 +107,99 @@ MEASURED_ROWS = (
 
 
 def test_measurements_and_failures_in_columns_of_any_name(tmp_path: Path) -> None:
-    table = "t,p,o,e2e,ttft,tpot,error\n"
-    table += "".join(",".join(map(str, row)) + "\n" for row in MEASURED_ROWS)
     names = ("t", "p", "o", "e2e", "ttft", "tpot", "error")
-    lines = "".join(
-        json.dumps(
-            {name: None if cell == "" else cell for name, cell in zip(names, row, strict=True)}
-        )
-        + "\n"
-        for row in MEASURED_ROWS
-    )
-    for text in (table, lines):
+    table = "".join(",".join(map(str, row)) + "\n" for row in (names, *MEASURED_ROWS))
+    rows = [dict(zip(names, row, strict=True)) for row in MEASURED_ROWS]
+    lines = [
+        json.dumps({key: None if one == "" else one for key, one in row.items()}) for row in rows
+    ]
+    for text in (table, "\n".join(lines)):
         log = read_log(write(tmp_path, text), columns=MEASURED)
         assert log.prompt_lengths.tolist() == [5, 7, 8]
-        assert (log.failed, log.out_of_order) == (1, 0)
+        assert (log.left_out, log.out_of_order) == ({"failed": 1}, 0)
         np.testing.assert_allclose(log.latencies, [1.5, 1.0, np.nan])
         np.testing.assert_allclose(log.times_to_first_token, [0.5, 0.25, np.nan])
         # Where only the mean is missing it is (1.0 - 0.25) s over one gap.
         np.testing.assert_allclose(log.mean_inter_token_times, [0.25, 0.75, np.nan])
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("1.7000000000e+12", "1.7000000015e+12"),
-        ("1700000000000", "1.7000000015e12"),
-        ("1.7e+18", "1.7000000015e+18"),
-    ],
-)
-def test_stamps_with_exponents_are_in_the_unit_of_those_without(
-    tmp_path: Path, first: str, second: str
-) -> None:
-    path = write(tmp_path, f"a,p,o\n{first},5,5\n{second},5,5\n")
-    log = read_log(path, columns={"arrival": "a", "prompt": "p", "output": "o"})
-    assert log.arrival_times.tolist() == [0.0, 1.5]
+@pytest.mark.parametrize("quoted", [False, True])
+def test_large_tables_are_read_as_small_ones(tmp_path: Path, quoted: bool) -> None:
+    rows = [f"{k}.25,{1 + k % 7},{k % 3},{'x' * 90}\n" for k in range(30_000)]
+    rows[7], rows[9] = (
+        f"soon,1,1,{'x' * 90}\n",
+        f'9.5,1,1,"{"x" * 90}"\n' if quoted else "9.5,1,1\n",
+    )
+    path = write(tmp_path, "t,p,o,x\n" + "".join(rows))
+    log = read_log(path, columns=SHORT, bad_rows="skip")
+    kept = [k for k in range(30_000) if (k % 3 and k != 7) or k == 9]
+    assert log.row_numbers.tolist() == [k + 2 for k in kept]
+    assert log.arrival_times.tolist() == [k - 1 + 0.25 * (k == 9) for k in kept]
+    assert log.skipped.first_rows == {"t is not a time": [9]}
 
 
-def test_cells_of_columns_named_by_the_user(tmp_path: Path) -> None:
-    named = {"prompt": "p", "output": "o", "error": "e", "latency": "l"}
-    log = read_log(write(tmp_path, "p,o,e,l\n5,5,0.0,1\n5,5,late,2\n"), columns=named)
-    assert (len(log), log.failed) == (1, 1)
-
-
-SHORT = {"arrival": "t", "prompt": "p", "output": "o"}
 ROWS = "t,p,o\n5,1,4\n2.25,3,5\n7,3,0\n2.25,4,5\n"
 
 
 def test_a_log_is_in_order_of_arrival_whatever_the_file_is(tmp_path: Path) -> None:
     log = read_log(write(tmp_path, ROWS), columns=SHORT)
     assert log.arrival_times.tolist() == [0.0, 0.0, 2.75]
-    assert log.prompt_lengths.tolist() == [3, 4, 1]
     assert log.output_lengths.tolist() == [5, 5, 4]
     assert log.ids == ["row3", "row5", "row2"]
-    assert (log.rows, log.dropped_empty, log.failed, log.out_of_order) == (4, 1, 0, 2)
     assert str(log) == (
         "trace.txt (columns): 3 of 4 requests kept (1 empty); sorted, 2 out of order; "
         "arrivals are in seconds and span 2.75 s"
     )
 
 
-def test_a_part_of_a_log_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_parts_of_a_log(tmp_path: Path) -> None:
     log = read_log(write(tmp_path, LOGS["vllm-bench"]))
-    for kept in (np.array([False, False, True, True]), np.array([2, 3])):
-        part = log.select(kept)
+    # At 0, 0.5, 1.25 and 3.
+    kept = (np.array([False, False, True, True]), np.array([2, 3]))
+    for part in (*map(log.select, kept), log.window(0.5 + 1e-9), log.window(1.25, 2, 2)):
         assert part.prompt_lengths.tolist() == [879, 91]
         assert part.inter_token_offsets.tolist() == [0, 1, 4]
         assert part.inter_token_times.tolist() == [0.03125, 0.25, 0.25, 0.125]
+    assert log.window(0.5, 2.5, 5).arrival_times.tolist() == [0.5, 1.25]
+    assert len(log.window(0.5, max_requests=1)) == 1
+    frame = log.frame
+    assert frame.loc[frame["output_lengths"] > 1, "prompt_lengths"].tolist() == [374, 879, 91]
+    assert frame["latencies"].tolist() == [0.8125, 0.125, 0.53125, 0.75]
+    assert (frame.attrs["format"], frame.attrs["time_unit"]) == ("vllm-bench", "seconds")
+
+
+@pytest.mark.parametrize(
+    ("content", "prompts"),
+    [(ROWS.encode(), [3, 4, 1]), (gzip.compress(ROWS.encode()), [3, 4, 1]), (b"", []), (b"\n", [])],
+)
+def test_a_pipe_is_read_once(tmp_path: Path, content: bytes, prompts: list[int]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def feed() -> None:
+        with open(pipe, "wb", buffering=0) as stream:
+            for one in content:
+                stream.write(bytes([one]))
+
+    writer = threading.Thread(target=feed, daemon=True)
+    writer.start()
+    if prompts:
+        assert read_log(pipe, columns=SHORT).prompt_lengths.tolist() == prompts
+    else:
+        with pytest.raises(FileFormatError, match="is empty"):
+            read_log(pipe)
+    writer.join(10)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m.csv", os.fsdecode(b"a\xff.csv"), "a\nb.csv"])
+def test_any_name_of_a_file_becomes_one_that_can_be_shown(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(ROWS)
+    instance, report = read(tmp_path / name, columns=SHORT)
+    assert instance.name.isprintable()
+    assert str(report).isprintable()
+
+
+# --- times --------------------------------------------------------------------------------------
 
 
 def written(tmp_path: Path, seconds: str) -> Any:
@@ -191,15 +207,13 @@ def written(tmp_path: Path, seconds: str) -> Any:
     return write(tmp_path, f"t,p,o\n0,1,1\n{seconds},1,1\n")
 
 
-@given(st.floats(min_value=1e-8, max_value=1e12))
+@given(st.floats(min_value=1e-8, max_value=1e8, exclude_max=True))
 def test_a_float_as_written_is_an_exact_time(tmp_path_factory: Any, seconds: float) -> None:
     path = written(tmp_path_factory.mktemp("float"), repr(seconds))
-    options = {"memory_limit": 9, "columns": {**SHORT, "arrival": "t"}}
-    if seconds < 1e8:
-        assert read_log(path, columns=SHORT).arrival_times[1] == seconds
-        # A window ends before the time that a text stands for, to the last digit.
-        report = read_trace(path, duration_seconds=seconds, round_seconds=1e9, **options)[1]
-        assert report.rows_in_window == 1
+    assert read_log(path, columns=SHORT).arrival_times[1] == seconds
+    # A window ends before the time that a text stands for, to the last digit.
+    options: Any = {"memory_limit": 9, "columns": SHORT, "round_seconds": 1e9}
+    assert read_trace(path, duration_seconds=seconds, **options)[1].rows_in_window == 1
 
 
 @pytest.mark.parametrize(
@@ -215,77 +229,3 @@ def test_ways_to_write_a_number(tmp_path: Path, text: str, seconds: float) -> No
 def test_what_is_no_time(tmp_path: Path, text: str) -> None:
     with pytest.raises(FileFormatError, match=r"row 3: t .* is (not a time|in another unit)"):
         read_log(written(tmp_path, text), columns=SHORT)
-
-
-def test_a_log_as_a_frame(tmp_path: Path) -> None:
-    frame = read_log(write(tmp_path, LOGS["vllm-bench"])).frame
-    assert frame.loc[frame["output_lengths"] > 1, "prompt_lengths"].tolist() == [374, 879, 91]
-    assert frame["latencies"].tolist() == [0.8125, 0.125, 0.53125, 0.75]
-    assert (frame.attrs["format"], frame.attrs["time_unit"]) == ("vllm-bench", "seconds")
-
-
-# --- pipes, names of files -----------------------------------------------------------------------
-
-pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-
-
-@contextmanager
-def fed_pipe(folder: Path, content: bytes, step: int) -> Iterator[Path]:
-    """A named pipe that somebody writes ``step`` bytes at a time into, once."""
-    path = folder / "pipe"
-    os.mkfifo(path)
-
-    def feed() -> None:
-        try:
-            with open(path, "wb", buffering=0) as stream:
-                for k in range(0, len(content), step):
-                    stream.write(content[k : k + step])
-        except BrokenPipeError:
-            pass
-
-    writer = threading.Thread(target=feed, daemon=True)
-    writer.start()
-    yield path
-    writer.join(10)
-    assert not writer.is_alive()
-
-
-@pipes
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-@pytest.mark.parametrize("step", [1, 100_000], ids=["byte by byte", "at once"])
-def test_a_pipe_is_read_once(tmp_path: Path, pack: Callable[[bytes], bytes], step: int) -> None:
-    expected, _ = read(write(tmp_path, VIDUR))
-    with fed_pipe(tmp_path, pack(VIDUR.encode()), step) as path:
-        found, report = read(path)
-    assert found.digest == expected.digest
-    assert found.ids == expected.ids
-    assert report.source == "pipe"
-
-
-@pipes
-@pytest.mark.parametrize("content", [b"", b"\x1f", b"\n"], ids=["none", "half a mark", "blank"])
-def test_an_empty_pipe_is_called_so(tmp_path: Path, content: bytes) -> None:
-    with fed_pipe(tmp_path, content, 1) as path, pytest.raises(FileFormatError, match="is empty"):
-        read(path)
-
-
-@pipes
-def test_an_instance_comes_from_a_pipe_too(tmp_path: Path) -> None:
-    instance, _ = read(write(tmp_path, VIDUR))
-    save(instance, tmp_path / "x.json")
-    with fed_pipe(tmp_path, (tmp_path / "x.json").read_bytes(), 7) as path:
-        assert load(path) == instance
-
-
-@pytest.mark.parametrize("name", ["a\x1b[31m.csv", os.fsdecode(b"a\xff.csv"), "a\nb.csv"])
-def test_any_name_of_a_file_becomes_one_that_can_be_shown(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    try:
-        path.write_text(VIDUR)
-    except (OSError, UnicodeError):
-        pytest.skip("no such name here")
-    instance, report = read(path)
-    for text in (instance.name, str(report)):
-        assert text.isprintable()
-    save(instance, tmp_path / "x.json")
-    assert load(tmp_path / "x.json") == instance

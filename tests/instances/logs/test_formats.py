@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from log_files import (
-    EPOCH,
     LOGS,
     REQUESTS,
     TRACES,
     aiperf,
-    blis,
     dynamo,
     guidellm_report,
     lines,
@@ -29,13 +27,13 @@ from log_files import (
 )
 from trace_files import read, write
 
-from instances import FileFormatError, load, read_log, read_trace, read_workload, save
+from instances import FileFormatError, read_log, read_trace, read_workload
 from instances.logs import FORMATS
 
 KEPT = sorted(one for one in REQUESTS if one.output)
-EVERY = {**LOGS, "blis": blis(), **TRACES}
+EVERY = {**LOGS, **TRACES}
 every_format = pytest.mark.parametrize("kind", EVERY)
-every_log = pytest.mark.parametrize("kind", [*LOGS, "blis"])
+every_log = pytest.mark.parametrize("kind", LOGS)
 
 
 def name_of(kind: str) -> str:
@@ -65,7 +63,7 @@ def test_every_format_gives_the_same_requests(tmp_path: Path, kind: str) -> None
     is_trace = kind in TRACES
     # 0.5 comes before 0; GuideLLM writes failed requests apart, the others in the order of ends.
     assert (log.rows, log.out_of_order) == (5, 0 if is_trace else 1)
-    assert (log.failed, log.dropped_empty) == ((0, 1) if is_trace else (1, 0))
+    assert (log.left_out, log.dropped_empty) == (({}, 1) if is_trace else ({"failed": 1}, 0))
     assert f"4 of 5 requests kept (1 {'empty' if is_trace else 'failed'})" in str(log)
     assert ("sorted, 1 out of order" in str(log)) != is_trace
 
@@ -115,14 +113,11 @@ def test_windows_of_every_format(tmp_path: Path, kind: str) -> None:
     instance, report = read(path, round_seconds=0.25)
     assert instance.arrival_times.tolist() == [0, 2, 5, 12]
     assert instance.output_lengths.tolist() == [one.output for one in KEPT]
-    assert report.rows_in_window == 4 + is_trace
-    assert (report.failed, report.out_of_order) == ((0, 0) if is_trace else (1, 1))
-    assert report.format == instance.metadata["trace"]["format"] == name_of(kind)
+    assert (report.rows_in_window, report.out_of_order) == (4 + is_trace, 1 - is_trace)
     assert ("1 failed" in str(report)) != is_trace
     workload, _ = read_workload(path, memory_limit=2000)
-    log = read_log(path)
-    assert workload.arrival_times.tolist() == log.arrival_times.tolist()
-    assert workload.ids == instance.ids == tuple(log.ids)
+    assert workload.arrival_times.tolist() == [one.start for one in KEPT]
+    assert workload.ids == instance.ids == tuple(read_log(path).ids)
 
 
 # --- bad files ----------------------------------------------------------------------------------
@@ -137,44 +132,29 @@ def test_the_format_can_be_named(tmp_path: Path, kind: str) -> None:
         assert "is missing" in refused(path, format=other)
 
 
-# The row of the prompt of 879 tokens. GuideLLM writes the failed one last, and its YAML first;
-# another span comes before those of a trace.
+# The row of the prompt of 879 tokens. GuideLLM has the failed one last; spans begin with another.
 ROWS = dict.fromkeys(LOGS, 4) | {"guidellm": 3, "otlp": 5, "otlp, one a line": 6, "dynamo": 5}
 ROWS |= dict.fromkeys(("azure", "azure with zones", "vidur", "mooncake"), 4) | {"mooncake": 3}
 
 
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize(
-    ("bad", "reason"),
-    [
-        ("-879", "is negative"),
-        ("879.5", "is not a whole number"),
-        ("true", "is not a whole number"),
-        ("[879]", "is not a whole number"),
-        ('{"a": 1}', "is not a whole number"),
-        ('"many"', "is not a whole number"),
-        ("null", "is missing|is not a whole number"),
-        ("99999999999999999999999", "is above 2147483647"),
-        ("1e400", "is not a whole number"),
-        ("NaN", "is not a whole number"),
-    ],
+    "bad", ["-879", "879.5", "true", '{"a": 1}', '"many"', "null", "9" * 23, "1e400", "NaN"]
 )
-def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str, reason: str) -> None:
+def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str) -> None:
     text = EVERY[kind]
     if kind.startswith("otlp"):
         text = re.sub(r'"intValue": ?"879"', f'"intValue": {bad}', text)
-    elif kind == "guidellm as YAML":
-        text = text.replace("prompt_tokens: 879", f"prompt_tokens: {bad}")
     else:
         text = text.replace("879", bad)
     assert text != EVERY[kind]
     path = write(tmp_path, text)
     message = refused(path)
     assert f"row {ROWS[kind]}: {FORMATS[name_of(kind)].name_of('prompt')} " in message
-    assert any(part in message for part in reason.split("|"))
+    assert "is not a whole number from 0 to 2147483647" in message or bad == "null"
     good, log = read_log(write(tmp_path, EVERY[kind], "good")), read_log(path, bad_rows="skip")
     assert list(log.skipped.first_rows.values()) == [[ROWS[kind]]]
-    assert (log.rows, log.failed) == (good.rows, good.failed)
+    assert (log.rows, log.left_out) == (good.rows, good.left_out)
     rest = good.select(good.prompt_lengths != 879)
     assert (len(rest), log.ids) == (len(good) - 1, rest.ids)
     for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
@@ -184,21 +164,13 @@ def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str, reason: 
 
 @every_format
 def test_a_log_that_is_cut_off(tmp_path: Path, kind: str) -> None:
-    packed = gzip.compress(EVERY[kind].encode())
-    for length in (len(packed) - 9, 12):
-        (tmp_path / "log.gz").write_bytes(packed[:length])
-        assert "not a whole gzip file" in refused(tmp_path / "log.gz")
-    packed = packed[:15] + bytes([packed[15] ^ 0xFF]) + packed[16:]
-    (tmp_path / "log.gz").write_bytes(packed)
-    refused(tmp_path / "log.gz")
-    text = EVERY[kind].rstrip()
-    if kind == "guidellm as YAML":
-        # A document that ends early is one that says less.
-        assert "not YAML" in refused(write(tmp_path, text[: text.index("2", 60)] + "[{"))
-    elif text[0] in "[{":
-        for length in (len(text) - 1, len(text) * 2 // 3):
-            message = refused(write(tmp_path, text[:length]))
-            assert "cut off" in message or "is not JSON" in message
+    packed, text = gzip.compress(EVERY[kind].encode()), EVERY[kind].rstrip()
+    for content in (packed[:-9], packed[:12], packed[:15] + b"\0" + packed[16:]):
+        (tmp_path / "log.gz").write_bytes(content)
+        refused(tmp_path / "log.gz")
+    for length in (len(text) - 1, len(text) * 2 // 3) if text[0] in "[{" else ():
+        message = refused(write(tmp_path, text[:length]))
+        assert "cut off" in message or "is not JSON" in message
 
 
 # --- what single formats have -------------------------------------------------------------------
@@ -216,48 +188,23 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
         assert log.arrival_times.tolist() == [0.0] * 4
         assert not log.has_arrival_times
         assert "no arrival times, all at second 0" in str(log)
-    instance, report = read(write(tmp_path, sglang_bench(rate=2.0)))
-    save(instance, tmp_path / "x.json")
-    assert load(tmp_path / "x.json") == instance
+    _, report = read(write(tmp_path, sglang_bench(rate=2.0)))
     assert "arrivals even at the run's 2 requests a second" in str(report)
 
 
-def test_several_benchmarks_of_one_clock_are_one_log(tmp_path: Path) -> None:
+def test_several_benchmarks_of_one_clock_and_failures_first(tmp_path: Path) -> None:
     report = guidellm_report()
     report["benchmarks"] *= 2
-    log = read_log(write(tmp_path, json.dumps(report)))
-    assert (len(log), log.failed) == (8, 2)
-
-
-def test_the_first_requests_may_all_have_failed(tmp_path: Path) -> None:
     failed = '{"id": "x", "error": {"message": "overloaded"}}\n'
-    log = read_log(write(tmp_path, failed * 50 + openai_usage()))
-    assert (len(log), log.failed) == (4, 51)
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        lambda one: EPOCH + one.start,
-        lambda one: round((EPOCH + one.start) * 10**3),
-        lambda one: round((EPOCH + one.start) * 10**6),
-        lambda one: EPOCH * 10**9 + round(one.start * 10**9),
-        lambda one: f"2026-01-02T03:04:{5 + one.start:06.3f}Z",
-        lambda one: f"2026-01-02 05:04:{5 + one.start:06.3f}+0200",
-        lambda one: f"2026-01-02 05:04:{5 + one.start:06.3f}+02",
-        lambda one: f"2026-01-02T03:04:{5 + one.start:06.3f}".replace(".", ",") + " UTC",
-    ],
-    ids=["s", "ms", "us", "ns", "Z", "+0200", "+02", "UTC"],
-)
-def test_units_of_time_stamps(tmp_path: Path, start: Any) -> None:
-    log = read_log(write(tmp_path, openai_usage(start)))
-    assert log.arrival_times.tolist() == [0.0, 0.5, 1.25, 3.0]
+    for text, kept, count in ((json.dumps(report), 8, 2), (failed * 50 + openai_usage(), 4, 51)):
+        log = read_log(write(tmp_path, text))
+        assert (len(log), log.left_out) == (kept, {"failed": count})
 
 
 def test_requests_without_output_length_are_counted(tmp_path: Path) -> None:
     text = LOGS["sglang-server"].replace('"completion_tokens": 2', '"completion_tokens": null')
     log = read_log(write(tmp_path, text))
-    assert (len(log), log.failed, log.without_output, log.dropped_empty) == (3, 1, 1, 1)
+    assert log.left_out == {"failed": 1, "without output length": 1}
     assert "3 of 5 requests kept (1 failed, 1 without output length)" in str(log)
 
 
@@ -279,17 +226,10 @@ def test_a_first_token_after_the_last_says_nothing_of_those_between(tmp_path: Pa
     assert means[2:] == [0.03125, 0.625 / 3]
 
 
-def test_long_prompts_are_no_reason_to_refuse_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_prompts_are_no_reason_to_refuse_a_record(tmp_path: Path) -> None:
     text = LOGS["sglang-server"].replace('"{}"', json.dumps("long " * 300_000))
     assert len(read_log(write(tmp_path, text))) == 4
-    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
-    monkeypatch.setattr("instances.logs.records.LONGEST_RECORD", 2**20 + 10)
-    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 400_000] * 5)))) == 4
-    rows = LOGS["sglang-server"].splitlines(keepends=True)
-    rows[1] = rows[1].replace('"{}"', json.dumps("long " * 300_000))
-    assert "row 2: is longer than 1048586 characters" in refused(write(tmp_path, "".join(rows)))
+    assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 4_000_000] * 5)))) == 4
 
 
 def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
@@ -303,13 +243,14 @@ def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
 
 def test_a_file_of_lengths_has_all_at_round_0(tmp_path: Path) -> None:
     text = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
-    path = write(tmp_path, text + "3772,54,3826,69.8\n1,9,10,0.1\n5,0,5,0\n")
-    instance, report = read(path)
+    instance, report = read(write(tmp_path, text + "3772,54,3826,69.8\n1,9,10,0.1\n5,0,5,0\n"))
     assert instance.arrival_times.tolist() == [0]
-    assert report.has_arrival_times is False
-    assert (report.dropped_too_long, report.dropped_empty) == (1, 1)
+    assert (report.has_arrival_times, report.dropped_too_long, report.dropped_empty) == (
+        False,
+        1,
+        1,
+    )
     assert "no arrival times" in str(report)
-    assert read(path, max_requests=2)[1].rows_in_window == 2
 
 
 # --- logs of several replicas -------------------------------------------------------------------
@@ -366,23 +307,6 @@ def test_spans_name_their_instance(tmp_path: Path) -> None:
     assert read_log(path).workers.tolist() == ["pod-b", "pod-a", "c"]
     named = read_log(path, columns={"worker": "region"})
     assert named.workers.tolist() == [None, None, "north"]
-
-
-def test_blis_rows_that_say_less(tmp_path: Path) -> None:
-    again = read_log(write(tmp_path, re.sub(r"\b(\d{16})\b", r"\1.0", blis())))
-    assert again.latencies.tolist() == [one.latency for one in KEPT]
-    sent = str(10**6 * EPOCH + 500_000)
-    text = blis().replace("true", "false").replace(sent, "0", 1)
-    # Without a time of sending the arrival counts; a stream that is none has no first token.
-    log = read_log(write(tmp_path, text))
-    assert log.arrival_times.tolist()[0] == 0.0
-    assert log.prompt_lengths.tolist()[0] == 396
-    assert np.isnan(log.times_to_first_token).all()
-    message = refused(write(tmp_path, blis().replace("3,g,40", "3,g,x")))
-    assert "row 5: prefix_length 'x' is not a whole number" in message
-    early = blis().replace("prefix_length", "unread").replace("server_input_tokens", "unknown")
-    log = read_log(write(tmp_path, early))
-    assert log.prompt_lengths.tolist() == [one.prompt - 40 for one in KEPT]
 
 
 def test_inference_perf_counts_a_prompt_where_its_metrics_do(tmp_path: Path) -> None:

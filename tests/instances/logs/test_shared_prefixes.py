@@ -6,13 +6,14 @@ import gzip
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from log_files import dynamo, lines
 from trace_files import write
 
-from instances import InvalidTypeError, InvalidValueError, read_log
+from instances import InvalidTypeError, InvalidValueError, RequestLog, read_log
 from instances.logs.prefixes import shared_prefixes
 
 Text = tuple[int, ...]
@@ -156,9 +157,8 @@ def test_a_mooncake_log_without_its_shared_prefixes(tmp_path: Path) -> None:
     assert short.shared_tokens.tolist() == [1024, 1024, 512, 0, 0]
     assert short.prompt_lengths.tolist() == [176, 476, 518, 512, 1]
     # After 1,200 tokens and 100 more the log of the first one ends, and 1,500 may go on with it.
-    assert log.without_shared_prefixes(cache_block_size=16).shared_tokens.tolist() == [
-        1184, 1296, 1008, 496, 0,
-    ]  # fmt: skip
+    found = log.without_shared_prefixes(cache_block_size=16).shared_tokens
+    assert found.tolist() == [1184, 1296, 1008, 496, 0]
     part = short.select(short.arrival_times >= 0.03)
     assert part.shared_tokens.tolist() == [512, 0, 0]
 
@@ -170,37 +170,25 @@ def test_a_dynamo_log_without_its_shared_prefixes(tmp_path: Path) -> None:
 
 
 def test_logs_without_hashes_or_with_other_ones(tmp_path: Path) -> None:
-    path = write(tmp_path, lines(MOONCAKE[:1]))
-    log = read_log(path, block_hashes=True)
-    with pytest.raises(InvalidValueError, match="already"):
-        log.without_shared_prefixes().without_shared_prefixes()
-    with pytest.raises(InvalidValueError, match="block_hashes=True"):
-        read_log(path).without_shared_prefixes()
-    for size in (0, -1):
-        with pytest.raises(InvalidValueError, match="block_size"):
+    def held(*records: dict[str, Any]) -> RequestLog:
+        path = write(tmp_path, lines(records))
+        return read_log(path, format="mooncake", block_hashes=True)
+
+    first = MOONCAKE[0]
+    log, without = held(first), read_log(write(tmp_path, lines([first])))
+    other_sizes = [json.loads(row) for row in dynamo().splitlines()]
+    other_sizes[2]["event"]["request"]["replay"]["trace_block_size"] = 16
+    several = read_log(write(tmp_path, lines(other_sizes)), block_hashes=True)
+    bad_hashes = (None, "x", [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3])
+    for refused, words in (
+        (log.without_shared_prefixes(), "already"),
+        (without, "block_hashes=True"),
+        (held({**first, "hash_ids": [1]}), "is block_size another one"),
+        *[(held(first, {**first, "hash_ids": bad}), "lacks the hashes of 1") for bad in bad_hashes],
+        (several, "are several"),
+    ):
+        with pytest.raises(InvalidValueError, match=words):
+            refused.without_shared_prefixes()
+    for size, error in ((0, InvalidValueError), (-1, InvalidValueError), (1.5, InvalidTypeError)):
+        with pytest.raises(error, match="block_size"):
             log.without_shared_prefixes(cache_block_size=size)
-    with pytest.raises(InvalidTypeError, match="block_size"):
-        log.without_shared_prefixes(cache_block_size=1.5)
-    wrong = read_log(write(tmp_path, lines([{**MOONCAKE[0], "hash_ids": [1]}])), block_hashes=True)
-    with pytest.raises(InvalidValueError, match="is block_size another one"):
-        wrong.without_shared_prefixes()
-    for bad in (None, "x", [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3]):
-        rows = [MOONCAKE[0], {**MOONCAKE[0], "hash_ids": bad}]
-        held = read_log(write(tmp_path, lines(rows)), block_hashes=True)
-        with pytest.raises(InvalidValueError, match="lacks the hashes of 1 of 2"):
-            held.without_shared_prefixes()
-    rows = [json.loads(row) for row in dynamo().splitlines()]
-    rows[2]["event"]["request"]["replay"]["trace_block_size"] = 16
-    with pytest.raises(InvalidValueError, match="are several"):
-        read_log(write(tmp_path, lines(rows)), block_hashes=True).without_shared_prefixes()
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_requests_take_seconds() -> None:
-    rng = np.random.default_rng(0)
-    count = 100_000
-    ids = rng.integers(10**9, 10**15, (count, 50))
-    for k, length in enumerate(rng.integers(51, size=count).tolist()):
-        ids[k, :length] = np.arange(length) + 1000 * (k % 100)
-    found = shared_prefixes(ids, 512, np.full(count, 25_600), np.full(count, 100))
-    assert 0.4 < found.mean() / 25_600 < 0.6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .request_log import RequestLog
+from instances import RequestLog
 
 LEAST_LOAD, LARGEST_LOAD = 0.01, 20.0
 """A server whose load is outside of these was hardly measured in the units that are taken."""
@@ -23,7 +23,7 @@ def doubts(log: RequestLog, load: float | None = None) -> list[str]:
     log : RequestLog
         The log.
     load : float or None, default None
-        Machine seconds asked for in a second, as `online.headroom.waiting.load` has it.
+        Machine seconds asked for in a second, as a question has it.
     """
     found = []
     whole = np.flatnonzero(np.isfinite(log.latencies) & (log.format == "columns"))
@@ -41,12 +41,6 @@ def doubts(log: RequestLog, load: float | None = None) -> list[str]:
             found.append(
                 f"the mean latency is {latency:.3g} s ({per_token}): are latencies in seconds? "
                 "Then name them with latency"
-            )
-        later = int((log.times_to_first_token[whole] > 2 * log.latencies[whole]).sum())
-        if 2 * later > len(whole):
-            found.append(
-                f"the time to the first token is longer than the latency in {later} of "
-                f"{len(whole)} requests: are both in the units that were named?"
             )
     if load is not None and not LEAST_LOAD <= load <= LARGEST_LOAD:
         bound = f"below {LEAST_LOAD:g}" if load < 1 else f"above {LARGEST_LOAD:g}"
