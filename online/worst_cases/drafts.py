@@ -156,8 +156,9 @@ def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
     limit, rows = draft
     for _ in range(1 + int(rng.geometric(0.6)) % 3):
         change = CHANGES[int(rng.integers(len(CHANGES)))]
-        limit, changed = change(limit, list(rows), rng, space)
-        limit, rows = space.repaired(limit, changed or list(rows))
+        changed = list(rows)
+        other = change(limit, changed, rng, space)
+        limit, rows = space.repaired(limit if other is None else other, changed or rows)
     return Draft(limit, rows)
 
 
@@ -186,8 +187,8 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
             yield near
 
 
-Changed = tuple[int, list[Row]]
-Change = Callable[[int, list[Row], np.random.Generator, Space], Changed]
+Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
+"""Change the rows in place; return the new M if M changes too."""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
@@ -212,90 +213,80 @@ def _set(rows: list[Row], indices: list[int], field: int, value: Callable[[Row],
         rows[k] = (row[0], row[1], row[2])
 
 
-def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Move a field of a group one or two up or down."""
     step = int(rng.choice([-2, -1, 1, 2]))
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     _set(rows, _group(rows, rng), field, lambda row: row[field] + step)
-    return limit, rows
 
 
-def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Draw the prompt, output, arrival or size of one group of identical requests again."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)
     _set(rows, _group(rows, rng), field, lambda row: value)
-    return limit, rows
 
 
-def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Prompts of a group such that so many of it fit exactly, all peaking together."""
     group = _group(rows, rng)
     together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))
     _set(rows, group, 1, lambda row: limit // together - row[2])
-    return limit, rows
 
 
-def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Give a group the output of another request, or one more or less."""
     output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
     _set(rows, _group(rows, rng), 2, lambda row: output)
-    return limit, rows
 
 
-def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Let a group arrive around the start or the end of another request served at once."""
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
     _set(rows, _group(rows, rng), 0, lambda row: arrival)
-    return limit, rows
 
 
-def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Add a copy of a request, somewhere."""
     row = rows[int(rng.integers(len(rows)))]
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     if len(rows) > space.max_requests:
         del rows[int(rng.integers(len(rows)))]
-    return limit, rows
 
 
-def _drop(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _drop(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Drop a request."""
     del rows[int(rng.integers(len(rows)))]
-    return limit, rows
 
 
-def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Move a request to another place in the order."""
     row = rows.pop(int(rng.integers(len(rows))))
     rows.insert(int(rng.integers(len(rows) + 1)), row)
-    return limit, rows
 
 
-def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
     """Replace a request by a copy of another."""
     rows[int(rng.integers(len(rows)))] = rows[int(rng.integers(len(rows)))]
-    return limit, rows
 
 
-def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
     """Change M; requests that need all of it still do, by a changed prompt or output."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
     _set(rows, full, field, lambda row: row[field] + min(new, space.max_memory) - limit)
-    return new, rows
+    return new
 
 
-def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> Changed:
+def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
     """Scale everything by one factor."""
     factor = float(rng.choice([0.5, 0.8, 1.25, 2.0]))
     factor = min(factor, space.max_memory / limit)
-    return round(limit * factor), [
-        (round(a * factor), round(s * factor), round(o * factor)) for a, s, o in rows
-    ]
+    rows[:] = [(round(a * factor), round(s * factor), round(o * factor)) for a, s, o in rows]
+    return round(limit * factor)
 
 
 CHANGES: tuple[Change, ...] = (
