@@ -85,7 +85,7 @@ def latency_curves(
     Parameters
     ----------
     curves : Mapping[str, Curve]
-        Curves by label. Seven have different colours.
+        Curves by label. Eight have different colours.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str, default ''
@@ -101,7 +101,8 @@ def latency_curves(
         errors[~np.isfinite(errors)] = np.nan
         look = style.line(place)
         ax.errorbar(curve.x, curve.mean, errors, label=label, **look, linewidth=1.2, capsize=2.5)
-    ax.set_ylim(bottom=0)
+    if ax.get_yscale() == "linear":
+        ax.set_ylim(bottom=0)
     style.dress(ax, title, x_label, y_label)
     ax.grid(axis="y", color=style.GRID, linewidth=0.6)
     style.legend(ax, handlelength=2.6)

@@ -43,11 +43,9 @@ def gantt(
     holder = shown.problem
     lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids
     request, begin, end, completed = _stays(shown)
-    if ax is None:
-        ax = style.axes_or_new(None, 6.4, float(np.clip(0.8 + 0.14 * len(lengths), 1.8, 9.0)))
+    ax = style.axes_or_new(ax, 6.4, float(np.clip(0.8 + 0.14 * len(lengths), 1.8, 9.0)))
     order = np.argsort(arrivals, kind="stable")
-    row = np.empty(len(order), dtype=np.int64)
-    row[order] = np.arange(len(order))
+    row = np.argsort(order)
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)

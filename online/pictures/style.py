@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette: distinct under every common form of colour blindness."""
-LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Markers that tell lines apart in print without colours."""
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_COLOURS = (*OKABE_ITO, "#8a8a8a")
+"""Okabe and Ito's palette, distinct under every common form of colour blindness, and grey."""
+LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "d")
+"""Markers that distinguish lines in print without colours."""
 LINE_STYLES = ("-", "--", "-.", ":")
 LENGTH_COLOURS = "viridis"
 LOST = "#ececec"

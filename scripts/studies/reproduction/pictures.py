@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from online.pictures import Curve, new_axes, style
+from online.pictures import Curve, latency_curves, new_axes, style
 
 Points = Mapping[Any, Sequence[float]]
 """Samples at each x."""
-
-COLOURS = (*style.LINE_COLOURS, style.QUIET)
-MARKERS = (*style.LINE_MARKERS, "d")
 
 
 def lines(
@@ -42,24 +39,14 @@ def lines(
         Horizontal lines by label.
     """
     ax = new_axes(6.4, 3.4) if ax is None else ax
-    for place, (label, points) in enumerate(curves.items()):
-        curve = Curve.from_samples(points)
-        mean = np.array(curve.mean)
-        errors = np.abs(np.array([curve.low, curve.high]) - mean)
-        errors[~np.isfinite(errors)] = np.nan
-        look = {"color": COLOURS[place], "marker": MARKERS[place], "markersize": 3.5}
-        dashes = style.LINE_STYLES[place % len(style.LINE_STYLES)]
-        ax.errorbar(
-            curve.x, mean, errors, linestyle=dashes, linewidth=1.2, capsize=2, label=label, **look
-        )
+    means = {label: Curve.from_samples(points) for label, points in curves.items()}
+    latency_curves(means, ax=ax, title=title, x_label=x, y_label=y)
     for label, level in (levels or {}).items():
         ax.axhline(level, color=style.QUIET, linestyle=":", linewidth=1.2, label=label)
+    if "y" in log:
+        ax.autoscale(axis="y")
     for axis in log:
         getattr(ax, f"set_{axis}scale")("log")
-    if "y" not in log:
-        ax.set_ylim(bottom=0)
-    style.dress(ax, title, x, y)
-    ax.grid(axis="y", color=style.GRID, linewidth=0.6)
     style.legend(ax, loc="best", handlelength=2.6)
     return ax
 
@@ -72,7 +59,7 @@ def bars(
     width = 0.8 / len(groups)
     for place, (label, values) in enumerate(groups.items()):
         heights = np.arange(len(names)) + (place - (len(groups) - 1) / 2) * width
-        ax.barh(heights, values, width, color=COLOURS[place], label=label)
+        ax.barh(heights, values, width, color=style.LINE_COLOURS[place], label=label)
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     if log:
@@ -97,7 +84,9 @@ def histograms(
         ax.stairs(counts, edges, fill=True, color=style.LINE_COLOURS[5])
         for place, (label, value) in enumerate((marks or {}).get(title, {}).items()):
             dashes = style.LINE_STYLES[place % len(style.LINE_STYLES)]
-            ax.axvline(value, color=COLOURS[1 + place // 2], linestyle=dashes, label=label)
+            ax.axvline(
+                value, color=style.LINE_COLOURS[1 + place // 2], linestyle=dashes, label=label
+            )
         if log:
             ax.set_yscale("log")
         style.dress(ax, title, x, y)
