@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import secrets
@@ -175,31 +176,21 @@ def check_shape(document: Any, path: object) -> None:
     for _ in range(DEEPEST + 1):
         if any(type(one) is int and abs(one) > LARGEST_NUMBER for one in level):
             raise FileFormatError(path, "holds an integer of more than 300 digits")
-        lists = (one for one in level if type(one) in (list, tuple))
-        tables = (one.values() for one in level if type(one) is dict)
-        level = [*chain.from_iterable(lists), *chain.from_iterable(tables)]
+        tables = [list(one.values()) if type(one) is dict else one for one in level]
+        level = [*chain.from_iterable(one for one in tables if type(one) in (list, tuple))]
         if not level:
             return
     raise FileFormatError(path, _TOO_DEEP)
 
 
-class TableWriter:
-    """CSV whose cells are numbers and text, and nothing a spreadsheet would run."""
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Write rows of numbers and text as CSV that a spreadsheet does not run.
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._writer = csv.writer(stream, lineterminator="\n")
-
-    def writerow(self, cells: Iterable[Any]) -> None:
-        """Write a line.
-
-        What a spreadsheet would take for a formula has a quote before it, controls are escaped.
-        """
-        self._writer.writerow([_inert(cell) for cell in cells])
-
-    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Many lines."""
-        for cells in rows:
-            self.writerow(cells)
+    What a spreadsheet would take for a formula has a quote before it, controls are escaped.
+    """
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(map(_inert, row) for row in rows)
+    return stream.getvalue()
 
 
 def _inert(cell: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_number, decimal
+from instances.validation import check_ranges, decimal, ranged
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -38,19 +38,15 @@ class ServiceLevel:
         A limit is not a number above 0, or none is set.
     """
 
-    latency: float | None = None
-    first_token: float | None = None
-    time_per_token: float | None = None
+    latency: float | None = ranged(None, above=0)
+    first_token: float | None = ranged(None, above=0)
+    time_per_token: float | None = ranged(None, above=0)
 
     def __post_init__(self) -> None:
-        limits = [field.name for field in fields(self) if getattr(self, field.name) is not None]
-        if not limits:
+        check_ranges(self, "service level")
+        if not any((self.latency, self.first_token, self.time_per_token)):
             reason = "sets no limit: give latency, first_token or time_per_token"
             raise InvalidValueError("service level", "latency", None, reason)
-        for name in limits:
-            object.__setattr__(
-                self, name, as_number(getattr(self, name), "service level", name, above=0)
-            )
 
     def __str__(self) -> str:
         limits = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -124,19 +120,13 @@ def limits_of(level: AnyLevel, requests: int) -> Limits:
     InvalidTypeError, InvalidValueError
         Neither a level nor one for each request.
     """
-    if isinstance(level, ServiceLevel):
-        levels = [level]
-    else:
-        if not isinstance(level, Sequence) or isinstance(level, str):
-            reason = "is neither a ServiceLevel nor a list of them"
-            raise InvalidTypeError(None, "level", level, reason)
-        levels = list(level)
-        if len(levels) != requests:
-            reason = f"differs from the number of requests, {requests}"
-            raise InvalidValueError(None, "len(level)", len(levels), reason)
-    for position, one in enumerate(levels):
-        if not isinstance(one, ServiceLevel):
-            raise InvalidTypeError(None, f"level[{position}]", one, "is not a ServiceLevel")
+    levels = [level] if isinstance(level, ServiceLevel) else level
+    if not isinstance(levels, Sequence) or not all(isinstance(one, ServiceLevel) for one in levels):
+        reason = "is neither a ServiceLevel nor a list of them"
+        raise InvalidTypeError(None, "level", level, reason)
+    if levels is level and len(levels) != requests:
+        reason = f"differs from the number of requests, {requests}"
+        raise InvalidValueError(None, "len(level)", len(levels), reason)
     rows = [(one.latency, one.first_token, one.time_per_token) for one in levels]
     table = np.array([[np.inf if one is None else one for one in row] for row in rows])
     return Limits(*np.ascontiguousarray(np.broadcast_to(table.reshape(-1, 3), (requests, 3)).T))

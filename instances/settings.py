@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from .errors import InvalidValueError
 
@@ -32,11 +31,6 @@ def parse_value(text: str) -> bool | int | float | str:
         except ValueError:
             continue
     return text
-
-
-def parse_settings(entries: Iterable[str], option: str) -> dict[str, Any]:
-    """``["n=10", ...]`` as keyword arguments; errors are those of `parse_texts`."""
-    return {key: parse_value(text) for key, text in parse_texts(entries, option).items()}
 
 
 def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:

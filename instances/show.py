@@ -14,7 +14,7 @@ from instances.arrays import FloatArray, IntArray
 from instances.errors import printable
 
 COLUMNS = 600
-"""Steps of a curve; each shows the largest value of its rounds."""
+"""Steps of a curve; each shows the largest value of some consecutive rounds."""
 
 LONGEST_PICTURE = 20_000_000
 """Rounds beyond which memory is not drawn."""
@@ -114,16 +114,10 @@ def draw_memory(
     unit : str
         Unit of the clock.
     """
-    last = float(ends.max(initial=0)) or 1.0
-    count = min(COLUMNS, int(np.ceil(last))) if unit == "rounds" else COLUMNS
-    first = np.clip((starts * count / last).astype(np.int64), 0, count - 1)
-    after = np.clip(np.ceil(ends * count / last).astype(np.int64), first + 1, count)
-    largest = np.zeros(count, dtype=np.int64)
-    # All that begin in a column, then the few that reach into others.
-    np.maximum.at(largest, first, memory)
-    for row in np.flatnonzero(after > first + 1).tolist():
-        where = slice(int(first[row]), int(after[row]))
-        largest[where] = np.maximum(largest[where], memory[row])
-    ax.stairs(largest, np.linspace(0, last, count + 1), fill=True, alpha=0.6)
+    firsts = np.arange(0, len(memory), -(-len(memory) // COLUMNS))
+    begin, end = starts[firsts], ends[np.append(firsts[1:], len(memory)) - 1]
+    largest, none = np.maximum.reduceat(memory, firsts), np.zeros(len(firsts))
+    x, y = np.stack([begin, begin, end, end]), np.stack([none, largest, largest, none])
+    ax.fill_between(x.T.ravel(), y.T.ravel(), alpha=0.6, linewidth=0)
     ax.axhline(limit, color="#c1121f", linewidth=1)
     ax.set(xlabel=f"time ({unit})", ylabel=f"KV cache (tokens), M = {limit}", ylim=(0, None))

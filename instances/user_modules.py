@@ -24,8 +24,8 @@ SUFFIX = ".py"
 FILE_MARK = "@"
 """Separates the stem of a file from a hash of its path in the name of a module loaded from it."""
 
-_EDITION = "__edition__"
-"""Attribute of a module loaded from a file: hash of the text that was run."""
+_CONTENT = "__content__"
+"""Attribute of a module loaded from a file: the text that was run."""
 
 _imported: dict[str, None] = {}
 """Absolute names of all that `import_sources` was asked for, in order."""
@@ -119,11 +119,7 @@ def described(
     except passing:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a user's file raises)
-        where, message = users_line(error), str(error)
-        if isinstance(error, SyntaxError):
-            message = error.msg
-            where = f" ({Path(error.filename or named).name}:{error.lineno})"
-        reason = f"fails: {type(error).__name__}: {message}{where}"
+        reason = f"fails: {type(error).__name__}: {error}{users_line(error)}"
     raise InvalidValueError(None, field, named, printable(" ".join(reason.split()))) from None
 
 
@@ -137,15 +133,14 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise InvalidValueError(None, field, name, reason) from None
-    edition = hashlib.sha256(content).hexdigest()
     known = _loaded(path)
-    if known is not None and getattr(known, _EDITION, edition) == edition:
+    if known is not None and getattr(known, _CONTENT, content) == content:
         return known
     # Unlike any name that Python imports.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     module = ModuleType(f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}")
     module.__file__ = str(path)
-    setattr(module, _EDITION, edition)
+    setattr(module, _CONTENT, content)
     sys.modules[module.__name__] = module
     _search(path.parent)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -75,17 +76,17 @@ def _refuse_what_is_not_whole(value: Any, owner: str | None, field: str) -> None
         raise InvalidTypeError(owner, field, value, "is not a whole number")
 
 
-def as_number(
-    value: Any,
-    owner: str | None,
-    field: str,
-    *,
-    minimum: float = -math.inf,
-    above: float = -math.inf,
-    maximum: float = math.inf,
-    below: float = math.inf,
-) -> float:
-    """Return ``value`` as a finite float, >= ``minimum``, > ``above``, <= ``maximum``, < ``below``.
+BOUNDS = {
+    "minimum": (operator.ge, "below"),
+    "above": (operator.gt, "not above"),
+    "maximum": (operator.le, "above"),
+    "below": (operator.lt, "not below"),
+}
+"""Bounds of `as_number` by name: what a number does that keeps one, and is otherwise."""
+
+
+def as_number(value: Any, owner: str | None, field: str, **bounds: float) -> float:
+    """Return ``value`` as a finite float within bounds, which have the names of `BOUNDS`.
 
     Raises
     ------
@@ -102,14 +103,10 @@ def as_number(
         number = math.inf
     if not math.isfinite(number):
         raise InvalidValueError(owner, field, value, "is not a finite number")
-    if number < minimum:
-        raise InvalidValueError(owner, field, value, f"is below {minimum:g}")
-    if number <= above:
-        raise InvalidValueError(owner, field, value, f"is not above {above:g}")
-    if number > maximum:
-        raise InvalidValueError(owner, field, value, f"is above {maximum:g}")
-    if number >= below:
-        raise InvalidValueError(owner, field, value, f"is not below {below:g}")
+    for name, bound in bounds.items():
+        keeps, otherwise = BOUNDS[name]
+        if not keeps(number, bound):
+            raise InvalidValueError(owner, field, value, f"is {otherwise} {bound:g}")
     return number
 
 

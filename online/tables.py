@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from instances.files import TableWriter
-
 LATEX_LETTERS = 75
 """Of a line of a page."""
-
-
-def csv_text(lines: Iterable[Iterable[Any]]) -> str:
-    """Write lines of cells as CSV."""
-    stream = io.StringIO()
-    TableWriter(stream).writerows(lines)
-    return stream.getvalue()
 
 
 @dataclass(frozen=True)

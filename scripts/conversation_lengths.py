@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +11,7 @@ import _checkout  # noqa: F401
 import typer
 
 from instances.errors import FileFormatError
-from instances.files import TableWriter, bounded_lines, parse_json, write_atomically
+from instances.files import bounded_lines, csv_text, parse_json, write_atomically
 from instances.logs.records import LONGEST_RECORD
 from online.commands.console import check_output, fail, run, say, writing
 
@@ -153,21 +152,19 @@ def conversation_lengths(
     """
     check_output(out, (".csv",))
     unit, count = ("words", words) if tokenizer is None else ("tokens", tokens_of(tokenizer))
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow([f"prompt_{unit}", f"output_{unit}"])
-    written = passed_over = 0
+    rows: list[Any] = [(f"prompt_{unit}", f"output_{unit}")]
+    passed_over = 0
     for file in files:
         for lengths in first_exchanges(file, count, language):
             if lengths is None:
                 passed_over += 1
             else:
-                writer.writerow(lengths)
-                written += 1
+                rows.append(lengths)
+    written = len(rows) - 1
     if not written:
         fail(f"no conversation with a question and an answer in {', '.join(map(str, files))}")
     with writing():
-        write_atomically(out, stream.getvalue())
+        write_atomically(out, csv_text(rows))
         say(
             f"wrote {written:,} conversations in {unit} to {out}, passed over {passed_over:,} "
             "without a question and an answer"

@@ -47,7 +47,6 @@ REALS: dict[str, Door] = {
     "certificate": lambda x: hindsight.make_certificate(
         hindsight.best_list_schedule(TINY), time_limit=x
     ),
-    "rate": lambda x: Workload.with_arrivals(TINY, x).arrival_times.tolist(),
     "faster": lambda x: _workload(1.0).faster(x).arrival_times.tolist(),
     "workload": lambda x: _workload(x).arrival_times.tolist(),
     "balance": lambda x: instances.generate("a-max-trap", balance=x).digest,

@@ -47,19 +47,9 @@ class RoundBatches(NamedTuple):
         """Each round as a batch time takes it."""
         for row in zip(*[column.tolist() for column in self], strict=True):
             requests, prompts, entered, memory, chunks, held, squares, past = row
+            counts = (requests, prompts, entered, memory, requests, chunks, held)
             # In a single round it does not matter whose prompts they are.
-            yield BatchStretch(
-                rounds=1,
-                requests=requests,
-                new_prompt_tokens=prompts,
-                new_requests=entered,
-                memory=memory,
-                growth=requests,
-                chunk_tokens=chunks,
-                held_memory=held,
-                chunk_squares=squares,
-                chunk_past=past,
-            )
+            yield BatchStretch(1, *counts, chunk_squares=squares, chunk_past=past)
 
 
 def stored_tokens(

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any, TypeAlias
 
 from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.registry import Registry
 
 from .models import AffineTime
 from .tiled_time import TiledTime
@@ -45,18 +46,18 @@ its key ``of``, to five significant digits."""
 
 
 @functools.cache
-def _presets() -> dict[str, Preset]:
-    texts = [(resources.files(__package__) / name).read_text("utf-8") for name in FILES]
-    return {
-        name: Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"])
-        for text in texts
-        for name, one in json.loads(text)["presets"].items()
-    }
+def _presets() -> Registry[Preset]:
+    presets: Registry[Preset] = Registry("batch-time preset")
+    for name in FILES:
+        text = (resources.files(__package__) / name).read_text("utf-8")
+        for name, one in json.loads(text)["presets"].items():
+            presets[name] = Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"])
+    return presets
 
 
 def preset_names() -> list[str]:
     """The presets' names, sorted."""
-    return sorted(_presets())
+    return _presets().names()
 
 
 def preset(name: str) -> Preset:
@@ -67,8 +68,6 @@ def preset(name: str) -> Preset:
     UnknownNameError
         No such preset; the message lists those that are.
     """
-    if name not in _presets():
-        raise UnknownNameError("batch-time preset", name, preset_names())
     return _presets()[name]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.batches import BatchTime
-from instances.problem.memory import block_changes, sum_changes
+from instances.problem.memory import held_tokens
 from instances.problem.request import RequestId
 from instances.problem.schedule import TimedSchedule, Violation
 from instances.problem.workload import Workload
@@ -155,24 +155,19 @@ class SecondsSchedule(TimedSchedule):
 
         Rounds start as early as they can.
         """
-        n = len(workload)
-        table = np.zeros((n, len(COLUMNS)), dtype=np.int64)
-        table[:, 0] = np.arange(n)
-        table[:, 1] = np.asarray(start_rounds) + 1
-        table[:, 2] = workload.output_lengths
-        table[:, 3] = ADVANCES
-        table[:, 5] = workload.prompt_lengths
-        return cls(workload, table)
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.workload, self._stretches, self.round_starts
+        places = np.arange(len(workload))
+        advances, none = np.full_like(places, ADVANCES), np.zeros_like(places)
+        first, outputs = np.asarray(start_rounds) + 1, workload.output_lengths
+        columns = (places, first, outputs, advances, none, workload.prompt_lengths)
+        return cls(workload, np.stack(columns, axis=1))
 
     def without_waiting(self) -> SecondsSchedule:
         """The same rounds, each as soon as the one before it is over and all have arrived."""
-        return SecondsSchedule(self.workload, self._stretches)
+        return SecondsSchedule(self.workload, self.stretches)
 
     @property
-    def _stretches(self) -> IntArray:
+    def stretches(self) -> IntArray:
+        """All stretches, as the constructor takes them: the columns `COLUMNS`."""
         return np.stack([getattr(self, name) for name in COLUMNS], axis=1)
 
     @property
@@ -183,59 +178,51 @@ class SecondsSchedule(TimedSchedule):
     @property
     def keeps_tokens(self) -> bool:
         """True if a request that left the cache came back without processing all of it again."""
-        enters = np.ones(len(self.request), dtype=np.bool_)
-        follows = self.first_round[1:] == (self.first_round + self.rounds)[:-1]
-        enters[1:] = (self.request[1:] != self.request[:-1]) | ~follows
+        follows = self.first_round == self._before(self.first_round + self.rounds)
         whole = self.workload.prompt_lengths[self.request] + self.tokens_before
-        return bool(np.any(enters & (self.prompt_left < whole)))
+        return bool(np.any(~follows & (self.prompt_left < whole)))
+
+    @cached_property
+    def _same(self) -> BoolArray:
+        """Return whether the stretch before is of the same request, shape (stretches,)."""
+        return np.append(False, self.request[1:] == self.request[:-1])
+
+    def _before(self, column: IntArray) -> IntArray:
+        """Return a column's entries of the stretches before, 0 at the first of each request."""
+        return np.where(self._same, np.roll(column, 1), 0)
 
     @cached_property
     def batches(self) -> RoundBatches:
         """Requests, tokens and memory of each round."""
-        count = max(
-            int((self.first_round + self.rounds).max(initial=1)) - 1,
-            len(getattr(self, "round_starts", ())),
-        )
-        first, after = self.first_round - 1, self.first_round - 1 + self.rounds
-        advances = self.advances
+        last = int((self.first_round + self.rounds).max(initial=1)) - 1
+        count = max(last, len(getattr(self, "round_starts", ())))
+        before, advances = self.first_round - 1, self.advances
         stored, growth = self._stored
         chunks = np.maximum(self.chunk_tokens, 0)
 
-        def each_round(amount: IntArray, chosen: Any) -> IntArray:
-            change = np.zeros(count + 1, dtype=np.int64)
-            np.add.at(change, first[chosen], amount[chosen])
-            np.add.at(change, after[chosen], -amount[chosen])
-            summed: IntArray = np.cumsum(change)[:-1]
-            return summed
+        def each_round(amounts: IntArray, growth: int | IntArray = 0) -> IntArray:
+            """Add up, over the stretches of each round, amount + growth, amount + 2 growth, ..."""
+            return held_tokens(np.arange(1, count + 1), before, amounts, self.rounds, 1, growth)
 
-        requests = each_round(np.ones_like(first), advances)
-        everywhere = slice(None)
-        # What grows from round f on has grown r - f + 1 times by the end of r.
-        grown = each_round(growth, everywhere) * np.arange(1, count + 1)
-        grown -= each_round(growth * first, everywhere)
         new = advances & (self.prompt_left > 0)
         prompts, entered, squares, past = np.zeros((4, count), dtype=np.int64)
-        np.add.at(prompts, first[new], self.prompt_left[new])
-        np.add.at(entered, first[new], 1)
+        np.add.at(prompts, before[new], self.prompt_left[new])
+        np.add.at(entered, before[new], 1)
         processed = (
             self.workload.prompt_lengths[self.request] + self.tokens_before - self.prompt_left
         )
-        np.add.at(squares, first[new], self.prompt_left[new] ** 2)
-        np.add.at(past, first[new], (self.prompt_left * processed)[new])
-        # A chunk that begins in round f finds (r - f) chunks more in round r.
-        chunk_squares = each_round(chunks**2, everywhere)
-        squares += chunk_squares
-        past += each_round(chunks * processed - chunks**2 * first, everywhere)
-        past += chunk_squares * np.arange(count)
+        np.add.at(squares, before[new], self.prompt_left[new] ** 2)
+        np.add.at(past, before[new], (self.prompt_left * processed)[new])
         return RoundBatches(
-            requests,
+            each_round(advances.astype(np.int64)),
             prompts,
             entered,
-            each_round(stored, everywhere) + grown,
-            each_round(chunks, everywhere),
-            each_round(stored, self.chunk_tokens == 0),
-            squares,
-            past,
+            each_round(stored, growth),
+            each_round(chunks),
+            each_round(np.where(self.chunk_tokens == 0, stored, 0)),
+            squares + each_round(chunks**2),
+            # Each chunk finds those before it.
+            past + each_round(chunks * (processed - chunks), chunks**2),
         )
 
     @cached_property
@@ -314,13 +301,9 @@ class SecondsSchedule(TimedSchedule):
 
     def memory_profile(self) -> IntArray:
         """KV tokens held in each round, shape (rounds,); blocks count whole."""
-        rule = self.workload.memory_rule
-        if rule.block_size == 1:
-            return self.batches.memory
-        changes = block_changes(
-            self.first_round - 1, self._stored[0], self.rounds, rule.block_size, self._stored[1]
-        )
-        return sum_changes(*changes, len(self.batches.memory))[1:] * rule.block_size
+        size, (stored, growth) = self.workload.memory_rule.block_size, self._stored
+        moments = np.arange(1, len(self.round_starts) + 1)
+        return held_tokens(moments, self.first_round - 1, stored, self.rounds, size, growth)
 
     def violations(self) -> list[Violation]:
         """Every broken rule; durations, memory and tokens are recomputed from the stretches.
@@ -355,10 +338,6 @@ class SecondsSchedule(TimedSchedule):
         report_rounds("clock", overlap)
         return found
 
-    def _times(self) -> dict[str, FloatArray]:
-        completions = self.completion_times
-        return {"first_token_time": self.first_token_times, "completion_time": completions}
-
     def draw(self, ax: Any) -> None:
         """Draw memory over seconds."""
         memory, limit = self.memory_profile(), self.workload.memory_limit
@@ -373,15 +352,8 @@ class SecondsSchedule(TimedSchedule):
             advances, 0, self.prompt_left - np.maximum(self.chunk_tokens, 0) * self.rounds
         )
         after = self.first_round + self.rounds
-        same = np.zeros(len(s), dtype=np.bool_)
-        same[1:] = self.request[1:] == self.request[:-1]
-
-        def before(column: IntArray, otherwise: int) -> IntArray:
-            shifted = np.full(len(column), otherwise, dtype=np.int64)
-            shifted[1:] = column[:-1]
-            return np.where(same, shifted, otherwise)
-
-        had, left, ended = before(tokens_after, 0), before(prompt_after, 0), before(after, 0)
+        same, before = self._same, self._before
+        had, left, ended = before(tokens_after), before(prompt_after), before(after)
         # What the request had processed when it left: its newest token only if it went on from it.
         processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
         reused = s + self.tokens_before - self.prompt_left
@@ -399,8 +371,7 @@ class SecondsSchedule(TimedSchedule):
         )
         report("order", np.flatnonzero(~goes_on & ~enters), self.tokens_before - had)
         report("prompt", np.flatnonzero(prompt_after < 0), -prompt_after)
-        is_last = np.ones(len(s), dtype=np.bool_)
-        is_last[:-1] = ~same[1:]
+        is_last = np.append(~same[1:], True)
         right = np.where(is_last, advances & (tokens_after == o), tokens_after < o)
         report("output", np.flatnonzero(~right), np.abs(o - tokens_after))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -49,25 +48,14 @@ class TiledTime:
     tokens: tuple[int, ...] = ranged(minimum=1)
     seconds: tuple[float, ...] = ranged(above=0)
     tile: int = ranged(1, minimum=1)
+    _: KW_ONLY
     kernel: float = ranged(0.0, minimum=0)
     kv_token: float = ranged(0.0, minimum=0)
     prompt_square: float = ranged(0.0, minimum=0)
     prompt_past: float = ranged(0.0, minimum=0)
 
-    def __init__(
-        self,
-        tokens: Sequence[int],
-        seconds: Sequence[float],
-        tile: int = 1,
-        *,
-        kernel: float = 0.0,
-        kv_token: float = 0.0,
-        prompt_square: float = 0.0,
-        prompt_past: float = 0.0,
-    ) -> None:
-        tables = {"tokens": tuple(tokens), "seconds": tuple(seconds)}
-        attention = {"prompt_square": prompt_square, "prompt_past": prompt_past}
-        set_fields(self, **tables, tile=tile, kernel=kernel, kv_token=kv_token, **attention)
+    def __post_init__(self) -> None:
+        set_fields(self, tokens=tuple(self.tokens), seconds=tuple(self.seconds))
         check_ranges(self, "batch time")
         sizes = (len(self.tokens), len(self.seconds))
         if sizes[0] < 2 or sizes[0] != sizes[1]:

@@ -22,7 +22,7 @@ from instances.problem.workload import Workload
 from instances.service_level import ServiceLevel
 from instances.validation import as_name
 
-from .records import LATE, Record, RecordStore
+from .records import LATE, Record, RecordStore, check_head
 
 FORMAT = "llm-hindsight/library-set"
 VERSION = 1
@@ -30,21 +30,9 @@ VERSION = 1
 FOLDER = Path(__file__).resolve().parent
 
 SETS = (
-    "j25-m1",
-    "j25-m1-published",
-    "j25-m2",
-    "j25-m2-published",
-    "w25",
-    "c25",
-    "adversary",
-    "worst",
-    "reduction",
-    "azure-code",
-    "azure-conv",
-    "blocks",
-    "preemptive",
-    "seconds",
-    "service",
+    *("j25-m1", "j25-m1-published", "j25-m2", "j25-m2-published", "w25", "c25"),
+    *("adversary", "worst", "reduction", "azure-code", "azure-conv"),
+    *("blocks", "preemptive", "seconds", "service"),
 )
 """The sets, in the order of the library."""
 
@@ -110,7 +98,7 @@ class LibraryEntry:
 
     @property
     def is_stored(self) -> bool:
-        """Tell whether its requests are in the library's files; else its recipe makes them."""
+        """Return whether its requests are in the library's files; else its recipe makes them."""
         return "output_lengths" in self._stored
 
     @cached_property
@@ -160,10 +148,7 @@ class LibraryEntry:
     def _made(self) -> Instance | Workload:
         """Make the instance from its rows or its recipe, without the batch time."""
         stored, rule = self._stored, MemoryRule(**self._stored.get("memory_rule", {}))
-        origin: dict[str, Any] = {}
         drawn: Instance | Workload
-        if self.recipe is not None:
-            origin = {"origin": dict(self.recipe)}
         if not self.is_stored:
             recipe = self.recipe or {}
             drawn = generate(recipe["generator"], recipe["seed"], **recipe["parameters"])
@@ -171,14 +156,14 @@ class LibraryEntry:
         else:
             lengths = stored["prompt_lengths"], stored["output_lengths"]
             arrivals = stored.get("arrival_times", [0] * len(lengths[1]))
-            machine = {"memory_limit": stored["memory_limit"], "memory_rule": rule}
-            details: dict[str, Any] = machine | {"metadata": stored.get("metadata", {})}
+            details: dict[str, Any] = {key: stored.get(key) for key in ("memory_limit", "metadata")}
             if self.batch_time is not None:
-                drawn = Workload(arrivals, *lengths, **details)
+                drawn = Workload(arrivals, *lengths, memory_rule=rule, **details)
             else:
-                drawn = Instance.from_arrays(*lengths, arrivals, **details)
+                drawn = Instance.from_arrays(*lengths, arrivals, memory_rule=rule, **details)
         # The names of synthetic stand-ins for data say so, wherever they are shown.
         name = f"{self.name} (synthetic)" if SYNTHETIC in drawn.metadata else self.name
+        origin = {} if self.recipe is None else {"origin": dict(self.recipe)}
         library = {"library": {"name": self.name, "set": self.set}}
         return drawn.renamed(name, {**drawn.metadata, **origin, **library})
 
@@ -224,10 +209,7 @@ def read_set(path: Path) -> LibrarySet:
         Not JSON, or not of this format.
     """
     document = parse_json(read_bytes(path), path)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileFormatError(path, f"is no set of the library: its format is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise FileFormatError(path, f"version is {document.get('version')!r}, not {VERSION}")
+    check_head(document, {"format": FORMAT, "version": VERSION}, path)
     try:
         name = str(document["name"])
         title, source, licence = (document[key] for key in ("title", "source", "licence"))

@@ -6,10 +6,10 @@ is verified without a solver.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,15 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
-import numpy as np
-
-from instances.batch_time.seconds_schedule import COLUMNS, SecondsSchedule
+from instances.batch_time.seconds_schedule import SecondsSchedule
 from instances.errors import FileFormatError, InvalidValueError
 from instances.files import parse_json, read_bytes, write_atomically
-from instances.problem.instance import Instance
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.problem.schedule import Schedule
-from instances.problem.workload import Workload
 from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
 
 FORMAT = "llm-hindsight/library-records"
@@ -65,7 +61,7 @@ class Record:
     rounds : Mapping[str, list]
         The schedule as its file has it.
     lower_bound : int or float
-        Verified: by the certificate or, where there is none, computed anew in closed form.
+        Verified: by the certificate or, where there is none, computed again in closed form.
     proof : str
         The kind of its certificate's proof, or the name of the closed form.
     date, method, version : str
@@ -99,7 +95,7 @@ class Record:
 
     @property
     def certified(self) -> bool:
-        """Tell whether the lower bound has a certificate of its own."""
+        """Return whether the lower bound has a certificate of its own."""
         return self.certificate is not None
 
     @property
@@ -155,14 +151,27 @@ class Record:
         )
 
 
+def check_head(document: Any, head: Mapping[str, Any], path: Path) -> None:
+    """Refuse a document that does not begin with these entries.
+
+    Raises
+    ------
+    FileFormatError
+        An entry differs or is missing.
+    """
+    for key, expected in head.items():
+        found = document.get(key) if isinstance(document, dict) else None
+        if found != expected:
+            raise FileFormatError(path, f"{key} is {found!r}, not {expected!r}")
+
+
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
     """Write a schedule as a record's file has it, in seconds with rounds as early as they can."""
     if isinstance(schedule, Schedule):
         return {"start_times": schedule.start_times.tolist()}
     if isinstance(schedule, PreemptiveSchedule):
         return {"stretches": [[list(one) for one in own] for own in schedule.stretches]}
-    columns = [getattr(schedule, name) for name in COLUMNS]
-    return {"stretches_in_seconds": np.stack(columns, axis=1).tolist()}
+    return {"stretches_in_seconds": schedule.stretches.tolist()}
 
 
 def schedule_of(entry: Any, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
@@ -176,21 +185,22 @@ def schedule_of(entry: Any, rounds: Mapping[str, list[Any]]) -> AnySchedule | Se
         It is not of the kind that the goal asks for.
     """
     ((kind, rows),) = rounds.items()
-    instance = entry.instance
-    if entry.batch_time is not None and kind == "stretches_in_seconds":
-        return SecondsSchedule(cast(Workload, instance), cast(Any, rows))
-    if entry.goal == "preemptive_total_latency" and kind == "stretches":
-        return PreemptiveSchedule(cast(Instance, instance), rows)
-    is_timed = entry.goal in ("total_latency", "makespan", LATE)
-    if is_timed and entry.batch_time is None and kind == "start_times":
-        return Schedule(cast(Instance, instance), rows)
-    raise FileFormatError(f"record of {entry.name}", f"{kind!r} is no schedule for {entry.goal}")
+    expected, made = "start_times", cast(Any, Schedule)
+    if entry.batch_time is not None:
+        expected, made = "stretches_in_seconds", SecondsSchedule
+    elif entry.goal == "preemptive_total_latency":
+        expected, made = "stretches", PreemptiveSchedule
+    if kind != expected:
+        reason = f"{kind!r} is not a schedule for {entry.goal}"
+        raise FileFormatError(f"record of {entry.name}", reason)
+    return made(entry.instance, rows)  # type: ignore[no-any-return]
 
 
 class RecordStore:
     """Records and certificates in a folder.
 
-    Processes that write to one folder at once may lose the records of the other.
+    Files are read once, and again by `put`. Processes that write to one folder at once may lose the
+    records of the other.
 
     Parameters
     ----------
@@ -200,7 +210,7 @@ class RecordStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = PACKAGE if folder is None else Path(folder)
-        self._read: dict[Path, tuple[int, dict[str, Any]]] = {}
+        self._read: dict[Path, dict[str, Any]] = {}
 
     def record(self, entry: Any) -> Record | None:
         """Read the record of an instance; a record with another digest does not count.
@@ -271,24 +281,20 @@ class RecordStore:
         )
         head = json.dumps({"format": FORMAT, "version": VERSION, "set": entry.set})
         write_atomically(path, f'{head[:-1]}, "records": {{\n{lines}\n}}}}\n')
+        self._read.pop(path, None)
         return better
 
     def require_writable(self) -> None:
-        """Refuse a folder that cannot be written, before anything is computed.
+        """Make the folders, and refuse those that cannot be written, before anything is computed.
 
         Raises
         ------
         OSError
             It cannot.
         """
-        for folder in (self.folder, self.folder / "records", self.folder / "certificates"):
-            # A folder that is missing is made once there is something to put into it.
-            there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-            if not there.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(there))
-            if not os.access(there, os.W_OK):
-                reason = "cannot be written: custom records need a folder (--records DIR)"
-                raise PermissionError(errno.EACCES, reason, str(folder))
+        for name in ("records", "certificates"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.folder / name).close()
 
     def _file(self, set_name: str) -> Path:
         return self.folder / "records" / f"{set_name}.json"
@@ -298,28 +304,21 @@ class RecordStore:
 
     def _records(self, set_name: str) -> dict[str, Any]:
         path = self._file(set_name)
-        before = self._read.get(path)
+        if path in self._read:
+            return self._read[path]
         try:
-            stamp = path.stat().st_mtime_ns
-            if before is not None and before[0] == stamp:
-                return before[1]
-            content = read_bytes(path)
+            document = parse_json(read_bytes(path), path)
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise FileFormatError(path, f"cannot be read: {error.strerror}") from error
-        document = parse_json(content, path)
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise FileFormatError(path, f"holds no records: its format is not {FORMAT!r}")
-        if document.get("version") != VERSION or document.get("set") != set_name:
-            raise FileFormatError(path, f"is not of version {VERSION} and {set_name!r}")
+        check_head(document, {"format": FORMAT, "version": VERSION, "set": set_name}, path)
         records = document.get("records")
         if not isinstance(records, dict) or not all(
             isinstance(one, dict) for one in records.values()
         ):
             raise FileFormatError(path, "'records' is not an object of objects")
-        self._read[path] = stamp, records
-        return records
+        return self._read.setdefault(path, records)
 
     def _record(self, entry: Any, found: Mapping[str, Any]) -> Record:
         number: Callable[..., Bound] = as_number if entry.goal == "seconds" else as_integer
@@ -371,13 +370,10 @@ class RecordStore:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    document: dict[str, Any] = {
+    return {
         "digest": record.entry.digest,
-        "upper_bound": record.upper_bound,
-        "lower_bound": record.lower_bound,
-        **{name: getattr(record, name) for name in NAMES},
+        **{name: getattr(record, name) for name in ("upper_bound", "lower_bound", *NAMES)},
         "certificate": record.certified,
+        **({"attempts": record.attempts} if record.attempts else {}),
+        "schedule": dict(record.rounds),
     }
-    if record.attempts:
-        document["attempts"] = record.attempts
-    return document | {"schedule": dict(record.rounds)}

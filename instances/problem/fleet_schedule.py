@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.service_level import BoolArray, Limits
-from instances.validation import as_integer, set_fields
+from instances.validation import set_fields
 
 from .instance import Instance
-from .schedule import Schedule, TimedSchedule, check_count
+from .request import as_column, check_count
+from .schedule import Schedule, TimedSchedule
 from .workload import Workload
 
 
@@ -60,12 +61,13 @@ class FleetSchedule(TimedSchedule):
         set_fields(self, fleet=fleet, assignment=replicas, parts=parts)
         for replica, (own, part) in enumerate(zip(self.positions, parts, strict=True)):
             if part is not None and not isinstance(part, TimedSchedule):
-                raise InvalidTypeError("fleet schedule", "part", part, "is no schedule")
-            if part is None:
-                belongs = not len(own)
+                raise InvalidTypeError("fleet schedule", "part", part, "is not a schedule")
+            needed = fleet.alone(own) if len(own) else None
+            if needed is None or part is None:
+                fits = needed is None and part is None
             else:
-                belongs = len(own) > 0 and fleet.alone(own).matches(part.problem)
-            if not belongs:
+                fits = needed.matches(part.problem)
+            if not fits:
                 reason = f"is of other requests than the {len(own)} assigned to replica {replica}"
                 raise InvalidValueError("fleet schedule", "part", part, reason)
 
@@ -84,7 +86,7 @@ class FleetSchedule(TimedSchedule):
             A replica that is none, a start that is no whole number, or a wrong count.
         """
         replicas = as_assignment(instance, assignment)
-        check_count("schedule", "start_times", start_times, instance)
+        check_count("schedule", "start_times", start_times, len(instance))
         parts = [
             Schedule(instance.alone(own), [start_times[i] for i in own.tolist()])
             if len(own)
@@ -92,9 +94,6 @@ class FleetSchedule(TimedSchedule):
             for own in by_replica(replicas, instance.replicas)
         ]
         return cls(instance, replicas, parts)
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.fleet, self.assignment, self.parts
 
     @property
     def problem(self) -> Instance | Workload:
@@ -111,7 +110,7 @@ class FleetSchedule(TimedSchedule):
             The fleet is scheduled in seconds.
         """
         if not isinstance(self.problem, Instance):
-            raise InvalidTypeError("fleet schedule", "problem", self.problem, "is no Instance")
+            raise InvalidTypeError("fleet schedule", "problem", self.problem, "is not an Instance")
         return self.problem
 
     @cached_property
@@ -134,21 +133,20 @@ class FleetSchedule(TimedSchedule):
         parts = [None if part is None else part.without_waiting() for part in self.parts]
         return FleetSchedule(self.fleet, self.assignment, parts)
 
-    @property
+    @cached_property
     def start_times(self) -> IntArray:
-        """Round before the first of each request, of a fleet in rounds, shape (n,)."""
-        starts: IntArray = self._column("start_times", np.dtype(np.int64))
-        return starts
+        """Round before the first of each request, of a fleet in rounds, shape (n,), read-only."""
+        return self._gathered(lambda part, own: part.start_times)
 
     @cached_property
     def completion_times(self) -> npt.NDArray[Any]:
         """C_i, on the clock, shape (n,), read-only."""
-        return self._column("completion_times", self._clock)
+        return self._gathered(lambda part, own: part.completion_times)
 
     @cached_property
     def first_token_times(self) -> npt.NDArray[Any]:
         """When the first token of each request is out, on the clock, shape (n,), read-only."""
-        return self._column("first_token_times", self._clock)
+        return self._gathered(lambda part, own: part.first_token_times)
 
     @cached_property
     def total_latency(self) -> Any:
@@ -179,25 +177,17 @@ class FleetSchedule(TimedSchedule):
 
     def keeps(self, limits: Limits) -> BoolArray:
         """Return which requests keep their limits, shape (n,)."""
-        kept = np.zeros(len(self.problem), dtype=np.bool_)
-        for own, part in zip(self.positions, self.parts, strict=True):
-            if part is not None:
-                kept[own] = part.keeps(limits.of(own))
-        return kept
+        return self._gathered(lambda part, own: part.keeps(limits.of(own)))
 
-    @property
-    def _clock(self) -> np.dtype[Any]:
-        return np.dtype(np.int64 if isinstance(self.problem, Instance) else np.float64)
-
-    def _column(self, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        column = np.zeros(len(self.problem), dtype=dtype)
-        for own, part in zip(self.positions, self.parts, strict=True):
-            if part is not None:
-                column[own] = getattr(part, name)
-        return read_only(column, dtype)
+    def _gathered(self, of: Callable[[Any, IntArray], Any]) -> npt.NDArray[Any]:
+        """Return a column of all requests, given that of a part and its requests."""
+        served = [(own, part) for own, part in zip(self.positions, self.parts, strict=True) if part]
+        column = np.concatenate([of(part, own) for own, part in served])
+        order = np.argsort(np.concatenate([own for own, _ in served]))
+        return read_only(column[order])
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
-        return {"replica": self.assignment, "completion_time": self.completion_times}
+        return {"replica": self.assignment, **super()._times()}
 
 
 def by_replica(assignment: IntArray, replicas: int) -> tuple[IntArray, ...]:
@@ -213,12 +203,6 @@ def as_assignment(problem: Instance | Workload, assignment: Sequence[int] | IntA
     InvalidTypeError, InvalidValueError
         An entry that is no replica, or a wrong count.
     """
-    check_count("fleet schedule", "assignment", assignment, problem)
+    check_count("fleet schedule", "assignment", assignment, len(problem))
     most = problem.replicas - 1
-    return read_only(
-        [
-            as_integer(one, f"request {label!r}", "replica", minimum=0, maximum=most)
-            for label, one in zip(problem.ids, assignment, strict=True)
-        ],
-        np.int64,
-    )
+    return as_column(assignment, problem.ids, "replica", minimum=0, maximum=most)

@@ -8,37 +8,33 @@ import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from types import MappingProxyType
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.show import problem_html
-from instances.validation import (
-    LARGEST_TOKEN_COUNT,
-    as_integer,
-    as_name,
-    set_fields,
-)
+from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, set_fields
 
 from .batches import BatchTime
 from .memory_rule import TOKENS, MemoryRule, as_memory_rule
-from .request import Request, RequestId, check_distinct
+from .request import Request, RequestId, check_count, check_distinct
 
 ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
 """Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
-
 
 MOST_REPLICAS = 100_000
 """Replicas beyond which a fleet is refused."""
 
 
 class Problem:
-    """Base of an instance and a workload.
+    """Base of an instance and a workload: requests column by column, and the machines they share.
+
+    Nothing of it can be changed; `replaced` makes a copy.
 
     Attributes
     ----------
@@ -46,29 +42,108 @@ class Problem:
         Unit of time.
     batch_time : BatchTime or None
         Seconds of a round; None of an instance, which counts rounds.
+    ids : tuple[RequestId, ...]
+        Labels of the requests, in their order.
+    arrival_times, prompt_lengths, output_lengths : array, shape (n,)
+        a_i in units of time, s_i and o_i in tokens. Read-only.
+    memory_limit, name, metadata, memory_rule, replicas
+        As given.
     """
 
     unit: str
     batch_time: BatchTime | None = None
+    ids: tuple[RequestId, ...]
+    arrival_times: npt.NDArray[Any]
+    prompt_lengths: IntArray
+    output_lengths: IntArray
+    memory_limit: int
+    name: str | None
+    metadata: dict[str, Any]
+    memory_rule: MemoryRule
+    replicas: int
 
-    def __repr__(self: Any) -> str:
+    def _share(
+        self,
+        memory_limit: int,
+        name: str | None,
+        metadata: Mapping[str, Any] | None,
+        memory_rule: MemoryRule,
+        replicas: int,
+        **columns: Any,
+    ) -> None:
+        """Check and keep what instances and workloads have in common."""
+        owner, most = type(self).__name__.lower(), LARGEST_TOKEN_COUNT
+        set_fields(
+            self,
+            memory_limit=as_integer(memory_limit, owner, "memory_limit", minimum=1, maximum=most),
+            name=None if name is None else as_name(name, owner, "name"),
+            metadata=_metadata(metadata, owner),
+            memory_rule=as_memory_rule(memory_rule, owner),
+            replicas=as_integer(replicas, owner, "replicas", minimum=1, maximum=MOST_REPLICAS),
+            **columns,
+        )
+        if not self.ids:
+            raise InvalidValueError(owner, "requests", [], "is empty: at least one is needed")
+        check_distinct(self.ids)
+        rule = f" with {memory_rule.told}" if memory_rule.told else ""
+        # Without a prompt there is nothing that a first token stored next could be computed from.
+        zero = self.metadata.get(ALLOW_ZERO_PROMPT_LENGTH) is True and not memory_rule.unstored
+        for place in np.flatnonzero(self.prompt_lengths < int(not zero)).tolist():
+            reason = f"is below 1{rule}"
+            raise InvalidValueError(f"request {self.ids[place]!r}", "prompt_length", 0, reason)
+        peaks = self.prompt_lengths + self.output_lengths
+        # Whole blocks: a peak above this many tokens takes a block more than there are.
+        usable = memory_rule.limit(self.memory_limit)
+        for place in np.flatnonzero(peaks - memory_rule.unstored > usable).tolist():
+            reason = f"exceeds memory_limit = {memory_limit}{rule}: the request can never run"
+            peak, owner = int(peaks[place]), f"request {self.ids[place]!r}"
+            raise InvalidValueError(owner, "prompt_length + output_length", peak, reason)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name!r} cannot be changed: make a copy with replaced({name}=...)")
+
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writable: make it again.
+        return partial(type(self), **self._given()), ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
         label = f"{self.name!r}, " if self.name else ""
         rule = f", {self.memory_rule.told}" if self.memory_rule != TOKENS else ""
         replicas = f", replicas={self.replicas}" if self.replicas > 1 else ""
-        kind, count = type(self).__name__, len(self)
         limit = f"memory_limit={self.memory_limit}{rule}{replicas}"
-        return f"{kind}({label}{count} requests, {limit})"
+        return f"{type(self).__name__}({label}{len(self)} requests, {limit})"
 
-    def __eq__(self: Any, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
         names = ("digest", "batch_time", "ids", "name", "metadata")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
-    def __hash__(self: Any) -> int:
+    def __hash__(self) -> int:
         return hash(self.digest)
 
-    def require_one_replica(self: Any) -> None:
+    @cached_property
+    def digest(self) -> str:
+        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
+
+        Weights enter where some is not 1, replicas where there are several. Ids, name and metadata
+        do not: they change neither the optimum nor a policy's run. The batch time, which changes
+        both, does not either: the digest names the requests and their memory, and `matches`
+        compares the batch times too.
+        """
+        replicas = f"replicas:{self.replicas}" if self.replicas > 1 else ""
+        head = f"{type(self).__name__.lower()}:1:{self.memory_limit}:{len(self)}:"
+        tail = self.memory_rule.told + replicas
+        return hashlib.sha256(head.encode() + self._content() + tail.encode()).hexdigest()
+
+    def require_one_replica(self) -> None:
         """Refuse a fleet where one machine is meant.
 
         Raises
@@ -80,19 +155,18 @@ class Problem:
             reason = "is not 1: one machine is needed here, such as alone() of it"
             raise InvalidValueError(type(self).__name__, "replicas", self.replicas, reason)
 
-    def matches(self: Any, other: Any) -> bool:
-        """Tell whether the other has the same digest and batch time: schedules hold for both."""
+    def matches(self, other: Problem) -> bool:
+        """Return whether the other has the same digest and batch time: schedules hold for both."""
         return (self.digest, self.batch_time) == (other.digest, other.batch_time)
 
     @property
-    def order_of_arrival(self: Any) -> IntArray:
+    def order_of_arrival(self) -> IntArray:
         """Positions of the requests by arrival time, ties in their order."""
         return np.argsort(self.arrival_times, kind="stable")
 
     def replaced(self, **changes: Any) -> Self:
         """A copy with other arguments of the constructor."""
-        names = inspect.signature(type(self)).parameters
-        return type(self)(**{name: getattr(self, name) for name in names} | changes)
+        return type(self)(**self._given() | changes)
 
     def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Self:
         """A copy with another name, and other metadata where some is given."""
@@ -132,23 +206,18 @@ class Problem:
 
         return pandas.DataFrame(self._columns())
 
-    def _hashed(self: Any, kind: str, content: bytes) -> str:
-        """Return the digest of columns with M, and with another memory rule and replicas if any."""
-        replicas = f"replicas:{self.replicas}" if self.replicas > 1 else ""
-        head = f"{kind}:1:{self.memory_limit}:{len(self)}:"
-        tail = self.memory_rule.told + replicas
-        return hashlib.sha256(head.encode() + content + tail.encode()).hexdigest()
+    def _content(self) -> bytes:
+        """Return the rows (a, s, o) in order, and what else a digest depends on."""
+        raise NotImplementedError
 
-    def _columns(self: Any) -> dict[str, Any]:
+    def _columns(self) -> dict[str, Any]:
         lengths = {"prompt_length": self.prompt_lengths, "output_length": self.output_lengths}
-        columns = {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
-        return columns | ({"weight": self.weights} if getattr(self, "is_weighted", False) else {})
+        return {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
 
     def _repr_html_(self) -> str:
         return problem_html(self)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Instance(Problem):
     """Requests with arrival times and lengths, and the KV-cache capacity ([J25] Section 2).
 
@@ -168,10 +237,17 @@ class Instance(Problem):
     replicas : int, default 1
         Number K of identical machines, each with this memory. A request stays on one of them.
 
+    Attributes
+    ----------
+    requests : tuple[Request, ...]
+        With their ids.
+    arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (n,)
+        a_i in rounds, s_i and o_i in tokens, and w_i. Read-only.
+
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        An empty instance, a duplicate id (0 beside "0" too, which no CSV file tells apart), a
+        An empty instance, a duplicate id (0 and "0" too, which no CSV file tells apart), a
         prompt of length 0, a request that could never run (s + o > M, or what the memory rule
         makes of it), a name with control characters, or text that no file can hold.
 
@@ -185,11 +261,7 @@ class Instance(Problem):
 
     unit = "rounds"
     requests: tuple[Request, ...]
-    memory_limit: int
-    name: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    memory_rule: MemoryRule = TOKENS
-    replicas: int = 1
+    weights: IntArray
 
     def __init__(
         self,
@@ -201,21 +273,18 @@ class Instance(Problem):
         memory_rule: MemoryRule = TOKENS,
         replicas: int = 1,
     ) -> None:
-        limit = as_integer(
-            memory_limit, "instance", "memory_limit", minimum=1, maximum=LARGEST_TOKEN_COUNT
-        )
-        details = as_metadata(metadata, "instance")
         labelled = _label(requests)
-        rule = as_memory_rule(memory_rule, "instance")
-        _check(labelled, limit, rule, zero_prompt=details.get(ALLOW_ZERO_PROMPT_LENGTH) is True)
-        set_fields(
-            self,
+        rows = [(q.arrival_time, q.prompt_length, q.output_length, q.weight) for q in labelled]
+        columns = map(read_only, np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+        arrivals, prompts, outputs, weights = columns
+        self._share(
+            *(memory_limit, name, metadata, memory_rule, replicas),
             requests=labelled,
-            memory_limit=limit,
-            name=None if name is None else as_name(name, "instance", "name"),
-            metadata=MappingProxyType(details),
-            memory_rule=rule,
-            replicas=as_integer(replicas, "instance", "replicas", minimum=1, maximum=MOST_REPLICAS),
+            ids=tuple(request.id for request in labelled),
+            arrival_times=arrivals,
+            prompt_lengths=prompts,
+            output_lengths=outputs,
+            weights=weights,
         )
 
     @classmethod
@@ -251,16 +320,12 @@ class Instance(Problem):
             "weights": [1] * count if weights is None else weights,
         }
         for label, column in columns.items():
-            if len(column) != count:
-                reason = f"differs from len(prompt_lengths) = {count}"
-                raise InvalidValueError("instance", f"len({label})", len(column), reason)
+            check_count("instance", label, column, count)
         rows = zip(*columns.values(), strict=True)
         requests = [Request(a, s, o, index, w) for index, (a, s, o, w) in enumerate(rows)]
-        options: dict[str, Any] = {"memory_rule": memory_rule, "replicas": replicas}
-        return cls(requests, memory_limit, name, metadata, **options)
-
-    def __len__(self) -> int:
-        return len(self.requests)
+        return cls(
+            requests, memory_limit, name, metadata, memory_rule=memory_rule, replicas=replicas
+        )
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self.requests)
@@ -268,45 +333,10 @@ class Instance(Problem):
     def __getitem__(self, index: int) -> Request:
         return self.requests[index]
 
-    def __getstate__(self) -> dict[str, Any]:
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return given | {"metadata": dict(self.metadata)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_fields(self, **state | {"metadata": MappingProxyType(state["metadata"])})
-
-    @cached_property
-    def ids(self) -> tuple[RequestId, ...]:
-        """Request labels in order."""
-        return tuple(request.id for request in self.requests if request.id is not None)
-
-    def _column(self, field: str) -> IntArray:
-        return read_only([getattr(request, field) for request in self.requests], np.int64)
-
-    @cached_property
-    def arrival_times(self) -> IntArray:
-        """a_i, rounds, shape (n,), read-only."""
-        return self._column("arrival_time")
-
-    @cached_property
-    def prompt_lengths(self) -> IntArray:
-        """s_i, tokens, shape (n,), read-only."""
-        return self._column("prompt_length")
-
-    @cached_property
-    def output_lengths(self) -> IntArray:
-        """o_i, tokens and rounds, shape (n,), read-only."""
-        return self._column("output_length")
-
-    @cached_property
-    def weights(self) -> IntArray:
-        """w_i, shape (n,), read-only."""
-        return self._column("weight")
-
     @cached_property
     def is_weighted(self) -> bool:
         """True if some weight is not 1."""
-        return any(request.weight != 1 for request in self.requests)
+        return bool(np.any(self.weights != 1))
 
     @cached_property
     def total_weight(self) -> int:
@@ -335,25 +365,21 @@ class Instance(Problem):
     @cached_property
     def peak_memories(self) -> IntArray:
         """s_i + o_i, tokens, shape (n,), read-only."""
-        return self._column("peak_memory")
+        return read_only(self.prompt_lengths + self.output_lengths)
 
     @cached_property
     def volumes(self) -> IntArray:
         """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
-        return self._column("volume")
+        outputs = self.output_lengths
+        return read_only(self.prompt_lengths * outputs + outputs * (outputs + 1) // 2)
 
-    @cached_property
-    def digest(self) -> str:
-        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
-
-        Weights enter where some is not 1, replicas where there are several. Ids, name and metadata
-        do not: they change neither the optimum nor a policy's run.
-        """
+    def _content(self) -> bytes:
         rows = np.column_stack([self.arrival_times, self.prompt_lengths, self.output_lengths])
-        content = rows.astype("<i8").tobytes(order="C")
-        if self.is_weighted:
-            content += b"weights:" + self.weights.astype("<i8").tobytes()
-        return self._hashed("instance", content)
+        weights = b"weights:" + self.weights.astype("<i8").tobytes() if self.is_weighted else b""
+        return rows.astype("<i8").tobytes(order="C") + weights
+
+    def _columns(self) -> dict[str, Any]:
+        return super()._columns() | ({"weight": self.weights} if self.is_weighted else {})
 
     def require_tokens(self) -> None:
         """Refuse a fleet, and another memory rule where tokens are counted.
@@ -390,14 +416,7 @@ class Instance(Problem):
         return self.replaced(requests=[self.requests[place] for place in positions], **changes)
 
 
-def as_metadata(given: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
-    """Return a copy of metadata, checked.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidValueError
-        Not a mapping, or text that a file cannot hold.
-    """
+def _metadata(given: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise InvalidTypeError(owner, "metadata", given, "is not a mapping")
     details = deepcopy(dict(given or {}))
@@ -415,25 +434,3 @@ def _label(requests: Iterable[Request]) -> tuple[Request, ...]:
             raise InvalidTypeError(f"request {position}", "request", request, "is not a Request")
         labelled.append(request if request.id is not None else replace(request, id=position))
     return tuple(labelled)
-
-
-def _check(
-    requests: tuple[Request, ...], memory_limit: int, rule: MemoryRule, *, zero_prompt: bool
-) -> None:
-    if not requests:
-        raise InvalidValueError("instance", "requests", [], "is empty: at least one is needed")
-    check_distinct([request.id for request in requests if request.id is not None])
-    usable, told = rule.limit(memory_limit), f" with {rule.told}" if rule.told else ""
-    for request in requests:
-        owner = f"request {request.id!r}"
-        # Without a prompt there is nothing that a first token stored next could be computed from.
-        if request.prompt_length == 0 and (rule.unstored or not zero_prompt):
-            raise InvalidValueError(owner, "prompt_length", 0, f"is below 1{told}")
-        # Whole blocks: a peak above this many tokens takes a block more than there are.
-        if request.peak_memory - rule.unstored > usable:
-            raise InvalidValueError(
-                owner,
-                "prompt_length + output_length",
-                request.peak_memory,
-                f"exceeds memory_limit = {memory_limit}{told}: the request can never run",
-            )

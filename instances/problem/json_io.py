@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
@@ -20,9 +20,10 @@ from .schedule import Schedule
 FORMAT = "llm-hindsight/instance"
 VERSION = 1
 REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
-
-OPTIONAL = ("format", "version", "name", "metadata", "memory_rule", "replicas")
-"""Keys that an instance's document may lack."""
+INSTANCE_KEYS = (
+    *("format", "version", "name", "metadata", "memory_limit", "memory_rule", "replicas"),
+    "requests",
+)
 
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which what is known of the optimum travels with an instance."""
@@ -51,12 +52,8 @@ class KnownBounds:
     upper_bound: int | None = None
     lower_bound: int | None = None
     certified_lower_bound: int | None = None
-    start_times: tuple[int, ...] | None = None
+    start_times: tuple[int, ...] | None = field(default=None, repr=False)
     source: str | None = None
-
-    def __repr__(self) -> str:
-        bounds = f"[{self.lower_bound}, {self.upper_bound}]"
-        return f"KnownBounds({bounds}, certified_lower_bound={self.certified_lower_bound})"
 
     def attached_to(self, instance: Instance) -> Instance:
         """A copy of ``instance`` that carries these bounds in its metadata.
@@ -68,9 +65,9 @@ class KnownBounds:
             bound exceeds the upper bound.
         """
         self._check(instance)
-        entries = {"digest": instance.digest} | asdict(self)
-        if self.start_times is not None:
-            entries["start_times"] = list(self.start_times)
+        # As a file gives it back.
+        starts = None if self.start_times is None else list(self.start_times)
+        entries = {"digest": instance.digest} | asdict(self) | {"start_times": starts}
         return instance.with_metadata(**{KNOWN_BOUNDS: entries})
 
     def _check(self, instance: Instance) -> None:
@@ -107,89 +104,10 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
         raise InvalidValueError("known bounds", "digest", digest, "belongs to another instance")
     if not isinstance(starts, list | None):
         raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
-    given = {field.name: entries.get(field.name) for field in fields(KnownBounds)}
+    given = {one.name: entries.get(one.name) for one in fields(KnownBounds)}
     bounds = KnownBounds(**given | {"start_times": None if starts is None else tuple(starts)})
     bounds._check(instance)
     return bounds
-
-
-def to_document(instance: Instance) -> dict[str, Any]:
-    """The instance as a JSON-ready dictionary."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": instance.name,
-        "memory_limit": instance.memory_limit,
-        **({} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}),
-        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
-        "metadata": dict(instance.metadata),
-        "requests": [
-            {key: getattr(request, key) for key in REQUEST_KEYS}
-            | ({} if request.weight == 1 else {"weight": request.weight})
-            for request in instance
-        ],
-    }
-
-
-def from_document(document: Any, path: str = "document") -> Instance:
-    """Rebuild an instance from `to_document`'s dictionary.
-
-    Raises
-    ------
-    FileFormatError
-        A key is missing or unknown, or the format or version is another one.
-    InvalidValueError, InvalidTypeError
-        What `Request` and `Instance` refuse.
-    """
-    if not isinstance(document, dict):
-        raise FileFormatError(path, "the top level is not a JSON object")
-    if document.get("format") != FORMAT:
-        raise FileFormatError(path, f"format is {document.get('format')!r}, expected {FORMAT!r}")
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
-    _check_object(document, path, "", ("memory_limit", "requests"), OPTIONAL)
-    if not isinstance(document["requests"], list):
-        raise FileFormatError(path, "'requests' is not a list")
-    try:
-        json.dumps(document.get("metadata"), allow_nan=False)
-    except ValueError as error:
-        raise FileFormatError(path, f"metadata is not valid JSON: {error}") from error
-    rule = document.get("memory_rule", {})
-    _check_object(rule, path, "'memory_rule'", (), [field.name for field in fields(MemoryRule)])
-    return Instance(
-        [_request(entry, position, path) for position, entry in enumerate(document["requests"])],
-        document["memory_limit"],
-        document.get("name"),
-        document.get("metadata"),
-        memory_rule=MemoryRule(**rule),
-        replicas=document.get("replicas", 1),
-    )
-
-
-def _check_object(
-    entry: Any, path: str, name: str, required: Iterable[str], optional: Iterable[str]
-) -> None:
-    """Refuse what is not an object with these keys."""
-    owner = f"{name}: " if name else ""
-    if not isinstance(entry, dict):
-        raise FileFormatError(path, f"{name} is not a JSON object")
-    for key in required:
-        if key not in entry:
-            raise FileFormatError(path, f"{owner}key {key!r} is missing")
-    for key in sorted(set(entry).difference(required, optional)):
-        raise FileFormatError(path, f"{owner}unknown key {key!r}")
-
-
-def _request(entry: Any, position: int, path: str) -> Request:
-    lengths, others = ("prompt_length", "output_length"), ("id", "arrival_time", "weight")
-    _check_object(entry, path, f"request {position}", lengths, others)
-    label = entry.get("id")
-    return Request(
-        **entry
-        | {"arrival_time": entry.get("arrival_time", 0)}
-        | {"id": position if label is None else label}
-    )
 
 
 def save(instance: Instance, path: str | os.PathLike[str]) -> None:
@@ -202,7 +120,28 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     InvalidTypeError
         Metadata that JSON cannot hold.
     """
-    _write(to_document(instance), path)
+    rule = {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": instance.name,
+        "memory_limit": instance.memory_limit,
+        **rule,
+        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
+        "metadata": instance.metadata,
+        "requests": [
+            {key: getattr(request, key) for key in REQUEST_KEYS}
+            | ({} if request.weight == 1 else {"weight": request.weight})
+            for request in instance
+        ],
+    }
+    try:
+        check_shape(document, path)
+        content = json.dumps(document, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        reason = f"cannot be written as JSON: {error}"
+        raise InvalidTypeError("instance", "metadata", "...", reason) from error
+    write_atomically(path, content + "\n")
 
 
 def load(path: str | os.PathLike[str]) -> Instance:
@@ -213,19 +152,50 @@ def load(path: str | os.PathLike[str]) -> Instance:
     OSError
         The file cannot be read.
     FileFormatError
-        Not JSON, truncated, a key given twice, or not an instance.
+        Not JSON, truncated, a key given twice, missing or unknown, or not an instance of this
+        version.
     InvalidValueError, InvalidTypeError
         A field the model cannot hold.
     """
-    return from_document(parse_json(read_bytes(path), path), str(path))
+    document = parse_json(read_bytes(path), path, parse_constant=_refused)
+    kind = document.get("format") if isinstance(document, dict) else None
+    if kind != FORMAT:
+        raise FileFormatError(path, f"format is {kind!r}, expected {FORMAT!r}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
+    _check_object(document, path, "instance", ("memory_limit", "requests"), INSTANCE_KEYS)
+    if not isinstance(document["requests"], list):
+        raise FileFormatError(path, "'requests' is not a list")
+    requests, known = [], (*REQUEST_KEYS, "weight")
+    for position, entry in enumerate(document["requests"]):
+        _check_object(entry, path, f"request {position}", REQUEST_KEYS[2:], known)
+        label = position if entry.get("id") is None else entry["id"]
+        requests.append(Request(**{"arrival_time": 0} | entry | {"id": label}))
+    rule = document.get("memory_rule", {})
+    _check_object(rule, path, "memory_rule", (), [one.name for one in fields(MemoryRule)])
+    return Instance(
+        requests,
+        document["memory_limit"],
+        document.get("name"),
+        document.get("metadata"),
+        memory_rule=MemoryRule(**rule),
+        replicas=document.get("replicas", 1),
+    )
 
 
-def _write(document: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    try:
-        check_shape(document, path)
-        content = json.dumps(document, indent=1, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(
-            "instance", "metadata", "...", f"cannot be written as JSON: {error}"
-        ) from error
-    write_atomically(path, content + "\n")
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not valid JSON")
+
+
+def _check_object(
+    entry: Any, path: object, name: str, required: Iterable[str], known: Iterable[str]
+) -> None:
+    """Refuse what is not an object with these keys."""
+    if not isinstance(entry, dict):
+        raise FileFormatError(path, f"{name} is not a JSON object")
+    for key in required:
+        if key not in entry:
+            raise FileFormatError(path, f"{name}: key {key!r} is missing")
+    for key in sorted(entry.keys() - set(known)):
+        raise FileFormatError(path, f"{name}: unknown key {key!r}")

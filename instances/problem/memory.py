@@ -7,7 +7,6 @@ what the memory rule makes of them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ def memory_profile(
     horizon: int,
     rule: MemoryRule = TOKENS,
 ) -> IntArray:
-    """Tokens held in each round.
+    """Tokens held in each round 0 .. ``horizon``, shape (horizon + 1,).
 
     Parameters
     ----------
@@ -33,94 +32,47 @@ def memory_profile(
         Last round of the profile, at least every end.
     rule : MemoryRule, default TOKENS
         How memory is counted.
-
-    Returns
-    -------
-    int64 array, shape (horizon + 1,)
-        Entry r is the memory of round r; entry 0 is 0.
     """
-    if rule.block_size > 1:
-        stored = prompt_lengths - rule.unstored
-        changes = block_changes(start_times, stored, rounds_run, rule.block_size)
-        return sum_changes(*changes, horizon) * rule.block_size
-    # Memory is a sum of ramps (s - t) + r on (t, t + o]: two difference arrays carry it.
-    constant = np.zeros(horizon + 2, dtype=np.int64)
-    slope = np.zeros(horizon + 2, dtype=np.int64)
-    ends = start_times + rounds_run
-    base = prompt_lengths - rule.unstored - start_times
-    np.add.at(constant, start_times + 1, base)
-    np.add.at(constant, ends + 1, -base)
-    np.add.at(slope, start_times + 1, 1)
-    np.add.at(slope, ends + 1, -1)
-    rounds = np.arange(horizon + 2, dtype=np.int64)
-    return (np.cumsum(constant) + np.cumsum(slope) * rounds)[:-1]
+    stored = prompt_lengths - rule.unstored
+    return held_tokens(np.arange(horizon + 1), start_times, stored, rounds_run, rule.block_size)
 
 
-def memory_at_ends(
-    start_times: IntArray,
-    prompt_lengths: IntArray,
-    rounds_run: IntArray,
-    rule: MemoryRule = TOKENS,
-) -> tuple[IntArray, IntArray]:
-    """Rounds in which something ends, and the tokens held in each, by sorting alone.
-
-    Between ends memory only grows, so these rounds hold the peaks, whatever the horizon.
+def held_tokens(
+    moments: IntArray,
+    begins: IntArray,
+    stored: IntArray,
+    rounds: IntArray,
+    block_size: int = 1,
+    growth: int | IntArray = 1,
+) -> IntArray:
+    """Tokens held in some rounds, in whole blocks, by sorting alone.
 
     Parameters
     ----------
-    start_times, prompt_lengths, rounds_run : int64 array, shape (n,)
-        As in `memory_profile`; starts may be negative.
-    rule : MemoryRule, default TOKENS
-        How memory is counted.
-
-    Returns
-    -------
-    int64 array, int64 array
-        Distinct ends, increasing, and the memory in each, of equal length.
-    """
-    ends = start_times + rounds_run
-    rounds = np.unique(ends)
-    if rule.block_size > 1:
-        stored = prompt_lengths - rule.unstored
-        moments, change = block_changes(start_times, stored, rounds_run, rule.block_size)
-        order = np.argsort(moments, kind="stable")
-        summed = np.concatenate([[0], np.cumsum(change[order])])
-        changed = np.searchsorted(moments[order], rounds, side="right")
-        return rounds, summed[changed] * rule.block_size
-    base = prompt_lengths - rule.unstored - start_times
-    by_start = np.argsort(start_times, kind="stable")
-    by_end = np.argsort(ends, kind="stable")
-    # In round r those with t < r <= end hold (s - t) + r: what started before r, less what ended
-    # before r.
-    started = np.searchsorted(start_times[by_start], rounds, side="left")
-    ended = np.searchsorted(ends[by_end], rounds, side="left")
-    started_base = np.concatenate([[0], np.cumsum(base[by_start])])
-    ended_base = np.concatenate([[0], np.cumsum(base[by_end])])
-    memory = started_base[started] - ended_base[ended] + (started - ended) * rounds
-    return rounds, memory
-
-
-def block_changes(
-    begins: IntArray, stored: IntArray, rounds: IntArray, block_size: int, growth: Any = 1
-) -> tuple[IntArray, IntArray]:
-    """Compute when blocks are taken and given back.
-
-    Parameters
-    ----------
+    moments : int64 array, shape (k,)
+        Rounds, of any size.
     begins, stored, rounds : int64 array, shape (n,)
         Each run occupies rounds b+1 .. b+rounds and stores ``stored`` + ``growth``, ``stored`` + 2
         ``growth``, ... tokens.
-    block_size : int
+    block_size : int, default 1
         Tokens of a block.
     growth : int or int64 array, shape (n,), default 1
         Tokens that a round adds, >= 0.
 
     Returns
     -------
-    int64 array, int64 array
-        Rounds, in any order, and by how much the blocks held change with each.
+    int64 array, shape (k,)
+        What all runs hold.
     """
     growth = np.broadcast_to(np.asarray(growth, dtype=np.int64), begins.shape)
+    ends = begins + rounds
+    if block_size == 1:
+        # In round r a run holds (stored - growth b) + growth r from its begin to its end.
+        changes = np.concatenate([begins + 1, ends + 1])
+        ramps = (stored - growth * begins, growth)
+        amounts = (np.concatenate([one, -one]) for one in ramps)
+        constant, slope = _summed(moments, changes, *amounts)
+        return constant + slope * moments
     first = -(-(stored + growth) // block_size)
     last = -(-(stored + growth * rounds) // block_size)
     more = last - first
@@ -128,18 +80,17 @@ def block_changes(
     # The j-th block more is taken by the first round that the blocks before it cannot store.
     nth = np.arange(len(run)) - np.repeat(np.cumsum(more) - more, more)
     offset = ((first[run] + nth) * block_size - stored[run]) // growth[run] + 1
-    return (
-        np.concatenate([begins + 1, begins[run] + offset, begins + rounds + 1]),
-        np.concatenate([first, np.ones_like(run), -last]),
-    )
+    changes = np.concatenate([begins + 1, begins[run] + offset, ends + 1])
+    blocks = np.concatenate([first, np.ones_like(run), -last])
+    (held,) = _summed(moments, changes, blocks)
+    return held * block_size
 
 
-def sum_changes(moments: IntArray, changes: IntArray, horizon: int) -> IntArray:
-    """Add up changes at moments 0 .. ``horizon`` + 1: shape (horizon + 1,)."""
-    change = np.zeros(horizon + 2, dtype=np.int64)
-    np.add.at(change, moments, changes)
-    summed: IntArray = np.cumsum(change)[:-1]
-    return summed
+def _summed(moments: IntArray, changes: IntArray, *amounts: IntArray) -> list[IntArray]:
+    """Add up, for each moment, each kind of amounts of all changes up to it."""
+    order = np.argsort(changes, kind="stable")
+    places = np.searchsorted(changes[order], moments, side="right")
+    return [np.append(0, np.cumsum(one[order]))[places] for one in amounts]
 
 
 class MemoryForecast:
@@ -154,6 +105,10 @@ class MemoryForecast:
 
     def __init__(self, memory_limit: int) -> None:
         self._limit = memory_limit
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every request."""
         # Per distinct end, the requests that end there and the sum of their s - t, by end.
         self._ends: list[int] = []
         self._group_counts: list[int] = []
@@ -170,35 +125,23 @@ class MemoryForecast:
 
     def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Count a request started at ``start_time`` that will run ``rounds_to_run`` rounds."""
-        end, base = start_time + rounds_to_run, prompt_length - start_time
-        position = bisect_left(self._ends, end)
-        if position < len(self._ends) and self._ends[position] == end:
-            self._group_counts[position] += 1
-            self._group_bases[position] += base
-        else:
-            self._ends.insert(position, end)
-            self._group_counts.insert(position, 1)
-            self._group_bases.insert(position, base)
-        self._total += 1
-        self._stale = True
+        self._count(start_time + rounds_to_run, 1, prompt_length - start_time)
 
     def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Forget a request counted by `add` with the same arguments."""
-        end, base = start_time + rounds_to_run, prompt_length - start_time
+        self._count(start_time + rounds_to_run, -1, start_time - prompt_length)
+
+    def _count(self, end: int, more: int, base: int) -> None:
         position = bisect_left(self._ends, end)
-        self._group_counts[position] -= 1
-        self._group_bases[position] -= base
+        if position == len(self._ends) or self._ends[position] != end:
+            self._ends.insert(position, end)
+            self._group_counts.insert(position, 0)
+            self._group_bases.insert(position, 0)
+        self._group_counts[position] += more
+        self._group_bases[position] += base
         if not self._group_counts[position]:
             del self._ends[position], self._group_counts[position], self._group_bases[position]
-        self._total -= 1
-        self._stale = True
-
-    def clear(self) -> None:
-        """Forget every request."""
-        self._ends.clear()
-        self._group_counts.clear()
-        self._group_bases.clear()
-        self._total = 0
+        self._total += more
         self._stale = True
 
     def advance(self, now: int) -> None:
@@ -220,7 +163,7 @@ class MemoryForecast:
         return int(self._bases[first] + self._counts[first] * round_index)
 
     def fits(self, prompt_length: int, rounds_to_run: int, start_time: int) -> bool:
-        """Tell whether a newcomer started at ``start_time`` keeps every later round within M."""
+        """Return whether a newcomer started at ``start_time`` keeps every later round within M."""
         self._refresh()
         end = start_time + rounds_to_run
         covered = bisect_right(self._ends, end)

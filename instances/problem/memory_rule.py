@@ -11,11 +11,11 @@ the rest of a block.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from instances.arrays import IntArray
-from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+from instances.errors import InvalidTypeError
+from instances.validation import LARGEST_TOKEN_COUNT, as_choice, as_integer
 
 EmittedToken = Literal["now", "next"]
 PromptAllocation = Literal["whole", "chunks"]
@@ -52,14 +52,9 @@ class MemoryRule:
             self.block_size, "memory rule", "block_size", minimum=1, maximum=LARGEST_TOKEN_COUNT
         )
         object.__setattr__(self, "block_size", size)
-        for field, known in (
-            ("emitted_token", ("now", "next")),
-            ("prompt_allocation", ("whole", "chunks")),
-        ):
-            value = getattr(self, field)
-            if value not in known:
-                reason = f"is neither {known[0]} nor {known[1]}"
-                raise InvalidValueError("memory rule", field, value, reason)
+        as_choice(self.emitted_token, "memory rule", "emitted_token", get_args(EmittedToken))
+        allowed = get_args(PromptAllocation)
+        as_choice(self.prompt_allocation, "memory rule", "prompt_allocation", allowed)
 
     @property
     def unstored(self) -> int:
@@ -109,8 +104,8 @@ def as_memory_rule(value: Any, owner: str | None) -> MemoryRule:
     Raises
     ------
     InvalidTypeError
-        It is none.
+        It is not one.
     """
     if not isinstance(value, MemoryRule):
-        raise InvalidTypeError(owner, "memory_rule", value, "is no MemoryRule")
+        raise InvalidTypeError(owner, "memory_rule", value, "is not a MemoryRule")
     return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,8 @@ from instances.errors import InvalidValueError
 from instances.validation import as_integer, set_fields
 
 from .instance import Instance
-from .schedule import RoundSchedule, Schedule, StretchColumns, check_count
+from .request import check_count
+from .schedule import EARLIEST_START, RoundSchedule, Schedule, StretchColumns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,38 +62,31 @@ class PreemptiveSchedule(RoundSchedule):
         self, instance: Instance, stretches: Sequence[Sequence[Sequence[int] | IntArray]]
     ) -> None:
         instance.require_one_replica()
-        check_count("preemptive schedule", "stretches", stretches, instance)
+        check_count("preemptive schedule", "stretches", stretches, len(instance))
         rows: list[list[int]] = []
         for index, (request, own) in enumerate(zip(instance, stretches, strict=True)):
             owner = f"request {request.id!r}"
-            produced, previous = 0, None
+            produced, last = 0, EARLIEST_START - 2
             for stretch in own:
                 if len(stretch) != 2:
                     raise InvalidValueError(owner, "stretch", stretch, "is not (first, last)")
                 begin, end = stretch
-                # A round before the first is a violation to be reported, not a malformed schedule.
-                first = as_integer(begin, owner, "first round", minimum=-(2**53))
+                first = as_integer(begin, owner, "first round", minimum=EARLIEST_START)
+                if first <= last:
+                    reason = f"is not after round {last}"
+                    raise InvalidValueError(owner, "first round", first, reason)
+                if first > last + 1:
+                    rows.append([index, first, 0, produced])
                 last = as_integer(end, owner, "last round", minimum=first)
-                if previous is not None and first <= previous:
-                    raise InvalidValueError(
-                        owner, "first round", first, f"is not after round {previous}"
-                    )
-                if previous is not None and first == previous + 1:
-                    rows[-1][2] += last - first + 1
-                else:
-                    rows.append([index, first, last - first + 1, produced])
+                rows[-1][2] += last - first + 1
                 produced += last - first + 1
-                previous = last
             if produced != request.output_length:
-                raise InvalidValueError(
-                    owner, "rounds", produced, f"differ from output_length {request.output_length}"
-                )
-        table = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        columns = dict(
-            zip(("request", "first_round", "rounds", "tokens_before"), table, strict=True)
-        )
-        columns["start_times"] = table[1][table[3] == 0] - 1
-        set_fields(self, instance=instance, **{k: read_only(v) for k, v in columns.items()})
+                reason = f"differ from output_length {request.output_length}"
+                raise InvalidValueError(owner, "rounds", produced, reason)
+        table = np.array(rows, dtype=np.int64).T
+        names = ("request", "first_round", "rounds", "tokens_before", "start_times")
+        columns = zip(names, map(read_only, (*table, table[1][table[3] == 0] - 1)), strict=True)
+        set_fields(self, instance=instance, **dict(columns))
 
     @classmethod
     def from_schedule(cls, schedule: Schedule) -> PreemptiveSchedule:
@@ -117,9 +110,6 @@ class PreemptiveSchedule(RoundSchedule):
                 for own, later in zip(self.stretches, rounds.tolist(), strict=True)
             ],
         )
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.instance, self.stretches
 
     @property
     def stretches(self) -> list[list[tuple[int, int]]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from instances.arrays import IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_name
 
@@ -43,15 +47,48 @@ def check_distinct(ids: Collection[RequestId]) -> None:
     InvalidValueError
         The first that is not.
     """
-    if len({str(one) for one in ids}) == len(ids):
-        return
-    seen: dict[str, RequestId] = {}
-    for one in ids:
-        text = str(one)
-        if text in seen:
-            alike = "is used twice" if seen[text] == one else f"is too like {seen[text]!r}"
-            raise InvalidValueError(f"request {one!r}", "id", one, alike)
-        seen[text] = one
+    counts = Counter(map(str, ids))
+    for one in ids if len(counts) < len(ids) else ():
+        if counts[str(one)] > 1:
+            raise InvalidValueError(f"request {one!r}", "id", one, "is used twice")
+
+
+def check_count(owner: str, field: str, column: Any, count: int) -> None:
+    """Refuse a column that has not one entry per request.
+
+    Raises
+    ------
+    InvalidValueError
+        Another number of entries.
+    """
+    if len(column) != count:
+        reason = f"differs from the {count} requests"
+        raise InvalidValueError(owner, f"len({field})", len(column), reason)
+
+
+def as_column(
+    given: Sequence[int] | IntArray,
+    ids: Sequence[RequestId],
+    field: str,
+    *,
+    minimum: int,
+    maximum: int = LARGEST_INTEGER,
+) -> IntArray:
+    """Return a whole number for each request as a read-only column.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        An entry that is not a whole number, or out of range; the message names the request.
+    """
+    column = given if isinstance(given, np.ndarray) and given.dtype == np.int64 else None
+    if column is None or (len(column) and not minimum <= column.min() <= column.max() <= maximum):
+        checked = [
+            as_integer(one, f"request {label!r}", field, minimum=minimum, maximum=maximum)
+            for label, one in zip(ids, given, strict=True)
+        ]
+        column = np.array(checked, dtype=np.int64)
+    return read_only(column)
 
 
 @dataclass(frozen=True, slots=True)

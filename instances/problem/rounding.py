@@ -16,7 +16,7 @@ def rounding_note(metadata: Mapping[str, Any]) -> str | None:
     and run longer, but they count as arrived only when they can start.
     """
     trace, origin = metadata.get("trace"), metadata.get("origin")
-    whose = "drawn lengths" if trace is None else "log"
+    source = "drawn lengths" if trace is None else "log"
     found = origin.get("parameters") if trace is None and isinstance(origin, Mapping) else trace
     if not isinstance(found, Mapping):
         return None
@@ -28,10 +28,10 @@ def rounding_note(metadata: Mapping[str, Any]) -> str | None:
         return None
     parts = []
     if scale > 1:
-        told = f"so requests hold and run at least what the {whose} say{'s' * (whose == 'log')}"
-        parts.append(f"tokens are rounded up to multiples of {scale}, {told}")
+        text = f"so requests hold and run at least what the {source} say{'s' * (source == 'log')}"
+        parts.append(f"tokens are rounded up to multiples of {scale}, {text}")
     if found.get("has_arrival_times") is True:
         parts.append(f"arrivals are rounded up to round boundaries, every {seconds:g} s")
     if not parts:
         return None
-    return f"bounds are of the rounded instance, not of the {whose}: {'; '.join(parts)}"
+    return f"bounds are of the rounded instance, not of the {source}: {'; '.join(parts)}"

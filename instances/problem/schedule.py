@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,11 @@ from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
 from instances.show import LONGEST_PICTURE, draw_memory, html_of
-from instances.validation import LARGEST_INTEGER, as_integer, set_fields
+from instances.validation import set_fields
 
 from .instance import Instance
-from .memory import memory_at_ends, memory_profile
-from .request import RequestId
+from .memory import held_tokens, memory_profile
+from .request import RequestId, as_column, check_count
 from .workload import Workload
 
 LONGEST_PROFILE = 200_000_000
@@ -76,19 +76,6 @@ class Violation:
         return text if self.replica is None else f"{text} on replica {self.replica}"
 
 
-def check_count(owner: str, field: str, column: Any, problem: Instance | Workload) -> None:
-    """Refuse a column that has not one entry per request.
-
-    Raises
-    ------
-    InvalidValueError
-        Another number of entries.
-    """
-    if len(column) != len(problem):
-        reason = f"differs from the {len(problem)} requests"
-        raise InvalidValueError(owner, f"len({field})", len(column), reason)
-
-
 class StretchColumns(NamedTuple):
     """Stretches of rounds in which a request holds memory, by request and time, shape (k,).
 
@@ -132,33 +119,32 @@ class TimedSchedule(ABC):
     def violations(self) -> list[Any]:
         """Every broken rule."""
 
-    @property
-    def can_be_drawn(self) -> bool:
-        """Return True if memory over time has a picture."""
-        return True
-
     def draw(self, ax: Any) -> None:
         """Draw memory over time on matplotlib axes."""
         raise NotImplementedError
 
-    @abstractmethod
     def _times(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of `frame` beside the lengths and the latency."""
+        """Columns of `frame` between the lengths and the latency."""
+        first, last = self.first_token_times, self.completion_times
+        return {"first_token_time": first, "completion_time": last}
 
-    @abstractmethod
-    def _arguments(self) -> tuple[Any, ...]:
-        """Return what the constructor takes."""
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed and cached stays behind.
+        return {one.name: getattr(self, one.name) for one in fields(cast(Any, self))}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writable: rebuild instead, which makes them read-only again.
-        return type(self), self._arguments()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Unpickled arrays are writable.
+        arrays = {k: read_only(v) for k, v in state.items() if isinstance(v, np.ndarray)}
+        set_fields(self, **state | arrays)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TimedSchedule) or type(other) is not type(self):
+        if type(other) is not type(self):
             return NotImplemented
-        pairs = zip(self._arguments(), other._arguments(), strict=True)
         return all(
-            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b) for a, b in pairs
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
+            for a, b in zip(
+                self.__getstate__().values(), other.__getstate__().values(), strict=True
+            )
         )
 
     def __hash__(self) -> int:
@@ -237,7 +223,8 @@ class TimedSchedule(ABC):
             "last completion": f"{self.makespan:.12g} {unit}",
             "feasible": f"no: {violations[0]}" if violations else "yes",
         }
-        drawings = [one.draw for one in self.machines if one.can_be_drawn]
+        is_drawn = self.first_token_times.min() > 0 and self.makespan <= LONGEST_PICTURE
+        drawings = [one.draw for one in self.machines if is_drawn]
         return html_of(type(self).__name__, self.problem.name, facts, *drawings)
 
 
@@ -318,8 +305,9 @@ class RoundSchedule(TimedSchedule):
             Violation("early-start", instance.ids[index], None, int(early[index]))
             for index in np.flatnonzero(early > 0)
         ]
-        rounds, memory = memory_at_ends(*self.stretch_columns[1:], instance.memory_rule)
-        limit = instance.memory_rule.limit(instance.memory_limit)
+        (_, begins, held, count), rule = self.stretch_columns, instance.memory_rule
+        rounds, limit = np.unique(begins + count), rule.limit(instance.memory_limit)
+        memory = held_tokens(rounds, begins, held - rule.unstored, count, rule.block_size)
         for position in np.flatnonzero(memory > limit):
             excess = int(memory[position]) - limit
             found.append(Violation("memory", None, int(rounds[position]), excess))
@@ -327,11 +315,6 @@ class RoundSchedule(TimedSchedule):
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         return {"start_time": self.start_times, "completion_time": self.completion_times}
-
-    @property
-    def can_be_drawn(self) -> bool:
-        """Return True if it begins at round 0 or later and has few enough rounds."""
-        return bool(self.start_times.min() >= 0 and self.makespan <= LONGEST_PICTURE)
 
     def draw(self, ax: Any) -> None:
         """Draw memory over rounds."""
@@ -366,23 +349,9 @@ class Schedule(RoundSchedule):
 
     def __init__(self, instance: Instance, start_times: Sequence[int] | IntArray) -> None:
         instance.require_one_replica()
-        check_count("schedule", "start_times", start_times, instance)
-        column = start_times if isinstance(start_times, np.ndarray) else None
-        if (
-            column is None
-            or column.dtype != np.int64
-            or column.min() < EARLIEST_START
-            or column.max() > LARGEST_INTEGER
-        ):
-            checked = [
-                as_integer(value, f"request {request.id!r}", "start_time", minimum=EARLIEST_START)
-                for request, value in zip(instance, start_times, strict=True)
-            ]
-            column = np.array(checked, dtype=np.int64)
-        set_fields(self, instance=instance, start_times=read_only(column))
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.instance, self.start_times
+        check_count("schedule", "start_times", start_times, len(instance))
+        starts = as_column(start_times, instance.ids, "start_time", minimum=EARLIEST_START)
+        set_fields(self, instance=instance, start_times=starts)
 
     def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
         """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""

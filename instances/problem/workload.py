@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.validation import as_integer, as_number
+from instances.validation import LARGEST_TOKEN_COUNT, as_number
 
 from .batches import BatchTime, check_batch_time
-from .instance import (
-    ALLOW_ZERO_PROMPT_LENGTH,
-    Instance,
-    Problem,
-    as_metadata,
-)
+from .instance import Instance, Problem
 from .memory_rule import TOKENS, MemoryRule
-from .request import RequestId, as_request_id, check_distinct
+from .request import RequestId, as_column, as_request_id, check_count
 
 
 def poisson_times(rng: np.random.Generator, count: int, rate: float) -> FloatArray:
@@ -88,32 +84,20 @@ class Workload(Problem):
         memory_rule: MemoryRule = TOKENS,
         replicas: int = 1,
     ) -> None:
-        details = as_metadata(metadata, "workload")
-        zero_prompt = details.get(ALLOW_ZERO_PROMPT_LENGTH) is True
-        lengths = Instance.from_arrays(
-            prompt_lengths,
-            output_lengths,
-            memory_limit=memory_limit,
-            name=name,
-            metadata={ALLOW_ZERO_PROMPT_LENGTH: zero_prompt},
-            memory_rule=memory_rule,
-            replicas=replicas,
-        )
-        count = len(lengths)
+        count = len(prompt_lengths)
+        check_count("workload", "output_lengths", output_lengths, count)
+        check_count("workload", "arrival_times", arrival_times, count)
         labels = tuple(range(count)) if ids is None else tuple(map(as_request_id, ids))
-        if len(labels) != count:
-            raise InvalidValueError("workload", "ids", list(labels[:3]), f"are not {count} labels")
-        check_distinct(labels)
-        self.arrival_times = _times(arrival_times, count)
-        self.prompt_lengths = lengths.prompt_lengths
-        self.output_lengths = lengths.output_lengths
-        self.ids = labels
-        self.memory_limit = lengths.memory_limit
-        self.batch_time = None if batch_time is None else check_batch_time(batch_time)
-        self.name = lengths.name
-        self.metadata = details
-        self.memory_rule = lengths.memory_rule
-        self.replicas = lengths.replicas
+        check_count("workload", "ids", labels, count)
+        tokens = partial(as_column, ids=labels, maximum=LARGEST_TOKEN_COUNT)
+        self._share(
+            *(memory_limit, name, metadata, memory_rule, replicas),
+            ids=labels,
+            arrival_times=_times(arrival_times),
+            prompt_lengths=tokens(prompt_lengths, field="prompt_length", minimum=0),
+            output_lengths=tokens(output_lengths, field="output_length", minimum=1),
+            batch_time=None if batch_time is None else check_batch_time(batch_time),
+        )
 
     @classmethod
     def from_instance(cls, instance: Instance, batch_time: BatchTime | None = None) -> Workload:
@@ -124,55 +108,10 @@ class Workload(Problem):
         InvalidValueError
             The instance has weights, which a workload has not.
         """
+        instance.refuse_weights("is not 1: a Workload has no weights")
         ordered = instance.of(instance.order_of_arrival)
-        return cls._at(ordered.arrival_times.tolist(), ordered, batch_time, ordered.metadata)
-
-    @classmethod
-    def with_arrivals(
-        cls,
-        lengths: Instance,
-        rate: float,
-        *,
-        seed: int = 0,
-        batch_time: BatchTime | None = None,
-    ) -> Workload:
-        """The requests of an instance, in its order, at the times of a Poisson process.
-
-        ``rate`` is the mean number of arrivals per second. The instance's own arrival times are not
-        used.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            The rate is not a number above 0, or the instance has weights, which a workload has not.
-        """
-        seed = as_integer(seed, None, "seed", minimum=0)
-        rate = as_number(rate, "workload", "rate", above=0)
-        times = poisson_times(np.random.default_rng(seed), len(lengths), rate)
-        metadata = {**lengths.metadata, "arrivals": {"rate": rate, "seed": seed}}
-        return cls._at(times, lengths, batch_time, metadata)
-
-    @classmethod
-    def _at(
-        cls,
-        times: Any,
-        lengths: Instance,
-        batch_time: BatchTime | None,
-        metadata: Mapping[str, Any],
-    ) -> Workload:
-        lengths.refuse_weights("is not 1: a Workload has no weights")
-        return cls(
-            times,
-            lengths.prompt_lengths,
-            lengths.output_lengths,
-            memory_limit=lengths.memory_limit,
-            batch_time=batch_time,
-            ids=lengths.ids,
-            name=lengths.name,
-            metadata=metadata,
-            memory_rule=lengths.memory_rule,
-            replicas=lengths.replicas,
-        )
+        given = inspect.signature(cls).parameters.keys() - {"batch_time"}
+        return cls(**{name: getattr(ordered, name) for name in given}, batch_time=batch_time)
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Workload:
         """The requests at these positions, which ascend, with their ids and ``changes``."""
@@ -208,17 +147,9 @@ class Workload(Problem):
             raise InvalidValueError("workload", "batch_time", None, reason)
         return self.batch_time
 
-    @cached_property
-    def digest(self) -> str:
-        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
-
-        Replicas enter where there are several. Ids, name and metadata do not: they change neither
-        the optimum nor a policy's run. The batch time, which changes both, does not either: the
-        digest names the requests and their memory, and `matches` compares the batch times too.
-        """
+    def _content(self) -> bytes:
         columns = self.arrival_times + 0.0, self.prompt_lengths, self.output_lengths
-        content = b"".join(column.astype("<f8").tobytes() for column in columns)
-        return self._hashed("workload", content)
+        return b"".join(column.astype("<f8").tobytes() for column in columns)
 
     def faster(self, factor: float) -> Workload:
         """The same requests arriving ``factor`` times as fast: every time divided by it.
@@ -234,9 +165,6 @@ class Workload(Problem):
         return self.replaced(
             arrival_times=self.arrival_times / factor, name=name, metadata=metadata
         )
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 def as_problem(given: object, field: str = "instance") -> Instance | Workload:
@@ -255,10 +183,7 @@ def as_problem(given: object, field: str = "instance") -> Instance | Workload:
     raise InvalidTypeError(None, field, given, "is neither an Instance nor a Workload")
 
 
-def _times(given: Sequence[float] | FloatArray, count: int) -> FloatArray:
-    if len(given) != count:
-        reason = f"differs from {count} requests"
-        raise InvalidValueError("workload", "len(arrival_times)", len(given), reason)
+def _times(given: Sequence[float] | FloatArray) -> FloatArray:
     times = read_only(
         [as_number(t, f"request {k}", "arrival time", minimum=0) for k, t in enumerate(given)]
     )

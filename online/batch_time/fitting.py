@@ -102,7 +102,7 @@ def fit_tiled_time(
     OSError, FileFormatError
         See `Measurements.read`.
     """
-    model = TiledTime(tokens, range(1, len(tokens) + 1), tile)
+    model = TiledTime(tuple(tokens), tuple(range(1, len(tokens) + 1)), tile)
     data = _measurements(measurements, needed=3)
     places = np.ceil(data.tokens / model.tile) * model.tile
     knots = np.array(model.tokens, dtype=np.float64)
@@ -132,7 +132,7 @@ def fit_tiled_time(
     table.append(table[-1] + found[len(knots) - 1])
     attention = dict(zip(terms, found[len(knots) :], strict=True))
     sizes = [int(one) for one in knots]
-    return _report(TiledTime(sizes, table, model.tile, **attention), data)
+    return _report(TiledTime(tuple(sizes), tuple(table), model.tile, **attention), data)
 
 
 def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:

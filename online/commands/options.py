@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from instances import InvalidValueError, ServiceLevel, UnknownNameError
-from instances.settings import parse_settings
+from instances.settings import parse_texts, parse_value
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
 DEFAULT_SECONDS = 60.0
@@ -69,14 +69,15 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
         return None
     split = (text.partition("=") for text in texts)
     own = ("".join([LIMIT_ALIASES.get(name, name), *rest]) for name, *rest in split)
-    limits, known = parse_settings(own, "--slo"), list(LIMIT_ALIASES.values())
+    limits, known = parse_texts(own, "--slo"), list(LIMIT_ALIASES.values())
     for name in limits:
         if re.match(r"p\d", name):
             reason = "is not a limit of a request: a p99 TTFT of 2 s is ttft=2 kept by 99 % of them"
             raise InvalidValueError(None, "--slo", name, reason)
         if name not in known:
             raise UnknownNameError("limit of --slo", name, [*known, *LIMIT_ALIASES])
-    return ServiceLevel(**limits)
+    values: dict[str, Any] = {name: parse_value(text) for name, text in limits.items()}
+    return ServiceLevel(**values)
 
 
 def chosen_policies(texts: Sequence[str] | None, *, deadlines: bool = False) -> list[PolicySpec]:

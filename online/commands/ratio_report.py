@@ -11,7 +11,8 @@ from typing import Any
 
 from hindsight.outcomes.result import rounded_down as down
 from instances import InvalidValueError
-from online.tables import Table, csv_text, table_of
+from instances.files import csv_text
+from online.tables import Table, table_of
 from online.trials.intervals import LATENCY, Interval, rounded_down, rounded_up
 from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import NOT_RUN, Trial, as_row

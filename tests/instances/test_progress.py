@@ -75,9 +75,7 @@ def test_callers_may_print() -> None:
 
 
 @pytest.mark.parametrize("progress", [None, False])
-def test_a_solve_that_was_not_asked_leaves_no_line(
-    progress: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solve_that_was_not_asked_leaves_no_line(progress, monkeypatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     hindsight.solve(INSTANCE, progress=progress)

@@ -74,23 +74,28 @@ def axes() -> Any:
     return Figure().subplots()
 
 
+def heights(ax: Any) -> list[tuple[float, float, int]]:
+    """Begin, end and height of every bar of the area that is drawn."""
+    ((x, y),) = [path.vertices.T for path in ax.collections[0].get_paths()]
+    ups = np.flatnonzero((np.diff(y) > 0) & (np.diff(x) == 0))
+    return [(x[k + 1], x[k + 2], int(y[k + 1])) for k in ups]
+
+
 def test_a_curve_shows_the_largest_of_what_it_puts_together() -> None:
     memory = np.ones(10 * show.COLUMNS, dtype=np.int64)
     memory[1234] = 77
     starts = np.arange(len(memory), dtype=np.float64)
     ax = axes()
     show.draw_memory(ax, starts, starts + 1, memory, 100, "rounds")
-    expected = np.ones(show.COLUMNS)
-    expected[123] = 77
-    assert ax.patches[0].get_data().values.tolist() == expected.tolist()
+    expected = [(10 * k, 10 * k + 10, 77 if k == 123 else 1) for k in range(show.COLUMNS)]
+    assert heights(ax) == expected
 
 
-def test_a_round_that_lasts_covers_its_time() -> None:
+def test_a_round_that_lasts_covers_its_time_and_waiting_is_left_out() -> None:
     ax = axes()
-    times = np.array([0.0, 90.0, 100.0])
-    show.draw_memory(ax, times[:2], times[1:], np.array([5, 9]), 10, "s")
-    heights = ax.patches[0].get_data().values.tolist()
-    assert heights == [5] * (9 * show.COLUMNS // 10) + [9] * (show.COLUMNS // 10)
+    starts, ends = np.array([0.0, 90.0, 120.0]), np.array([90.0, 100.0, 130.0])
+    show.draw_memory(ax, starts, ends, np.array([5, 9, 2]), 10, "s")
+    assert heights(ax) == [(0, 90, 5), (90, 100, 9), (120, 130, 2)]
 
 
 def test_what_cannot_be_drawn_has_a_figure_without_picture() -> None:

@@ -43,13 +43,13 @@ def test_a_file_is_one_module_by_whichever_path_and_name(folder: Path) -> None:
     assert import_source("other_rules.py") is other
 
 
-def test_files_of_one_stem_stand_beside_each_other() -> None:
+def test_files_of_one_stem_are_two_modules() -> None:
     write("a/rules.py", "x = 1\n")
     write("b/rules.py", "x = 2\n")
     assert [import_source(f"{name}/rules.py").x for name in "aba"] == [1, 2, 1]
 
 
-def test_a_file_sees_what_lies_beside_it_and_folders_are_left_clean(folder: Path) -> None:
+def test_a_file_imports_from_its_folder_which_is_left_clean(folder: Path) -> None:
     write("a/rules.py", "from beside_rules import x\n")
     write("a/beside_rules.py", "x = 7\n")
     assert import_source("a/rules.py").x == 7
@@ -75,7 +75,7 @@ def test_an_edited_file_is_read_again() -> None:
         ("no.py", None, "import = 'no.py' cannot be read: No such file"),
         ("no_such_rules", None, "fails: ModuleNotFoundError: No module named 'no_such_rules'"),
         ("what is this", None, "is neither a module nor a .py file"),
-        ("r.py", "def f(:\n", "import = 'r.py' fails: SyntaxError: invalid syntax (r.py:1)"),
+        ("r.py", "def f(:\n", "import = 'r.py' fails: SyntaxError: invalid syntax (r.py, line 1)"),
         ("r.py", "import os\n\nimport not_there\n", "No module named 'not_there' (r.py:3)"),
         ("r.py", "def f():\n    {}[1]\nf()\n", "import = 'r.py' fails: KeyError: 1 (r.py:2)"),
         ("r.py", "import sys\nsys.exit('no\\nmore')\n", "fails: SystemExit: no more (r.py:2)"),

@@ -7,8 +7,9 @@ import io
 
 import online
 from instances import Instance
+from instances.files import csv_text
 from online.commands.ratio_report import Report
-from online.tables import Table, csv_text, table_of
+from online.tables import Table, table_of
 
 
 def test_latex() -> None:

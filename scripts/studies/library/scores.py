@@ -13,12 +13,11 @@ from typing import Any
 
 import online
 from instances import FileFormatError, Library, LibraryEntry
-from instances.files import read_bytes
+from instances.files import csv_text, read_bytes
 from instances.version import __version__
 from online import Trial
 from online.policy_interface.policy import policy_parameters
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
-from online.tables import csv_text
 from online.trials.intervals import Latency
 
 EXACT, INTERVAL = "exact lengths", "interval"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hindsight.outcomes.result import percent
 from instances import Library, LibraryEntry, LibrarySet, Record, RecordStore
-from instances.files import TableWriter
+from instances.files import csv_text
 from online.tables import Table
 from studies.library.gaps import median_gap, open_gaps
 
@@ -109,15 +108,12 @@ def sizes_table(known: Known) -> Table:
 
 def instances_csv(known: Known) -> str:
     """A line for each instance; empty cells where nothing is known."""
-    stream = io.StringIO()
-    writer = TableWriter(stream)
-    writer.writerow(INSTANCE_COLUMNS)
+    rows: list[tuple[object, ...]] = [INSTANCE_COLUMNS]
     for entry in known.library:
         what = (entry.name, entry.set, entry.n, entry.instance.memory_limit, entry.goal)
-        writer.writerow(
-            (*what, entry.batch_time, *_record_cells(known.records.get(entry.name)), entry.digest)
-        )
-    return stream.getvalue()
+        cells = _record_cells(known.records.get(entry.name))
+        rows.append((*what, entry.batch_time, *cells, entry.digest))
+    return csv_text(rows)
 
 
 def _record_cells(record: Record | None) -> tuple[object, ...]:

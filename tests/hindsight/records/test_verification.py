@@ -60,7 +60,7 @@ def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
             "is {upper}, the schedule has",
         ),
         ({"starts": lambda starts: starts[:-1]}, "the schedule is not valid"),
-        ({"schedule": {"stretches": [1]}}, "is no schedule for total_latency"),
+        ({"schedule": {"stretches": [1]}}, "is not a schedule for total_latency"),
         ({"lower_bound": 1}, "its certificate proves {lower}"),
         ({"upper_bound": -1}, "upper bound is"),
         ({"lower_bound": 10**3}, "is above {upper}"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,26 +40,18 @@ def test_the_requests_of_the_proof() -> None:
     assert [(a.time, a.prompt_length, a.output_length) for a in shorts] == [(19, 1, 1)] * 8
     assert source.next_arrival() is None
     assert list(source.release(100)) == []
-
-
-@given(st.integers(4, 500), st.integers(0, 50))
-def test_the_release_is_the_papers_rounded_down(memory_limit: int, begun: int) -> None:
-    source = fresh(memory_limit)
-    source.release(0)
-    source.observe(Observation(begun, begun, started=("long",)))
-    release = source.next_arrival()
-    assert release is not None
-    exact_square = Fraction(memory_limit, 4)
-    # begun + M - release = ceil(sqrt(M) / 2).
-    wait = Fraction(begun + memory_limit) - Fraction(release)
-    assert wait**2 >= exact_square > (wait - 1) ** 2
-    assert release > begun
-    assert len(source.release(release)) == memory_limit // 2
+    odd = fresh(17)
+    odd.release(0)
+    odd.observe(Observation(3, 3, started=("long",)))
+    assert odd.next_arrival() == 3 + 17 - 3
+    assert len(odd.release(17)) == 8
 
 
 def test_an_evicted_long_request_is_answered_at_its_next_start() -> None:
     source = fresh()
     source.release(0)
+    source.observe(Observation(0, 0, started=("other",), evicted=("another",)))
+    assert source.next_arrival() is None
     source.observe(Observation(1, 1, started=("long",)))
     source.observe(Observation(4, 4, evicted=("long",)))
     assert source.next_arrival() is None
@@ -69,13 +59,6 @@ def test_an_evicted_long_request_is_answered_at_its_next_start() -> None:
     assert source.next_arrival() == 6 + 16 - 2
     source.observe(Observation(8, 8, started=("long",), evicted=("long",)))
     assert source.next_arrival() == 8 + 16 - 2
-
-
-def test_what_happens_to_other_requests_is_no_matter() -> None:
-    source = fresh()
-    source.release(0)
-    source.observe(Observation(1, 1, started=("other",), evicted=("another",)))
-    assert source.next_arrival() is None
 
 
 def test_a_reset_begins_again() -> None:

@@ -1,4 +1,4 @@
-"""[A25] Equation (1), and what happens while everything is held in continuous time."""
+"""[A25] Equation (1) in continuous time: what is held costs no time, and waits for arrivals."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from instances import Workload
 from online import Decision, IterationTime
 
 
-class Draining(Scripted):
-    """Notes when it is told that nothing more comes."""
-
-    def __init__(self, rule: Any, drains: bool = False) -> None:
-        super().__init__(rule)
-        self.drains = drains
-        self.told: list[float] = []
-
-    def drain(self, state: Any) -> bool:
-        self.told.append(state.time)
-        return self.drains
-
-
 def test_the_machine_tells_what_is_held() -> None:
     """(1, 3) runs beside a held (4, 2), which has 4 + 1 tokens after one round."""
 
@@ -35,42 +22,40 @@ def test_the_machine_tells_what_is_held() -> None:
 
     time = IterationTime(1.0, 1.0)
     source = Workload([0.0, 0.0], [1, 4], [3, 2], memory_limit=50, batch_time=time)
-    run = online.simulate(source, Draining(rule))
+    run = online.simulate(source, Scripted(rule))
     assert run.round_end_times is not None
     # 2 + 5 tokens; 3 beside 5 held; 4 + 6.
     assert np.diff(run.round_end_times, prepend=0.0).tolist() == [8.0, 4.0, 11.0]
     assert run.memory_profile().tolist() == [0, 7, 8, 10]
 
 
-def pause_until_two(policy: Any, state: Any) -> Decision:
-    """Starts everything; whoever runs is held until two have come."""
-    if not state.running:
-        started, policy.waiting = policy.waiting, []
-        return Decision(start=started, wake=1)
-    if not policy.waiting and state.round_index == 1 and not policy.told:
+class Pausing(Scripted):
+    """Start everything; hold a batch until a second request comes, or until nothing more does."""
+
+    def __init__(self) -> None:
+        super().__init__(pause)
+        self.drained: list[float] = []
+
+    def drain(self, state: Any) -> bool:
+        self.drained.append(state.time)
+        return True
+
+
+def pause(policy: Any, state: Any) -> Decision:
+    if state.running and not policy.waiting and state.round_index == 1 and not policy.drained:
         return Decision(hold=list(state.running))
     started, policy.waiting = policy.waiting, []
-    return Decision(start=started)
+    return Decision(start=started, wake=None if state.running else 1)
 
 
-def test_a_batch_held_as_a_whole_waits_for_the_next_arrival() -> None:
+def test_a_batch_held_as_a_whole_waits_for_the_next_arrival_or_is_drained() -> None:
     time = IterationTime(2.0)
     source = Workload([0.0, 7.3], [1, 1], [2, 2], memory_limit=50, batch_time=time)
-    run = online.simulate(source, Draining(pause_until_two))
+    run = online.simulate(source, Pausing())
     assert run.start_times.tolist() == [0.0, 7.3]
     assert run.completion_times.tolist() == [9.3, 11.3]
-    assert run.rounds_run == 3
-    assert run.drain_round is None
-
-
-def test_a_policy_is_told_once_that_nothing_more_comes() -> None:
-    source = Workload([0.0], [1], [2], memory_limit=50, batch_time=IterationTime(2.0))
-    stubborn, willing = Draining(pause_until_two), Draining(pause_until_two, drains=True)
-    run = online.simulate(source, willing)
-    assert (run.status, run.drain_round, willing.told) == ("completed", 1, [2.0])
+    assert (run.rounds_run, run.drain_round) == (3, None)
+    policy = Pausing()
+    run = online.simulate(source.of([0]), policy)
+    assert (run.status, run.drain_round, policy.drained) == ("completed", 1, [2.0])
     assert run.completion_times.tolist() == [4.0]
-    stubborn.rule = lambda policy, state: (
-        Decision(hold=list(state.running)) if state.running else Decision(start=[0], wake=1)
-    )
-    run = online.simulate(source, stubborn)
-    assert (run.status, run.drain_round) == ("stalled", None)

@@ -31,7 +31,7 @@ def test_a_changed_request_is_an_error_of_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "match"),
     [
-        ('"format":"llm-hindsight/library-set"', '"format":"x"', "no set of the library"),
+        ('"format":"llm-hindsight/library-set"', '"format":"x"', "format is 'x', not"),
         ('"version":1', '"version":2', "version is 2"),
         ('"digest"', '"hash"', "'digest'"),
         ('"n":10', '"n":10,"goal":"speed"', "'speed' is not one of"),

@@ -66,9 +66,6 @@ def written(folder: Path, content: object) -> Path:
     return path
 
 
-# --- round trip ---------------------------------------------------------------------------------
-
-
 @in_one_folder
 @given(
     instance=instances(max_weight=3),
@@ -103,11 +100,6 @@ def test_round_trip(tmp_path, instance, name, identifiers, metadata) -> None:
     assert path.read_bytes() == first
 
 
-def test_paths_may_be_strings(tmp_path: Path) -> None:
-    save(small(), str(tmp_path / "x.json"))
-    assert load(str(tmp_path / "x.json")) == small()
-
-
 def test_instances_generated_with_numpy_parameters_can_be_saved(tmp_path: Path) -> None:
     instance = generate("arrival-model-1", seed=np.int64(4), n=np.int64(5))
     save(instance, tmp_path / "x.json")
@@ -138,9 +130,6 @@ def test_a_version_1_file_written_by_hand_is_read(tmp_path: Path) -> None:
     assert load(path) == Instance([Request(0, 2, 3, 0)], 8)
 
 
-# --- what a file can get wrong ------------------------------------------------------------------
-
-
 def with_text(old: str, new: str) -> str:
     text = json.dumps(document())
     assert old in text
@@ -151,7 +140,7 @@ def with_text(old: str, new: str) -> str:
     ("content", "message"),
     [
         ("", "not valid JSON"),
-        ("[]", "top level"),
+        ("[]", "format is None"),
         (b'{"name": "\xff"}', "UTF-8"),
         (document(format="other"), "format is 'other'"),
         (document(version=2), "version is 2"),
@@ -163,7 +152,7 @@ def with_text(old: str, new: str) -> str:
         (document(requests=...), "'requests' is missing"),
         (document(requests={}), "not a list"),
         (document(requests=[3]), "request 0 is not a JSON object"),
-        (document(metadata={"rate": float("nan")}), "metadata is not valid JSON"),
+        (document(metadata={"rate": float("nan")}), "NaN is not valid JSON"),
         (request_document(prompt_length=...), "request 1: key 'prompt_length' is missing"),
         (request_document(output_length=...), "request 1: key 'output_length' is missing"),
         (request_document(priority=3), "request 1: unknown key 'priority'"),
@@ -189,29 +178,19 @@ def test_files_that_are_not_instances(tmp_path: Path, content: object, message: 
     ("content", "error", "named"),
     [
         (request_document(prompt_length=1.0), InvalidTypeError, "request 'b': prompt_length"),
-        (request_document(arrival_time=True), InvalidTypeError, "request 'b': arrival_time"),
-        (request_document(output_length="2"), InvalidTypeError, "request 'b': output_length"),
-        (request_document(output_length=float("nan")), InvalidValueError, "'b': output_length"),
-        (request_document(output_length=10**30), InvalidValueError, "'b': output_length"),
-        (request_document(prompt_length=0), InvalidValueError, "request 'b': prompt_length"),
         (request_document(prompt_length=8), InvalidValueError, "'b'.*can never run"),
         (request_document(id="a"), InvalidValueError, "used twice"),
-        (request_document(id=1.5), InvalidTypeError, "id"),
         (request_document(id="\x1b[31m"), InvalidValueError, "id"),
-        (request_document(id="\ud800"), InvalidValueError, "id"),
         (request_document(weight=0), InvalidValueError, "request 'b': weight"),
-        (request_document(weight=1.5), InvalidTypeError, "request 'b': weight"),
         (document(memory_rule=7), FileFormatError, "not a JSON object"),
         (document(memory_rule={"blocks": 3}), FileFormatError, "unknown key 'blocks'"),
         (document(memory_rule={"block_size": 0}), InvalidValueError, "block_size"),
         (document(memory_rule={"emitted_token": "later"}), InvalidValueError, "emitted_token"),
         (document(memory_limit="8"), InvalidTypeError, "memory_limit"),
-        (document(memory_limit=None), InvalidTypeError, "memory_limit"),
         (document(requests=[]), InvalidValueError, "empty"),
         (document(name=3), InvalidTypeError, "name"),
-        (document(name="\x1b[31m"), InvalidValueError, "name"),
         (document(metadata=[]), InvalidTypeError, "metadata"),
-        (document(metadata={"a": "\ud800"}), InvalidValueError, "metadata"),
+        (document(replicas=0), InvalidValueError, "replicas"),
     ],
     ids=ascii,
 )
@@ -248,9 +227,6 @@ def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path,
             save(small().with_metadata(extra=value), path)
         assert [one.read_bytes() for one in tmp_path.iterdir()] == ([before] if before else [])
         save(small(), path)
-
-
-# --- known bounds -------------------------------------------------------------------------------
 
 
 @in_one_folder

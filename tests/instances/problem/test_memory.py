@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 from effort import examples
 from hypothesis import given, settings
@@ -65,9 +63,6 @@ def assert_same_future(forecast: MemoryForecast, runs: list[Run], after: int) ->
         assert forecast.memory_at(r) == held(runs, r)
 
 
-# --- profile ------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(1, 9)), max_size=8),
        st.integers(0, 4))  # fmt: skip
 def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
@@ -77,9 +72,6 @@ def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
     profile = memory_profile(*columns, horizon)
     assert profile.dtype == np.int64
     assert profile.tolist() == [held(runs, r) for r in range(horizon + 1)]
-
-
-# --- forecast -----------------------------------------------------------------------------------
 
 
 def test_fits_at_a_start_past_a_completion_without_advance() -> None:
@@ -109,22 +101,6 @@ def test_earliest_fit(
     assert found is None or type(found) is int
 
 
-def test_looking_far_ahead_takes_no_memory() -> None:
-    # An entry for each of these rounds would be 80 MB.
-    far = 10**7
-    forecast = MemoryForecast(far + far // 2 + 2)
-    forecast.add(0, 1, far)
-    tracemalloc.start()
-    try:
-        fit = forecast.earliest_fit(1, far, 1, far - 1)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # In round far the one holds far + 1 and leaves far / 2 + 1.
-    assert fit == far // 2
-    assert peak < 100_000
-
-
 @settings(max_examples=examples(150))
 @given(st.data())
 def test_a_long_life_of_additions_removals_and_rounds(data: st.DataObject) -> None:
@@ -151,14 +127,3 @@ def test_a_long_life_of_additions_removals_and_rounds(data: st.DataObject) -> No
         assert len(forecast) == len(runs)
         assert forecast.next_end() == min((run[0] + run[2] for run in runs), default=None)
         assert_same_future(forecast, runs, now)
-
-
-def test_clear_forgets_everything() -> None:
-    forecast = MemoryForecast(10)
-    forecast.add(0, 5, 5)
-    assert not forecast.fits(5, 5, 0)
-    forecast.clear()
-    assert len(forecast) == 0
-    assert forecast.next_end() is None
-    assert forecast.memory_at(3) == 0
-    assert forecast.fits(5, 5, 0)

@@ -45,7 +45,7 @@ def test_copies_keep_the_rule(tmp_path: Path) -> None:
     ]
     assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
     assert instance.with_metadata(a=1).memory_rule == BLOCKS
-    workload = Workload.with_arrivals(instance, 2.0)
+    workload = Workload.from_instance(instance)
     for copy in (workload, workload.faster(2), workload.renamed("b", {})):
         assert copy.memory_rule == BLOCKS
     assert deepcopy(workload).digest == workload.digest

@@ -51,7 +51,7 @@ def test_lengths_that_meet_no_end_of_a_block_are_rounded_towards_it() -> None:
 def test_the_translations_of_a_workload_are_those_of_its_lengths() -> None:
     rule = MemoryRule(16, "next")
     instance = Instance.from_arrays([16, 1, 32], [2, 3, 1], memory_limit=100, memory_rule=rule)
-    workload = Workload.with_arrivals(instance, 1.0)
+    workload = Workload.from_instance(instance)
     above = restricted(workload)
     assert above.prompt_lengths.tolist() == restricted(instance).prompt_lengths.tolist()
     assert above.memory_limit == restricted(instance).memory_limit

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from strategies import names, requests
+from strategies import requests
 
 from instances import Request
 
@@ -46,16 +41,3 @@ def test_peak_and_volume_are_sums_over_the_run(request_: Request) -> None:
 
 def test_an_id_has_at_most_128_bits() -> None:
     assert Request(0, 1, 1, 2**128 - 1).id == 2**128 - 1
-
-
-@given(requests(max_arrival=9), st.none() | names() | st.integers(-(2**64), 2**64))
-def test_requests_are_values(request_: Request, identifier: str | int | None) -> None:
-    labelled = dataclasses.replace(request_, id=identifier)
-    twin = Request(
-        labelled.arrival_time, labelled.prompt_length, labelled.output_length, identifier
-    )
-    assert labelled == twin
-    assert hash(labelled) == hash(twin)
-    assert pickle.loads(pickle.dumps(labelled)) == labelled  # noqa: S301 (our own bytes)
-    assert copy.deepcopy(labelled) == labelled
-    assert labelled != dataclasses.replace(labelled, output_length=labelled.output_length + 1)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from blocks import drawn, held, usable
-from brute_force import all_feasible_schedules, optimal_total_latency
 from effort import examples
 from hypothesis import given, settings
-from strategies import any_schedules, instances
+from strategies import any_schedules
 
 from instances import (
     FleetSchedule,
@@ -134,15 +133,6 @@ def test_costs_memory_and_violations_are_those_of_the_definition(kind: str) -> N
     assert min(seen[True], seen[False]) > 5
 
 
-@settings(max_examples=examples(40))
-@given(instances(max_requests=3, max_memory=5, max_arrival=3))
-def test_checker_accepts_exactly_the_enumerated_schedules(instance: Instance) -> None:
-    horizon = 7
-    expected = set(all_feasible_schedules(instance, horizon))
-    grid = np.ndindex(*[horizon - q.output_length + 1 for q in instance])
-    assert {starts for starts in grid if Schedule(instance, starts).is_feasible} == expected
-
-
 @settings(max_examples=examples(100))
 @given(any_schedules())
 def test_a_schedule_without_preemption_is_a_special_case(schedule: Schedule) -> None:
@@ -182,18 +172,12 @@ def test_a_schedule_is_a_value_that_cannot_be_changed() -> None:
     source = np.array([0, 1])
     schedule = Schedule(PAIR, source)
     source[0] = 5
-    assert schedule.start_times.tolist() == [0, 1]
     for column in (schedule.start_times, schedule.completion_times):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 7
-    schedule.latencies[0] = 99  # a fresh array each time, or read-only: never the cache
-    assert schedule.total_latency == 5
     assert schedule == Schedule(PAIR, np.array([0, 1], dtype=np.int32))
-    assert schedule != Schedule(PAIR, [1, 0])
-    assert schedule != Schedule(PAIR.renamed("x"), [0, 1])
+    assert schedule not in (Schedule(PAIR, [1, 0]), Schedule(PAIR.renamed("x"), [0, 1]))
 
-
-# --- weights and fleets -------------------------------------------------------------------------
 
 COLUMNS = ([1, 2, 1], [3, 2, 1], [0, 1, 1])
 
@@ -265,35 +249,9 @@ def test_a_violation_names_its_replica_and_a_file_keeps_replicas(tmp_path) -> No
     assert load(tmp_path / "fleet.json") == FLEET
 
 
-# --- the papers' worked examples ----------------------------------------------------------------
-
-
-def test_w25_example_1() -> None:
-    # [W25] Example 1, M = 64: shortest output first 64, the many small ones first 45.
-    instance = Instance.from_arrays([63, *[1] * 21], [1, *[2] * 21], memory_limit=64)
-    shortest_first, small_first = (
-        Schedule(instance, starts) for starts in ([0, *[1] * 21], [2, *[0] * 21])
-    )
-    assert shortest_first.is_feasible
-    assert small_first.is_feasible
-    assert (shortest_first.total_latency, small_first.total_latency) == (64, 45)
-    # 21 x 3 = 63 tokens: the 63-token prompt cannot run beside them.
-    assert not Schedule(instance, [0] * 22).is_feasible
-    assert small_first.memory_profile().tolist() == [0, 42, 63, 64]
-
-
 def test_w25_example_2() -> None:
     # [W25] Example 2: two batches of (s, o, n) that each fill M = 12, one after the other.
     instance = Instance.from_arrays([1] * 4 + [3] * 2, [2] * 4 + [3] * 2, memory_limit=12)
     both = [Schedule(instance, starts) for starts in ([0] * 4 + [2] * 2, [3] * 4 + [0] * 2)]
     assert all(one.is_feasible for one in both)
     assert [one.total_latency for one in both] == [18, 26]
-
-
-def test_c25_example_8_2() -> None:
-    # [C25] Example 8.2, M = 7, s = 1, o = (1, 2, 3, 4); the third schedule is the optimal one.
-    instance = Instance.from_arrays([1] * 4, [1, 2, 3, 4], memory_limit=7)
-    found = [Schedule(instance, t) for t in ([0, 2, 0, 3], [1, 1, 0, 3], [0, 0, 0, 2])]
-    assert all(schedule.is_feasible for schedule in found)
-    assert [schedule.total_latency for schedule in found] == [15, 15, 12]
-    assert optimal_total_latency(instance)[0] == 12
