@@ -140,7 +140,7 @@ def ratios(  # noqa: PLR0913
     shown = check_columns(columns)
     if demo == bool(sources):
         fail("give either SOURCEs or --demo; --help explains")
-    named = options.pop("sources", [str(DEMO)])
+    named, is_given = options.pop("sources", [str(DEMO)]), "policy" in options
     if len(named) == 1 and named[0].endswith(".toml"):
         folder, options = Path(named[0]).parent, {**_toml(Path(named[0])), **options}
     else:
@@ -154,7 +154,7 @@ def ratios(  # noqa: PLR0913
             jobs=jobs or min(available_cores(), size),
             time_limit=limit_of(options.get("time_limit")),
             progress=lambda done, total: update(done, f"{done} of {total} problems"),
-            **_parameters(options, folder, notes),
+            **_parameters(options, Path() if is_given else folder, notes),
         )
     if missing := sum(one.status == NOT_RUN for one in trials):
         notes.append(f"interrupted: {missing} trials not run")

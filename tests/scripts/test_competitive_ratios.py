@@ -106,8 +106,8 @@ def test_a_file_names_what_lies_beside_it_and_a_store_continues(ok: Ok, tmp_path
     written = (tmp_path / "s.jsonl").read_text("utf-8")
     assert ok(line) == printed
     assert (tmp_path / "s.jsonl").read_text("utf-8") == written
-    # Options of the command line replace those of the file.
-    ok(f"{line} --policy fcfs --predictions exact")
+    # Options of the command line replace those of the file; its files are in the working folder.
+    ok(f"{line} --policy study/mine.py:Mine --predictions exact")
     assert len(rows(tmp_path)) == 3
 
 
