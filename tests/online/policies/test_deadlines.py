@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import online
@@ -18,23 +20,17 @@ def of_each(*limits: float) -> list[ServiceLevel]:
     return [ServiceLevel(latency=limit) for limit in limits]
 
 
-@pytest.mark.parametrize(
-    ("instance", "limits", "policy", "starts", "on_time"),
-    [
-        (ALIKE, (6, 2, 4), "fcfs", [0, 2, 4], [True, False, False]),
-        (ALIKE, (6, 2, 4), "edf", [4, 0, 2], [True, True, True]),
-        (
-            ALIKE,
-            (6, 2, 4),
-            "vllm:order=deadline,policy=priority,asynchronous=false",
-            [4, 0, 2],
-            [True] * 3,
-        ),
-        (UNLIKE, (4, 5, 9), "edf", [0, 1, 5], [True, True, True]),
-        # The first request can never be on time, and in front it takes the others along.
-        (ALIKE, (1, 2, 4), "edf", [4, 0, 2], [False, True, True]),
-    ],
-)
+VLLM = "vllm:order=deadline,policy=priority,asynchronous=false"
+TIMES: list[tuple[Instance, tuple[int, ...], str, list[int], list[bool]]] = [
+    (ALIKE, (6, 2, 4), "fcfs", [0, 2, 4], [True, False, False]),
+    *[(ALIKE, (6, 2, 4), policy, [4, 0, 2], [True] * 3) for policy in ("edf", VLLM)],
+    (UNLIKE, (4, 5, 9), "edf", [0, 1, 5], [True] * 3),
+    # The first request can never be on time, and in front it would take the others along.
+    (ALIKE, (1, 2, 4), "edf", [4, 0, 2], [False, True, True]),
+]
+
+
+@pytest.mark.parametrize(("instance", "limits", "policy", "starts", "on_time"), TIMES)
 def test_three_requests_are_ordered_as_by_hand(instance, limits, policy, starts, on_time) -> None:
     run = online.simulate(instance, policy, level=of_each(*limits))
     assert run.schedule.start_times.tolist() == starts
@@ -50,28 +46,23 @@ def test_a_request_that_becomes_late_while_it_waits_lets_others_pass_at_once() -
     assert run.schedule.start_times.tolist() == [0, 7, 4]
 
 
-class Watching(online.PriorityPolicy):
-    """Notes the deadlines that it sees."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, float]] = []
-
-    def priority(self, request: online.VisibleRequest) -> float:
-        """First come, first served."""
-        self.seen.append((request.first_token_deadline, request.deadline))
-        return request.arrival_time
-
-
 def test_deadlines_come_of_predictions_and_never_of_true_outputs() -> None:
-    level = ServiceLevel(latency=30, first_token=3, time_per_token=2)
-    seen = []
+    seen: list[tuple[float, float]] = []
+
+    class Watching(online.PriorityPolicy):
+        def priority(self, request: Any) -> float:
+            seen.append((request.first_token_deadline, request.deadline))
+            return request.arrival_time
+
+    level, told = (
+        ServiceLevel(30, first_token=3, time_per_token=2),
+        online.IntervalPredictions(1, 9),
+    )
     for outputs in ([1, 9, 4], [9, 2, 8]):
-        policy = Watching()
         instance = Instance.from_arrays([1, 1, 1], outputs, [0, 0, 0], memory_limit=40)
-        online.simulate(instance, policy, predictions=online.IntervalPredictions(1, 9), level=level)
-        seen.append(policy.seen)
+        online.simulate(instance, Watching, predictions=told, level=level)
     # The point of [1, 9] is 5: a first token within 3 rounds and four more within 2 each.
-    assert seen == [[(3, 11)] * 3] * 2
+    assert seen == [(3, 11)] * 6
 
 
 def test_the_first_token_has_a_deadline_too() -> None:

@@ -6,76 +6,54 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from effort import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from instances import ServiceLevel
 from online import BucketPredictions, ExactPredictions, IntervalPredictions, NoisyPredictions
 from online.policies.engines.orders import ORDERS, WaitingQueue
 from online.policy_interface import VisibleRequest
-from online.policy_interface.predictions import PredictionModel
 
-MODELS: list[PredictionModel] = [
-    ExactPredictions(),
-    NoisyPredictions(3, wrong=0.3),
-    IntervalPredictions(1, 12),
-    BucketPredictions((2, 5, 12)),
-]
-
-
-def definition(order: str, request: VisibleRequest) -> Any:
-    """What each name says, in tokens or units of time."""
-    output, level = request.prediction.point, request.level
-    if order == "priority":
-        return next(k for k in range(64) if output <= 2**k)
-    return {
-        "fcfs": 0,
-        "shortest-output": output,
-        "longest-output": -output,
-        "shortest-prompt": request.prompt_length,
-        "shortest-job": request.prompt_length + output,
-        "deadline": Fraction(request.arrival_time + min(level.latency, level.first_token)),
-    }[order]
+NOISY, BUCKETS = NoisyPredictions(3, wrong=0.3), BucketPredictions((2, 5, 12))
+MODELS: list[Any] = [ExactPredictions(), NOISY, IntervalPredictions(1, 12), BUCKETS]
+DEFINITIONS: dict[str, Any] = {
+    "fcfs": lambda one: 0,
+    "shortest-output": lambda one: one.prediction.point,
+    "longest-output": lambda one: -one.prediction.point,
+    "shortest-prompt": lambda one: one.prompt_length,
+    "shortest-job": lambda one: one.prompt_length + one.prediction.point,
+    "priority": lambda one: next(k for k in range(64) if one.prediction.point <= 2**k),
+    "deadline": lambda one: one.arrival_time + min(one.level.latency, one.level.first_token),
+}
+"""What each name says, in tokens or units of time."""
 
 
-def draw(model: PredictionModel, seed: int, n: int, gap: int) -> list[VisibleRequest]:
+def draw(seed: int) -> list[VisibleRequest]:
     rng = np.random.default_rng([79, seed])
     # Quarters add up to equal keys, and tenths do only where nothing is rounded.
-    unit = (0.25, 0.1, 1)[seed % 3]
-    times = sorted(unit * int(k) for k in rng.integers(0, gap + 1, n))
+    unit, model = (0.25, 0.1, 1)[seed % 3], MODELS[seed // 3 % 4]
     requests = []
-    for index, time in enumerate(times):
-        prompt, output = (int(k) for k in rng.integers(1, 13, 2))
-        prediction = model.predict(prompt, output, rng)
-        limits = rng.integers(1, 30, 2)
-        level = ServiceLevel(float(limits[0]), first_token=float(limits[1]))
-        requests.append(VisibleRequest(index, f"r{index}", time, prompt, prediction, 1, level))
+    for index, time in enumerate(sorted(rng.integers(0, 13, 8).tolist())):
+        prompt, output, latency, first = rng.integers(1, 13, 4).tolist()
+        told, level = model.predict(prompt, output, rng), ServiceLevel(latency, first)
+        requests.append(VisibleRequest(index, index, unit * time, prompt, told, 1, level))
     return requests
 
 
-@given(
-    order=st.sampled_from(sorted(ORDERS)),
-    ageing=st.sampled_from([0, 0.1, 0.25, 1, 4]),
-    model=st.sampled_from(MODELS),
-    seed=st.integers(0, 10_000),
-    waited=st.integers(0, 50),
-)
-@settings(max_examples=examples(200, 80))
-def test_a_queue_is_served_as_its_keys_at_any_time_say(
-    order: str, ageing: float, model: PredictionModel, seed: int, waited: int
-) -> None:
-    requests = draw(model, seed, n=8, gap=12)
-    queue = WaitingQueue(order, ageing)
-    for request in reversed(requests):
-        queue.push(request)
-    now = requests[-1].arrival_time + waited
-    weight = Fraction(str(ageing))
+@pytest.mark.parametrize("ageing", ["0", "0.1", "0.25", "4"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_queue_is_served_as_its_keys_at_any_time_say(order: str, ageing: str) -> None:
+    for seed in range(examples(48, 24)):
+        requests = draw(seed)
+        queue = WaitingQueue(order, float(ageing))
+        for request in reversed(requests):
+            queue.push(request)
+        now = Fraction(requests[-1].arrival_time) + seed
 
-    def key(request: VisibleRequest) -> tuple[Fraction, int]:
-        age = Fraction(now) - Fraction(request.arrival_time)
-        return definition(order, request) - weight * age, request.index
+        def key(one: VisibleRequest, now: Fraction = now) -> tuple[Fraction, int]:
+            age = now - Fraction(one.arrival_time)
+            return Fraction(DEFINITIONS[order](one)) - Fraction(ageing) * age, one.index
 
-    served = [queue.pop() for _ in requests]
-    assert served == [request.index for request in sorted(requests, key=key)]
-    assert not queue
+        served = [queue.pop() for _ in requests]
+        assert served == [request.index for request in sorted(requests, key=key)]
+        assert not queue
