@@ -295,7 +295,19 @@ class Setup:
     prefill_rounds: int = 0
 
 
-class Policy(ABC):
+class Named(ABC):
+    """A class of the name that it is registered by, its own unless it is."""
+
+    name: ClassVar[str]
+    randomized: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+
+class Policy(Named):
     """An online scheduling policy.
 
     The simulator calls `reset` once, then at each decision epoch, in this order: `complete` for
@@ -327,18 +339,11 @@ class Policy(ABC):
         limit.
     """
 
-    name: ClassVar[str]
-    randomized: ClassVar[bool] = False
     preempts: bool = False
     reads_deadlines: bool = False
     should_stop: Callable[[], bool] | None = None
     # A `TokenCount`, which is made of the names below.
     count: Any = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     def reset(self, setup: Setup) -> None:
         """Forget everything and prepare for a run."""

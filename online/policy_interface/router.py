@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from instances.problem.request import RequestId
 from instances.registry import Registry
 from instances.validation import as_number
 
-from .policy import RegisteredClass, Setup, VisibleRequest, registers
+from .policy import Named, RegisteredClass, Setup, VisibleRequest, registers
 
 
 class RouterError(RuntimeError):
@@ -81,7 +81,7 @@ class ReplicaView:
         return self._replica.volumes  # type: ignore[no-any-return]
 
 
-class Router(ABC):
+class Router(Named):
     """Sends each request to a replica when it arrives; there it stays.
 
     `reset` is called once, then `route` for each request in order of arrival.
@@ -112,8 +112,6 @@ class Router(ABC):
         A delay that is no number >= 0, or keys that are neither of these.
     """
 
-    name: ClassVar[str]
-    randomized: ClassVar[bool] = False
     looks: ClassVar[bool] = True
 
     def __init__(
@@ -124,11 +122,6 @@ class Router(ABC):
             reason = "is neither a mapping from ids to keys nor the name of metadata"
             raise InvalidTypeError("router", "sticky", sticky, reason)
         self.sticky = sticky
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     def reset(self, setup: Setup) -> None:
         """Forget everything and prepare for a run; ``setup.replicas`` is their number."""

@@ -72,7 +72,6 @@ class GeometricSlicing(Policy):
         self._memory_limit = self._tokens.limit
         self._first_slice = 0.0
         self._phases: dict[int, int] = {}
-        self._waiting: dict[int, list[VisibleRequest]] = {}
         self._pipeline: list[VisibleRequest] = []
         self._slice = self._parallel = 1
         # Position in the pipeline of the next to start, and the round in which its first started.
@@ -96,7 +95,6 @@ class GeometricSlicing(Policy):
             known = self._phases.get(request.index)
             phase = self.first_phase(request) if known is None else known + 1
             self._phases[request.index] = phase
-            self._waiting.setdefault(phase, []).append(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget the phases of requests that are done."""
@@ -117,7 +115,7 @@ class GeometricSlicing(Policy):
             if evict:
                 # Nothing is left: the machine asks again at once, with these in the queue.
                 return Decision(evict=evict, wake=math.inf)
-            self._begin_phase(now)
+            self._begin_phase(state)
         elif end is None:
             self._origin = now - self._offset(self._next)
         start: list[int] = []
@@ -131,13 +129,14 @@ class GeometricSlicing(Policy):
             end = turn if end is None else min(end, turn)
         return Decision(start=start, evict=evict, wake=math.inf if end is None else end)
 
-    def _begin_phase(self, now: int) -> None:
-        phase = min(self._waiting)
-        self._pipeline = sorted(self._waiting.pop(phase), key=lambda request: request.index)
+    def _begin_phase(self, state: State) -> None:
+        phase = min(self._phases[index] for index in state.waiting)
+        chosen = sorted(index for index in state.waiting if self._phases[index] == phase)
+        self._pipeline = [state.waiting[index] for index in chosen]
         self._slice = self.slice_length(phase)
         longest = max(self._base(request) for request in self._pipeline)
         self._parallel = most_parallel(self._slice, longest, self._memory_limit)
-        self._next, self._origin = 0, now
+        self._next, self._origin = 0, state.round_index
 
     def _offset(self, position: int) -> int:
         return position * self._slice // self._parallel
