@@ -196,19 +196,15 @@ class PriorityPolicy(Policy):
                 self.on_overdue(index)
 
     def _evict(self, state: State) -> list[int]:
-        now = state.round_index
-        # In order; each is taken out before the next is asked for.
-        evicted: dict[int, None] = {}
-        excess = self._tokens.excess(state)
-        for index in self.sent_back(state):
-            excess -= self._take_out(index, state, now)
-            evicted[index] = None
-        for index in self.eviction_order(state) if excess > 0 else ():
+        now, excess = state.round_index, self._tokens.excess(state)
+        evicted = {index: self._take_out(index, state, now) for index in self.sent_back(state)}
+        excess -= sum(evicted.values())
+        # Each is taken out before the next is asked for.
+        order = iter(self.eviction_order(state))
+        while excess > 0 and (index := next(order, None)) is not None:
             if index not in evicted:
-                excess -= self._take_out(index, state, now)
-                evicted[index] = None
-            if excess <= 0:
-                break
+                evicted[index] = self._take_out(index, state, now)
+                excess -= evicted[index]
         return list(evicted)
 
     def _take_out(self, index: int, state: State, now: int) -> int:

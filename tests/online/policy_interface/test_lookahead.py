@@ -37,19 +37,27 @@ KEYS = st.one_of(
 )
 
 
-@given(instances(max_requests=6, max_memory=12, max_arrival=6), st.data())
+NAMED: dict[str, Any] = {
+    **dict.fromkeys(["mc-sf", "h-sf"], lambda arrival, s, o: o),
+    **dict.fromkeys(["mc-benchmark", "fcfs"], lambda arrival, s, o: arrival),
+    "mc-sf-total": lambda arrival, s, o: s + o,
+    "smallest-volume-first": lambda arrival, s, o: o * (2 * s + o + 1),
+}
+
+
+@given(instances(max_requests=7, max_memory=14, max_arrival=7), st.data())
 @settings(max_examples=examples(300, 100))
 def test_any_order_round_by_round(instance: Instance, data: st.DataObject) -> None:
-    # Ties: the earlier arrival, then the earlier place in the instance.
+    """[J25] Algorithms 1, 2; [C25] Algorithm 3; [W25] Sections 7, EC.1."""
     keys = [data.draw(KEYS) for _ in instance]
     rows = rows_of(instance)
-
-    def order(i: int) -> object:
-        key = keys[i]
-        return key if isinstance(key, tuple) else (key,), rows[i][0]
-
-    wanted = lookahead_prefix(rows, instance.memory_limit, order)
-    assert online.simulate(instance, ByTable(keys)).start_rounds.tolist() == wanted
+    tables = {name: [key(*row) for row in rows] for name, key in NAMED.items()}
+    for policy, table in [(ByTable(keys), keys), *tables.items()]:
+        # Ties: the earlier arrival, then the earlier place in the instance.
+        tuples = [key if isinstance(key, tuple) else (key,) for key in table]
+        order = [(key, row[0]) for key, row in zip(tuples, rows, strict=True)]
+        wanted = lookahead_prefix(rows, instance.memory_limit, order.__getitem__)
+        assert online.simulate(instance, policy).start_rounds.tolist() == wanted
 
 
 def test_the_volume_is_of_the_prediction_and_not_of_the_hidden_truth() -> None:

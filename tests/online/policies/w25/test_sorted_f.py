@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute_force import is_feasible_by_definition, memory_by_definition, rows_of
-from effort import examples
-from hypothesis import given, settings
+from brute_force import rows_of
+from hypothesis import given
 from hypothesis import strategies as st
-from per_round import fixed_order, lookahead_prefix
+from per_round import fixed_order
 from strategies import instances
 
 import online
@@ -40,28 +39,6 @@ def test_phases_1_and_2_are_their_pseudocode(instance: Instance) -> None:
             left = [i for i in left if i not in batch]
         starts = fixed_order(rows_of(instance), instance.memory_limit, order)
         assert online.simulate(instance, name).start_rounds.tolist() == starts
-
-
-@given(instances(max_requests=8, max_memory=16, max_arrival=9))
-@settings(max_examples=examples(300, 150))
-def test_orders_by_length_arrival_and_volume(instance: Instance) -> None:
-    """[J25] Algorithms 1, 2; [C25] Algorithm 3; [W25] Sections 7, EC.1."""
-    rows = rows_of(instance)
-    keys = {
-        **dict.fromkeys(["mc-sf", "h-sf"], lambda i: rows[i][2]),
-        **dict.fromkeys(["mc-benchmark", "fcfs"], lambda i: 0),
-        "mc-sf-total": lambda i: rows[i][1] + rows[i][2],
-        "smallest-volume-first": lambda i: rows[i][2] * (2 * rows[i][1] + rows[i][2] + 1),
-    }
-    for name, key in keys.items():
-        # Ties go in order of appearance.
-        expected = lookahead_prefix(
-            rows, instance.memory_limit, lambda i, key=key: (key(i), rows[i][0])
-        )
-        run = online.simulate(instance, name)
-        assert run.start_rounds.tolist() == expected
-        assert is_feasible_by_definition(instance, expected)
-        assert run.memory_profile().tolist() == memory_by_definition(instance, expected)
 
 
 @given(instances(max_requests=4, max_memory=8, arrivals=False))
