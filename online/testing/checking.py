@@ -16,7 +16,7 @@ from online.trials.task import UNSERVED
 from online.trials.trial import COMPLETED, one_line
 
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
-from .runs import LEVEL, ROUNDS_TO_END, Laboratory, play
+from .runs import LEVEL, ROUNDS_TO_END, Laboratory, Outcome, play
 
 Reason: TypeAlias = "str | None"
 """The reason of a failure; empty if the check passed, None if it does not apply to the case."""
@@ -97,18 +97,17 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
     """Return Python code that shows what a policy does in a case."""
-    options, names, service = "", "simulate", ""
+    options = f"seed={case.seed}"
     if case.predictions != EXACT:
-        names = f"{type(case.predictions).__name__}, simulate"
-        options = f", predictions={case.predictions!r}"
+        options += f", predictions=online.{case.predictions!r}"
     if spec.make().reads_deadlines:
-        options, service = f"{options}, level={LEVEL!r}", ", ServiceLevel"
+        options += f", level={LEVEL!r}"
     lines = [
-        f"from instances import Instance, MemoryRule, Request{service}",
-        f"from online import {names}",
+        "import online",
+        "from instances import Instance, MemoryRule, Request, ServiceLevel",
         instance_lines(case.instance),
         f"policy = {_made(spec)}",
-        f"run = simulate(instance, policy, seed={case.seed}{options})",
+        f"run = online.simulate(instance, policy, {options})",
         "print(run.status, run.start_rounds)",
     ]
     return "\n".join(lines)
@@ -183,32 +182,30 @@ def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
 
 
 def _lengths(laboratory: Laboratory, case: Case) -> Reason:
-    found = []
+    found: list[tuple[str, float, list[Outcome]]] = []
     for altered, changed in other_lengths(case):
         if runs := laboratory.pair(case, altered):
             shows = min(run.ends[k] for run in runs for k in changed)
             lengths = [one.output_length for one in altered.instance.requests]
-            what = f"with output lengths {lengths} behind the same predictions"
-            found.append((what, shows, *runs))
+            found.append((f"output lengths {lengths} behind the same predictions", shows, runs))
     return _first_difference(found)
 
 
 def _future(laboratory: Laboratory, case: Case) -> Reason:
-    found = []
+    found: list[tuple[str, float, list[Outcome]]] = []
     for altered, now in other_futures(case):
         if runs := laboratory.pair(case, altered):
-            drained = [run.run.drain_round for run in runs if run.run]
-            until = min([now, *(one for one in drained if one is not None)])
-            found.append((f"with other requests arriving from round {now} on", until, *runs))
+            until = min(now, *(run.drained for run in runs))
+            found.append((f"other requests arriving from round {now} on", until, runs))
     return _first_difference(found)
 
 
-def _first_difference(pairs: Sequence[Any]) -> Reason:
+def _first_difference(pairs: Sequence[tuple[str, float, list[Outcome]]]) -> Reason:
     """Compare runs up to the round in which they may begin to differ."""
-    for what, until, *runs in pairs:
+    for what, until, runs in pairs:
         one, other = ([moves for moves in run.moves if moves[0] < until] for run in runs)
         if one != other:
-            return f"{what}, {_difference(one, other)}"
+            return f"with {what}, {_difference(one, other)}"
     return "" if pairs else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,12 @@ class Outcome:
             return []
         ends: list[int] = self.run.completion_rounds.tolist()
         return ends
+
+    @property
+    def drained(self) -> float:
+        """Round in which the policy stopped waiting for more requests; infinite if it did not."""
+        drained = None if self.run is None else self.run.drain_round
+        return math.inf if drained is None else drained
 
 
 def play(case: Case, policy: Policy) -> Outcome:
