@@ -144,12 +144,10 @@ def _read(thresholds: Any) -> list[tuple[Lengths | None, int]]:
             raise InvalidTypeError(
                 "policy 'wait'", "thresholds", lengths, "is not a pair (prefill, decode length)"
             )
-        owner = f"policy 'wait', type {lengths!r}"
-        prefill, decode = (
-            as_integer(length, owner, field, minimum=1)
-            for length, field in zip(lengths, ("prefill length", "decode length"), strict=True)
+        named = zip(
+            ("prefill length", "decode length", "threshold"), (*lengths, threshold), strict=True
         )
-        number = as_integer(threshold, owner, "threshold", minimum=1)
-        footprint = (decode + 1) * (2 * prefill + decode)
-        types.append((footprint, (prefill, decode), number))
+        owner = f"policy 'wait', type {lengths!r}"
+        prefill, decode, number = (as_integer(one, owner, name, minimum=1) for name, one in named)
+        types.append(((decode + 1) * (2 * prefill + decode), (prefill, decode), number))
     return [(lengths, number) for _, lengths, number in sorted(types)]

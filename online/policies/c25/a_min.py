@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator, Sequence
 
@@ -51,7 +50,7 @@ class AMin(PriorityPolicy):
     bound the ratio passes the bound of [C25] Theorem 5.1; where requests desynchronise, memory also
     serves more of them than the proof counts, and the ratio may be smaller.
 
-    Cost per decision: that of the look-ahead, and O(log b) an eviction for b distinct bounds
+    Cost per decision: that of the look-ahead, and O(b) an eviction for b distinct bounds
     among the running requests; with ``"reserve"`` a decision every round while any is overdue.
 
     Parameters
@@ -76,7 +75,6 @@ class AMin(PriorityPolicy):
         # places for removal by swapping.
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
-        self._group_bounds: list[int] = []
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:
         """Lower bound as refined so far, ties at random."""
@@ -107,12 +105,9 @@ class AMin(PriorityPolicy):
 
     def eviction_order(self, state: State) -> Iterator[int]:
         """Smallest bound first, ties at random."""
-        while self._group_bounds:
-            bound = self._group_bounds[0]
+        while self._groups:
+            bound = min(self._groups)
             group = self._groups[bound]
-            if not group:
-                del self._groups[heapq.heappop(self._group_bounds)]
-                continue
             index = group[int(self._rng.integers(len(group)))]
             if self.overdue == "reserve":
                 # Keep a draw with a chance that falls with size; none is smaller than s + o~.
@@ -158,11 +153,7 @@ class AMin(PriorityPolicy):
         return super()._wake(now, evicted or (self.overdue == "reserve" and bool(self._overdue)))
 
     def _join(self, index: int) -> None:
-        bound = self._bounds[index]
-        group = self._groups.get(bound)
-        if group is None:
-            group = self._groups[bound] = []
-            heapq.heappush(self._group_bounds, bound)
+        group = self._groups.setdefault(self._bounds[index], [])
         self._place[index] = len(group)
         group.append(index)
 
@@ -175,3 +166,5 @@ class AMin(PriorityPolicy):
         if last != index:
             group[place] = last
             self._place[last] = place
+        if not group:
+            del self._groups[self._bounds[index]]
