@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from instances import InvalidValueError, MemoryRule
+from instances import InvalidValueError
 from instances.validation import as_flag, as_fraction, check_ranges, ranged
 from online.policy_interface import (
     Decision,
@@ -31,12 +31,6 @@ def refuse_prefill_rounds(setup: Setup) -> None:
     if setup.prefill_rounds:
         reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
         raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
-
-
-def memory_after(rule: MemoryRule, running: RunningRequest, round_index: int) -> int:
-    """Return the memory after a round up to which a request advances in every round."""
-    tokens = running.request.prompt_length + running.rounds_run(round_index)
-    return rule.held(tokens - rule.unstored)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,7 +72,7 @@ class EnginePolicy(Policy):
         """Let them wait."""
         for request in requests:
             self._requests[request.index] = request
-            self._queue.push(request)
+            self._queue.push(request, self._place(request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Forget them."""
@@ -86,9 +80,49 @@ class EnginePolicy(Policy):
             del self._requests[request.index]
             self._kept.pop(request.index, None)
 
+    def _place(self, index: int) -> int | None:
+        """Place of a request that joins the queue among those of its key; None: its arrival."""
+        return None
+
     def _prompt(self, index: int) -> int:
         """Tokens to process before it advances."""
         return self._requests[index].prompt_length + self._kept.get(index, 0)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReservingPolicy(EnginePolicy):
+    """An engine that reserves memory for the longest output of a request, by the instance's rule.
+
+    Parameters
+    ----------
+    max_new_tokens : int or None, default None
+        Output tokens that every request may have. None is the upper end of its prediction, which
+        stands for the length that clients announce. A longer output is not cut short.
+    """
+
+    max_new_tokens: int | None = ranged(None, minimum=1)
+
+    def reset(self, setup: Setup) -> None:
+        """Prepare an empty queue.
+
+        Raises
+        ------
+        InvalidValueError
+            Prefill rounds.
+        """
+        super().reset(setup)
+        refuse_prefill_rounds(setup)
+        self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
+
+    def _longest_output(self, request: VisibleRequest, room: int) -> int:
+        """Output tokens it may have where prompt and output together have ``room`` tokens."""
+        most = self.max_new_tokens or request.prediction.upper
+        return max(0, min(most, room - request.prompt_length))
+
+    def _memory(self, running: RunningRequest, round_index: int) -> int:
+        """Memory after a round up to which a request advances in every round."""
+        tokens = running.request.prompt_length + running.rounds_run(round_index)
+        return self._rule.held(tokens - self._rule.unstored)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -9,15 +9,9 @@ from dataclasses import dataclass
 
 from instances import InvalidValueError
 from instances.validation import ranged
-from online.policy_interface import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import EnginePolicy, memory_after, refuse_prefill_rounds
+from .base import ReservingPolicy
 
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
@@ -66,7 +60,7 @@ class _Room:
 
 @register_policy("sglang")
 @dataclass(eq=False, repr=False, kw_only=True)
-class SGLang(EnginePolicy):
+class SGLang(ReservingPolicy):
     """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
 
     In each round, where a request waits and the batch is not known to be full, a batch of prompts
@@ -112,8 +106,7 @@ class SGLang(EnginePolicy):
     schedule_conservativeness : float, default 1.0
         Multiplies the first ratio, which is at most 1.
     max_new_tokens : int or None, default None
-        Output tokens that every request may have; None for the upper end of its prediction, which
-        stands for the length that clients announce. What runs longer is not cut short.
+        Longest output; see `ReservingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
@@ -133,7 +126,6 @@ class SGLang(EnginePolicy):
     max_prefill_tokens: int = ranged(16384, minimum=1)
     max_running_requests: int = ranged(2048, minimum=1)
     schedule_conservativeness: float = ranged(1.0, above=0)
-    max_new_tokens: int | None = ranged(None, minimum=1)
     ignore_eos: bool = False
     enable_mixed_chunk: bool = False
     disable_radix_cache: bool = False
@@ -156,8 +148,6 @@ class SGLang(EnginePolicy):
             Prompts cut to less than a block, or prefill rounds.
         """
         super().reset(setup)
-        refuse_prefill_rounds(setup)
-        self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
         chunk, block = self.chunked_prefill_size, self._rule.block_size
         if chunk is not None and chunk < block:
             reason = f"is below a block of {block} tokens: no prompt can be cut"
@@ -180,9 +170,7 @@ class SGLang(EnginePolicy):
         if self._idle_since is not None and state.time > self._idle_since:
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
-        for request in requests:
-            self._requests[request.index] = request
-            self._queue.push(request, next(self._places))
+        super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Take them out of the batch, which makes room in it."""
@@ -236,13 +224,14 @@ class SGLang(EnginePolicy):
         self._end_of = {**joined, **self._end_of} if self._mixed else {**self._end_of, **joined}
         self._prefilled, self._mixed = [], False
 
+    def _place(self, index: int) -> int:
+        return next(self._places)
+
     def _longest(self, index: int) -> int:
-        """Output tokens that a request may have."""
-        request = self._requests[index]
-        most = self.max_new_tokens or request.prediction.upper
         # The engine leaves a block and a token of its memory free.
-        room = self._limit - self._rule.held(request.prompt_length) - self._rule.block_size - 1
-        return max(0, min(most, room))
+        request, block = self._requests[index], self._rule.block_size
+        rounding = self._rule.held(request.prompt_length) - request.prompt_length
+        return self._longest_output(request, self._limit - rounding - block - 1)
 
     def _set_ratio(self, ratio: float, decodes: int) -> None:
         self._ratio, self._ratio_since = ratio, decodes
@@ -271,9 +260,7 @@ class SGLang(EnginePolicy):
             return {}
         now, decoding = state.round_index, len(self._end_of) if self._mixes else 0
         available = self._limit
-        available -= sum(
-            memory_after(self._rule, state.running[index], now) for index in self._end_of
-        )
+        available -= sum(self._memory(state.running[index], now) for index in self._end_of)
         most, chunk = self.max_prefill_tokens - decoding, math.inf
         if self.chunked_prefill_size is not None:
             chunk = self.chunked_prefill_size - decoding
@@ -364,9 +351,7 @@ class SGLang(EnginePolicy):
 
     def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
         """Tell whether all that decode can do so beside a batch of prompts."""
-        after = sum(
-            memory_after(self._rule, state.running[i], state.round_index + 1) for i in self._end_of
-        )
+        after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
         for index, tokens in batch.items():
             stored = self._prompt(index)
             if self._rule.prompt_allocation == "chunks":
@@ -381,7 +366,7 @@ class SGLang(EnginePolicy):
         """Requests that give way so that the others can decode."""
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
-        excess = sum(memory_after(self._rule, one, now + 1) for one in batch) - self._limit
+        excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
         stay = [(one.output_tokens, one) for one in batch]
@@ -390,7 +375,7 @@ class SGLang(EnginePolicy):
         retracted: list[int] = []
         while excess > 0 and len(stay) > 1:
             tokens, running = stay.pop()
-            excess -= memory_after(self._rule, running, now + 1)
+            excess -= self._memory(running, now + 1)
             self._kept[running.request.index] = tokens
             retracted.append(running.request.index)
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}

@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances.validation import ranged
-from online.policy_interface import (
-    Decision,
-    Setup,
-    State,
-    VisibleRequest,
-    register_policy,
-)
+from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import EnginePolicy, chosen, memory_after, refuse_prefill_rounds
+from .base import ReservingPolicy, chosen
 
 
 @register_policy("tensorrt-llm")
 @dataclass(eq=False, repr=False, kw_only=True)
-class TensorRTLLM(EnginePolicy):
+class TensorRTLLM(ReservingPolicy):
     """Decodes and prompts in one batch, admitted by one of three capacity policies.
 
     In each round every request that runs decodes, then the queue is admitted in its order until a
@@ -56,8 +50,7 @@ class TensorRTLLM(EnginePolicy):
     max_num_tokens : int, default 8192
         Tokens a round processes at most.
     max_new_tokens : int or None, default None
-        Output tokens that every request may have. None is the upper end of its prediction, which
-        stands for the length that clients announce. A longer output is not cut short.
+        Longest output; see `ReservingPolicy`.
     order : str, default "fcfs"
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
@@ -69,7 +62,6 @@ class TensorRTLLM(EnginePolicy):
     )
     max_batch_size: int = ranged(2048, minimum=1)
     max_num_tokens: int = ranged(8192, minimum=1)
-    max_new_tokens: int | None = ranged(None, minimum=1)
 
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue.
@@ -80,18 +72,15 @@ class TensorRTLLM(EnginePolicy):
             Prefill rounds.
         """
         super().reset(setup)
-        refuse_prefill_rounds(setup)
-        self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
         self._reserved: dict[int, int] = {}
         self._returned = 0
 
-    def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue requests. Under ``"fcfs"`` a request that was paused waits in front."""
-        for request in requests:
-            self._requests[request.index] = request
-            in_front = request.index in self._kept and self.order == "fcfs"
-            self._returned += in_front
-            self._queue.push(request, -self._returned if in_front else None)
+    def _place(self, index: int) -> int | None:
+        """Under ``"fcfs"`` a request that was paused waits in front."""
+        if index not in self._kept or self.order != "fcfs":
+            return None
+        self._returned += 1
+        return -self._returned
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Give back what was reserved for them."""
@@ -103,14 +92,14 @@ class TensorRTLLM(EnginePolicy):
         """Run the decodes and the requests that are admitted."""
         now = state.round_index
         paused: list[int] = []
-        memory = sum(memory_after(self._rule, one, now + 1) for one in state.running.values())
+        memory = sum(self._memory(one, now + 1) for one in state.running.values())
         for last in reversed(state.running):
             if memory <= self._limit:
                 break
             self._kept[last] = state.running[last].output_tokens
             del self._reserved[last]
             paused.append(last)
-            memory -= memory_after(self._rule, state.running[last], now + 1)
+            memory -= self._memory(state.running[last], now + 1)
         decoding = [index for index in state.running if index not in paused]
         held = decoding[self.max_num_tokens :]
         started = [] if paused else self._admitted(state, memory)
@@ -157,7 +146,6 @@ class TensorRTLLM(EnginePolicy):
     def _reservation(self, index: int) -> int:
         """Return the memory that a request holds once it has its longest output."""
         request = self._requests[index]
-        most = self.max_new_tokens or request.prediction.upper
-        output = max(0, min(most, self._limit - request.prompt_length))
+        output = self._longest_output(request, self._limit)
         output = max(output, self._kept.get(index, 0) + 1)
         return self._rule.held(request.prompt_length + output)

@@ -79,14 +79,8 @@ class Server:
 
 
 LEADING = (
-    *(
-        "mc-sf",
-        "a-min",
-        "edf",
-        "sglang",
-        "tensorrt-llm",
-        "vllm:asynchronous=False,prefix_caching=False",
-    ),
+    *("mc-sf", "a-min", "edf", "sglang", "tensorrt-llm"),
+    "vllm:asynchronous=False,prefix_caching=False",
     "sarathi:preemption=recompute,watermark=0,chunk_size=24",
 )
 

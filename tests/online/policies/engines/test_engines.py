@@ -33,6 +33,12 @@ RULES = [
 ]
 
 
+def counted(limit: int, rule: MemoryRule) -> Memory:
+    """The rule as the oracle says it."""
+    chunks = rule.prompt_allocation == "chunks"
+    return Memory(limit, rule.block_size, rule.emitted_token == "now", chunks)
+
+
 def drawn_rows(rng: np.random.Generator, seed: int, limit: int) -> list[Row]:
     n = int(rng.integers(1, 14))
     times = sorted(float(t) / 4 for t in rng.integers(0, (1, 40, 160)[seed % 3], n))
@@ -138,8 +144,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
         # Of equal keys the first in the queue, where a retracted request is the last.
         order, key = ordered(seed)
         sizes = {"chunk": chunk, "most": most, "slots": slots, "d0": d0, "d1": d1}
-        chunks = rule.prompt_allocation == "chunks"
-        memory = Memory(limit, rule.block_size, rule.emitted_token == "now", chunks)
+        memory = counted(limit, rule)
         served = serve_sglang(rows, memory, announced=longest, key=key, **sizes)
         own = {"max_prefill_tokens": most, "max_running_requests": slots, **limited}
         policy = online.make_policy("sglang", chunked_prefill_size=chunk, order=order, **own)
@@ -151,7 +156,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
     assert chunked > 50 * seeds / 150
 
 
-@pytest.mark.parametrize("rule", RULES, ids=named)
+@pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("capacity", CAPACITY)
 def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
     paused = 0
