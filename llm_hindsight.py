@@ -41,17 +41,6 @@ SUBCOMMANDS = {
     name: about for group in GROUPS.values() for name, about in group.items() if name != "example"
 }
 
-RENAMED = {
-    "worst-case": "generate 'worst:POLICY(n=12)'",
-    "relax": "solve --method relaxation",
-    "policies": "show policies",
-    "library": "show library, verify library:NAME or ratios library:NAME --optimum records",
-    "experiment": "ratios FILE.toml --store FILE",
-    "table": "ratios FILE.toml --store FILE",
-    "report": "ratios FILE.toml --store FILE --out FILE.html",
-}
-"""What takes the place of subcommands of earlier versions."""
-
 
 def _end_at_once(number: int, frame: Any) -> None:
     # No result is lost while libraries are imported. A KeyboardInterrupt could be swallowed by the
@@ -83,9 +72,7 @@ def main() -> NoReturn:
             _tell(first_screen())
         if first == "--version":
             _tell(version())
-        if not first.startswith("-") and first not in SUBCOMMANDS:
-            _refuse(first)
-    from online.commands.application import run_subcommands
+    from online.commands.console import run_subcommands
 
     run_subcommands(PROGRAM, SUBCOMMANDS)
 
@@ -145,18 +132,6 @@ def _tell(text: str) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = ERROR_STATUS
     raise SystemExit(status)
-
-
-def _refuse(name: str) -> NoReturn:
-    from difflib import get_close_matches
-
-    if name in RENAMED:
-        print(f"error: {name!r} is now {RENAMED[name]}", file=sys.stderr)
-        raise SystemExit(ERROR_STATUS)
-    near = get_close_matches(name, SUBCOMMANDS, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SUBCOMMANDS)}"
-    print(f"error: unknown subcommand {name!r}; {hint}", file=sys.stderr)
-    raise SystemExit(ERROR_STATUS)
 
 
 if __name__ == "__main__":

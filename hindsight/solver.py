@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from instances import Instance, Workload
+from instances.problem.memory_rule import TOKENS
 from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
 
@@ -175,6 +176,8 @@ def solve_until(
         stated.check_start(search.start)
     if stated.in_seconds or isinstance(goal, OnTime):
         return solve_directly(stated, search)
-    if own_bounds:
-        stated.source.require_tokens()
+    source = stated.source
+    if own_bounds and (source.replicas > 1 or source.memory_rule != TOKENS):
+        has = f"replicas = {source.replicas}, memory in {source.memory_rule.told or 'tokens'}"
+        refuse(f"is for one replica with memory in tokens; this instance has {has}", bounds=True)
     return solve_in_rounds(stated, search, checked_method(method, stated), own_bounds)

@@ -132,7 +132,8 @@ _LATEX = str.maketrans(
 
 def _escape_latex(cell: str) -> str:
     # One pass over the text, so that the braces of a replacement are not escaped again.
-    return " ".join(cell.translate(_LATEX).split())
+    # LaTeX would make a dash of two hyphens.
+    return " ".join(cell.translate(_LATEX).replace("--", "-{}-").split())
 
 
 def _escape(cell: str) -> str:

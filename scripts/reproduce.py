@@ -69,7 +69,7 @@ def reproduce(  # noqa: PLR0913
         check_output(out, option="--out", folder=True)
     for one, given in itertools.product(chosen, conditions):
         begun = sum(os.times()[:4])
-        with progress_bar(1) as update:
+        with progress_bar() as update:
             setting = reproduction.Setting(
                 quick=quick,
                 jobs=jobs or os.cpu_count() or 1,

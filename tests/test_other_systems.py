@@ -20,7 +20,7 @@ for module, name in ((os, "sched_getaffinity"), (os, "killpg"), (signal, "pthrea
     delattr(module, name)
 
 import hindsight, instances, online
-import online.commands.application
+import online.commands.console
 
 instance = instances.Instance.from_arrays([1, 2, 1], [2, 3, 1], memory_limit=6)
 print(hindsight.solve(instance, progress=False).status, online.simulate(instance, "mc-sf").status)

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.user_modules import attribute_of, described, import_source
 from instances.validation import as_exact
 
@@ -55,16 +55,23 @@ class OwnBound:
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            There is no such file, the file does not define NAME, or it is not a function.
+            There is no such file, or NAME is not a function.
+        UnknownNameError
+            The file does not define NAME.
         """
         function = given
         if isinstance(given, str):
             where, _, name = given.rpartition(":")
             if not where or not name:
                 raise InvalidValueError(None, "bound", given, "is not FILE.py:NAME")
-            function = attribute_of(import_source(where, field="bound"), name)
+            module = import_source(where, field="bound")
+            function = attribute_of(module, name)
             if function is None:
-                raise InvalidValueError(None, "bound", given, f"is not in {where}")
+                items = vars(module).items()
+                own = [
+                    key for key, one in items if getattr(one, "__module__", "") == module.__name__
+                ]
+                raise UnknownNameError(f"bound of {where}", name, own)
         if not callable(function):
             reason = "is neither a function nor FILE.py:NAME of one"
             raise InvalidTypeError(None, "bound", function, reason)

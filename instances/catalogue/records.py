@@ -231,10 +231,6 @@ class RecordStore:
         digest = entry.digest if found is None else found.get("digest")
         return None if digest == entry.digest else str(digest)
 
-    def unknown(self, set_name: str, names: frozenset[str]) -> list[str]:
-        """List names with a record in a set's file that are not among ``names``."""
-        return [name for name in self._records(set_name) if name not in names]
-
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
         """Keep the better of the record and the stored one; each file is replaced whole.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import hindsight
 import online.testing
@@ -25,9 +25,9 @@ class Kind(StrEnum):
 
 
 def check(
-    kind: Annotated[Kind, typer.Argument(help="Kind of code.")],
-    subject: Annotated[str, typer.Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
-    count: Annotated[int, typer.Option(min=1, help="Number of drawn instances.")] = 100,
+    kind: Annotated[Kind, Argument(help="Kind of code.")],
+    subject: Annotated[str, Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
+    count: Annotated[int, Option(min=1, help="Number of drawn instances.")] = 100,
     seed: Seed = 0,
     json_file: JsonFile = None,
 ) -> int:

@@ -9,6 +9,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
+from typer.core import TyperGroup
 
 from instances import InvalidValueError
 from instances.ctrl_c import Interruption
@@ -77,10 +80,33 @@ _unwritten: list[str] = []
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
-    """Run a function as a command line of its own."""
+    """Run a function as a program whose options are its parameters."""
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
     application.command()(command)
     run_application(application)
+
+
+class _Subcommands(TyperGroup):
+    """Typer group that lists all subcommands, and loads only the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, stub, rest = super().resolve_command(ctx, args)
+        if name is None or stub is None:
+            return name, stub, rest
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        # The function of a subcommand has the name of its module.
+        alone.command(name)(getattr(import_module(f"{__package__}.{name}"), name))
+        return name, typer.main.get_command(alone), rest
+
+
+def run_subcommands(program: str, subcommands: Mapping[str, str]) -> NoReturn:
+    """Run the command line; ``subcommands`` maps each name to a line of help."""
+    application = typer.Typer(cls=_Subcommands, rich_markup_mode=None)
+    for name, about in subcommands.items():
+        application.command(name, help=about)(lambda: None)
+    if f"_{program.replace('-', '_').upper()}_COMPLETE" in os.environ:
+        application(prog_name=program)
+    run_application(application, program)
 
 
 def run_application(application: typer.Typer, program: str | None = None) -> NoReturn:
@@ -134,13 +160,8 @@ def _outcome(command: Any, program: str | None) -> tuple[int, str | None]:
 def _explanation(error: Exception) -> str | None:
     """Explain an expected error in a line; return None for a bug."""
     if hasattr(error, "format_message"):
-        # typer's own message; add the help of a missing argument and a value that it leaves out.
-        missing = getattr(error, "param", None) if hasattr(error, "param_type") else None
-        about, complaint = getattr(missing, "help", None), str(error.format_message())
-        for refused in getattr(error.__cause__, "errors", list)():
-            if repr(refused["input"]) not in complaint:
-                complaint += f" (given: {refused['input']!r})"
-        return f"{complaint.rstrip('.')}: {about}" if about else complaint
+        complaint: str = error.format_message()
+        return complaint if complaint.endswith("?") else f"{complaint.rstrip('.')}; see --help"
     if type(error).__module__.partition(".")[0] in PACKAGES:
         return str(error)
     if isinstance(error, MemoryError):
@@ -156,7 +177,7 @@ def _explanation(error: Exception) -> str | None:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Write an output; report a failure at the end, so that nothing else is lost."""
+    """Postpone the error of an output that cannot be written, so that nothing else is lost."""
     try:
         yield
     except OSError as error:
@@ -243,56 +264,56 @@ def print_table(table: Table) -> None:
     On a terminal cells of text continue on the next line after a blank; words and numbers are never
     broken.
     """
-    table = Table(
-        printable(table.title),
-        tuple(map(printable, table.columns)),
-        tuple(tuple(map(printable, row)) for row in table.rows),
-        table.text_columns,
-        table.main_columns,
-    )
+    table = replace(table, rows=tuple(tuple(map(printable, row)) for row in table.rows))
     console = Console()
     if not console.is_terminal:
         _print(table.to_text())
         return
     if table.title:
         say(table.title)
-    least = {}
-    for name, *cells in zip(table.columns, *table.rows, strict=True):
-        least[name] = longest = max(map(cell_len, [name, *cells]))
-        if name in table.text_columns:
-            words = [word for cell in cells for word in cell.split()]
-            least[name] = max([min(LEAST_WIDTH, longest), *map(cell_len, words)])
-    names = [name for name in dict.fromkeys([*table.main_columns, *table.columns]) if name in least]
+    columns = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
+    least = {
+        name: _least_width(name, cells, is_text=name in table.text_columns)
+        for name, cells in columns.items()
+    }
+    names = [name for name in dict.fromkeys([*table.main_columns, *columns]) if name in columns]
     while len(names) > 1 and sum(least[name] + GAP for name in names) - GAP > console.width:
         names.pop()
-    shown = table.only(names)
     drawn = RichTable(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in shown.columns:
+    for name in filter(names.__contains__, columns):
         is_text = name in table.text_columns
         side: Any = "left" if is_text else "right"
         # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
         drawn.add_column(Text(name), justify=side, no_wrap=not is_text, min_width=least[name])
-    for row in shown.rows:
+    for row in table.only(names).rows:
         drawn.add_row(*map(Text, row))
     with console.capture() as capture:
         console.print(drawn)
     _print(capture.get())
-    if left_out := [name for name in table.columns if name not in names]:
+    if left_out := [name for name in columns if name not in names]:
         say(f"left out: {'; '.join(left_out)}")
 
 
+def _least_width(name: str, cells: Sequence[str], *, is_text: bool) -> int:
+    """Return the least width of a column."""
+    longest = max(map(cell_len, [name, *cells]))
+    words = [cell_len(word) for cell in cells for word in cell.split()]
+    return max([min(LEAST_WIDTH, longest), *words]) if is_text else longest
+
+
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[float, str], None]]:
-    """Show a bar on the error output if it is a terminal; yields ``update(done, text)``."""
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        TextColumn("{task.completed:g}/{task.total:g}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
+def progress_bar(total: int | None = None) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on the error output if it is a terminal; yields ``update(done, text)``.
+
+    Without a total the bar only moves.
+    """
+    console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
+    shown = Progress(
+        *(BarColumn(), TimeElapsedColumn(), text),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with shown as bar:
         task = bar.add_task("", total=total)
         yield lambda done, text: bar.update(task, completed=done, description=printable(text))

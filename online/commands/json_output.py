@@ -1,4 +1,4 @@
-"""Answers of commands, for the screen and as JSON: intervals as pairs, units in names."""
+"""Answers of commands: one document, written as JSON or printed as lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import typer
+from typer import Option
 
 from instances import Instance
 from instances.files import write_atomically
 from online.tables import Table
 from online.trials.bootstrap import Confidence
-from online.trials.intervals import Interval
+from online.trials.intervals import Interval, rounded_down
 
 from .console import check_output, print_fields, print_table, say, writing
 
@@ -25,7 +25,7 @@ STANDARD_OUTPUT = Path("-")
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--json",
         metavar="FILE",
         help="Write the answer as JSON; - is standard output, where nothing else is then.",
@@ -52,9 +52,12 @@ def answer(
     path: Path | None,
     subcommand: str,
     found: Mapping[str, Any],
-    *parts: Table | Mapping[str, str] | str,
+    *parts: Table | str | Mapping[str, Any],
 ) -> None:
-    """Write the answer of a subcommand as JSON, and print its parts unless JSON is printed."""
+    """Write the answer of a subcommand as JSON, and print its parts unless JSON is printed.
+
+    Without parts the document itself is printed, a field per line.
+    """
     if path is not None:
         document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
         text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
@@ -64,53 +67,59 @@ def answer(
             return
         with writing():
             write_atomically(path, text)
-    for part in parts:
+    for part in parts or [found]:
         if isinstance(part, Table):
             print_table(part)
         elif isinstance(part, str):
             say(part)
         else:
-            print_fields(part)
+            print_fields(lines_of(part))
 
 
-class Answer:
-    """What a subcommand found about one thing: each value once, for JSON and for the screen.
+def lines_of(document: Mapping[str, Any], within: str = "") -> dict[str, str]:
+    """Return the fields of a document as text by label; without empty ones and numbers in lists."""
+    lines: dict[str, str] = {}
+    for key, value in document.items():
+        label = f"{within}{key.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            lines |= lines_of(value, f"{label} ")
+        elif text := _text(key, value):
+            lines[label] = text
+    return lines
 
-    Attributes
-    ----------
-    found : dict[str, Any]
-        Values for JSON.
-    shown : dict[str, str]
-        Lines of the screen.
-    """
 
-    def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
-        self.shown: dict[str, str] = {}
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and key.endswith("gap"):
+        from hindsight.outcomes.result import percent
 
-    def add(self, key: str, value: Any, label: str = "", text: object = None) -> None:
-        """Add a value by its name in JSON, and by its label on the screen if it has one.
+        return percent(value)
+    if isinstance(value, float):
+        return rounded_down(value)
+    if isinstance(value, tuple):
+        return Interval.between(*value).text(4 if any(isinstance(n, float) for n in value) else 0)
+    if isinstance(value, list):
+        return "; ".join(_listed(one) for one in value if isinstance(one, str | Mapping))
+    return "" if value is None else str(value)
 
-        The screen has the text, else the value; no line where that is None or empty.
-        """
-        self.found[key] = value
-        self.show(label, value if text is None else text)
 
-    def show(self, label: str, text: object) -> None:
-        """Add a line for the screen alone."""
-        if label and text not in (None, ""):
-            self.shown[label] = str(text)
+def _listed(one: str | Mapping[str, Any]) -> str:
+    if isinstance(one, str):
+        return one
+    return ", ".join(f"{label} {text}" for label, text in lines_of(one).items())
 
-    def add_instance(self, instance: Instance) -> None:
-        """Name an instance, as every document about one does first."""
-        self.add("instance", instance.name, "instance")
-        self.add("digest", instance.digest, "digest")
-        self.add("requests", len(instance), "requests")
-        self.add("memory_limit_tokens", instance.memory_limit, "memory limit")
-        if instance.is_weighted:
-            self.add("sum_of_weights", instance.total_weight, "sum of weights")
-        if instance.replicas > 1:
-            self.add("replicas", instance.replicas, "replicas")
+
+def instance_fields(instance: Instance) -> dict[str, Any]:
+    """Return the fields that every document about an instance begins with."""
+    return {
+        "instance": instance.name,
+        "digest": instance.digest,
+        "requests": len(instance),
+        "memory_limit_tokens": instance.memory_limit,
+        **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
+        **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
+    }
 
 
 def plain(value: Any) -> Any:

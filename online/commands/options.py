@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from instances import InvalidValueError, ServiceLevel, UnknownNameError
 from instances.settings import parse_texts, parse_value
@@ -20,7 +21,7 @@ POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 
 Policies = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar=POLICY_METAVAR,
         help="Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. "
         "Default: all registered that need no parameters.",
@@ -28,15 +29,15 @@ Policies = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(
+    Option(
         min=0,
         help=f"Seconds for each optimum or bound; default: {DEFAULT_SECONDS:g}. inf: no limit.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+Seed = Annotated[int, Option(min=0, help="Seed of every random choice.")]
 LevelTexts = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--slo",
         metavar="NAME=TIME",
         help="Service level: the most time, in seconds or rounds, that a request on time may take. "
@@ -80,10 +81,12 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
     return ServiceLevel(**values)
 
 
-def chosen_policies(texts: Sequence[str] | None, *, deadlines: bool = False) -> list[PolicySpec]:
+def chosen_policies(
+    texts: Sequence[Any] | None, folder: str | os.PathLike[str] = ".", *, deadlines: bool = False
+) -> list[PolicySpec]:
     """Return the policies named, see `read_policy`, or all that need no parameters.
 
     Those that need a service level are among all if there are ``deadlines``.
     """
-    named = [read_policy(text) for text in texts] if texts else None
-    return policy_specs(named, deadlines=deadlines)
+    named = [read_policy(str(text), folder) for text in texts or ()]
+    return policy_specs(named or None, deadlines=deadlines)

@@ -9,11 +9,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from hindsight.outcomes.result import rounded_down as down
-from instances import InvalidValueError
+from hindsight.outcomes.result import rounded_down
 from instances.files import csv_text
 from online.tables import Table, table_of
-from online.trials.intervals import LATENCY, Interval, rounded_down, rounded_up
+from online.trials.intervals import LATENCY, Interval
 from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import NOT_RUN, Trial, as_row
 
@@ -26,21 +25,12 @@ MAIN = ("trials", "failed", "proved", "mean latency, s", "mean ratio", "95 %", "
 """Columns of figures on the screen and in LaTeX; files have all columns."""
 
 FIGURES = (*MAIN, "ratio of totals", "ratio of waitings")
+COLUMNS = (*BY, *FIGURES)
 
 IMPORTANT = (*BY, "mean ratio", "failed", "95 %", "trials", "max ratio")
 """Columns in the order in which they are kept if a terminal is too narrow for all."""
 
-LONGEST_NAME = 40
-"""Characters of the name of a row in a picture."""
-
 MOST_REASONS = 20
-
-LEAST = {
-    "optimum": "the least possible in hindsight",
-    "preemptive optimum": "the least possible in hindsight with preemption",
-    "optimum in seconds": "the least possible in hindsight of any scheduler",
-}
-"""Optima of total latency in plain words."""
 
 CONFIDENCE_NOTE = (
     "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
@@ -50,22 +40,6 @@ TWO_OPTIMA_NOTE = (
     "Ratios to two optima, which do not compare: policies that preempt are divided by the "
     "preemptive optimum, which is less. --preemption keep divides all by it"
 )
-
-
-def check_columns(text: str | None) -> list[str] | None:
-    """Return the columns that a text names; None stands for the main ones.
-
-    Raises
-    ------
-    InvalidValueError
-        A name that is not one of a column.
-    """
-    names = None if text is None else text.split(",")
-    for name in names or ():
-        if name not in (*BY, *FIGURES):
-            reason = f"is not a column ({', '.join((*BY, *FIGURES))})"
-            raise InvalidValueError(None, "--columns", name, reason)
-    return names
 
 
 @dataclass(frozen=True)
@@ -78,7 +52,7 @@ class Report:
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        """Rows with all columns; the bootstrap is drawn once for the screen and all files."""
+        """Return rows with all columns; the bootstrap is drawn once for screen and files."""
         return table_rows(self.trials)
 
     def table(self, *, whole: bool = False) -> Table:
@@ -93,8 +67,9 @@ class Report:
         rows = [{name: row.get(name) for name in shown} for row in self._rows]
         return table_of(rows, f"{cost} / {' or '.join(names)}", main=IMPORTANT)
 
-    def trials_table(self) -> Table:
+    def _single(self) -> Table:
         """Return a table with a row for each trial."""
+        optima = dict.fromkeys((one.compared_with for one in self.trials), "")
         rows = [
             {
                 "instance": one.instance,
@@ -102,15 +77,16 @@ class Report:
                 "policy": one.policy,
                 **({"router": one.router} if one.router else {}),
                 "cost": _cost(one),
+                **optima,
                 one.compared_with: one.optimum.text(4 if one.batch_time else 0),
                 "ratio": one.ratio,
             }
             for one in self.trials
         ]
-        return table_of(rows)
+        return table_of(rows, numbers=("cost", *optima))
 
-    def reasons(self) -> list[Table]:
-        """Return a table of why trials have no ratio, if there are such."""
+    def _reasons(self) -> Table:
+        """Return a table of why trials have no ratio."""
         without = [one for one in self.trials if one.ratio is None]
         counts = Counter((one.policy, one.status, one.reason) for one in without)
         rows = [
@@ -122,25 +98,23 @@ class Report:
             }
             for (policy, status, reason), count in counts.most_common(MOST_REASONS)
         ]
-        return [table_of(rows, "without a ratio")] if rows else []
-
-    def parts(self) -> list[Any]:
-        """Return tables and notes of the screen."""
-        if not self.trials:
-            return list(self.notes)
-        single = [self.trials_table(), ""] if len(self.trials) <= FEW_TRIALS else []
-        return [*single, self.table(), "", *self.lines(), *self.reasons()]
+        return table_of(rows, "without a ratio")
 
     def lines(self) -> list[str]:
-        """Return sentences about the ratios, and notes."""
+        """Return notes."""
+        optima = {one.compared_with for one in self.trials}
         has_confidence = any(row.get("95 %") for row in self._rows)
-        optima = {one.compared_with for one in self.trials} & LEAST.keys()
         return [
-            *sentences(self.trials),
             *([CONFIDENCE_NOTE] if has_confidence else []),
             *([TWO_OPTIMA_NOTE] if len(optima) > 1 else []),
             *self.notes,
         ]
+
+    def parts(self) -> list[Any]:
+        """Return tables and notes of the screen."""
+        single = [self._single(), ""] if 0 < len(self.trials) <= FEW_TRIALS else []
+        table = [self.table(), ""] if self.trials else []
+        return [*single, *table, *self.lines(), *filter(_has_rows, [self._reasons()])]
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -158,71 +132,34 @@ class Report:
             return csv_text([rows[0] if rows else [], *(row.values() for row in rows)])
         if suffix == ".html":
             return self._page()
+        table = self.table(whole=suffix == ".md")
         if suffix == ".tex":
-            table, count = self.table(), len(grouped(self.trials, ["instance", "problem"]))
-            return replace(table, title=f"{table.title}, {count} instances").to_latex(self.lines())
+            count = len(grouped(self.trials, ["instance", "problem"]))
+            title = f"{table.title}, {count} instance{'s' * (count != 1)}"
+            return replace(table, title=title).to_latex(self.lines())
         listed = "".join(f"- {note}\n" for note in self.lines())
-        others = [one.to_markdown() for one in (self.trials_table(), *self.reasons())]
-        whole = self.table(whole=True).to_markdown()
-        return "\n".join(["# Competitive ratios\n", whole, listed, *others])
+        others = filter(_has_rows, [self._single(), self._reasons()])
+        shown = [one.to_markdown() for one in others]
+        return "\n".join(["# Competitive ratios\n", table.to_markdown(), listed, *shown])
 
     def _page(self) -> str:
+        from pandas import DataFrame
+
         from online.pictures.page import page
 
-        sections = {"Notes": [self.lines()], "Trials": [_shown(self.trials_table())]}
-        if missing := self.reasons():
-            sections["Without a ratio"] = [_shown(missing[0])]
-        table = self.table()
-        answers = sentences(self.trials) or [table.title]
-        content: list[Any] = [*answers[1:], _shown(table), *_picture(self._rows)]
-        return page(table.title, answers[0], content, sections)
+        shown, single, reasons = (
+            DataFrame(one.rows, columns=one.columns)
+            for one in (self.table(), self._single(), self._reasons())
+        )
+        sections = {"Notes": [self.lines()], "Trials": [single]}
+        if len(reasons):
+            sections["Without a ratio"] = [reasons]
+        title = self.table().title
+        return page(title, title, [shown, *_picture(self._rows)], sections)
 
 
-def _cost(trial: Trial) -> Any:
-    if isinstance(trial.cost, Fraction):
-        return Interval(trial.cost, trial.cost)
-    return trial.status if trial.cost is None else trial.cost
-
-
-def sentences(trials: Sequence[Trial]) -> list[str]:
-    """Return for each optimum a sentence about mean ratios of total latency, the best first.
-
-    Trials of several groups, or of several predictions or routers, need a table instead.
-    """
-    given = [one for one in trials if one.goal == LATENCY]
-    if len(grouped(given, ["group", "predictions", "router"])) > 1:
-        return []
-    found = []
-    for (compared_with,), own in grouped(given, ["compared_with"]).items():
-        means = []
-        for (policy,), several in grouped(own, ["policy"]).items():
-            ratios = [one.ratio for one in several if one.ratio is not None]
-            mean = Interval.mean_of(ratios)
-            if mean.lower is not None:
-                some = "" if len(ratios) == len(several) else f" ({len(ratios)} trials)"
-                means.append((mean.lower, f"{_percent_above(mean)} with {policy}{some}"))
-        if means:
-            count = len(grouped(own, ["instance", "problem"]))
-            these = "On this instance" if count == 1 else f"On average over {count} instances"
-            *first, last = [text for _, text in sorted(means)]
-            parts = " and ".join(filter(None, (", ".join(first), last)))
-            found.append(f"{these}, total latency exceeds {LEAST[compared_with]} by {parts}.")
-    return found
-
-
-def _percent_above(ratio: Interval) -> str:
-    least, most = (None if end is None else 100 * (end - 1) for end in (ratio.lower, ratio.upper))
-    if least is None or ratio.is_exact:
-        return f"{Interval(least, most).text(1)} %"
-    if most is None:
-        return f"at least {rounded_down(least, 1)} %"
-    return f"{rounded_down(least, 1)} to {rounded_up(most, 1)} %"
-
-
-def _shown(table: Table) -> Any:
-    import pandas
-
-    return pandas.DataFrame(table.rows, columns=table.columns)
+def _has_rows(table: Table) -> bool:
+    return bool(table.rows)
 
 
 def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -235,11 +172,15 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     drawn = []
     for row in known:
         low, high = row["mean ratio"].ends
-        name = ", ".join(str(v) for k, v in row.items() if k not in FIGURES)
-        # The end of a long name distinguishes rows: the policy, its predictions.
-        shown = name if len(name) <= LONGEST_NAME else f"...{name[-LONGEST_NAME:]}"
-        drawn.append((shown, low, low if high is None else high))
+        name = ", ".join(str(value) for key, value in row.items() if key not in FIGURES)
+        drawn.append((name, low, low if high is None else high))
     return [bars(drawn, "mean ratio; 1 is the optimum", base=1.0)]
+
+
+def _cost(trial: Trial) -> Any:
+    if isinstance(trial.cost, Fraction):
+        return Interval(trial.cost, trial.cost)
+    return trial.status if trial.cost is None else trial.cost
 
 
 def _numbers(trial: Trial) -> dict[str, Any]:
@@ -249,14 +190,14 @@ def _numbers(trial: Trial) -> dict[str, Any]:
         if not isinstance(value, Fraction):
             return value
         if name in ("lower", "certified"):
-            return down(value)
-        return -down(-value) if name == "upper" else float(value)
+            return rounded_down(value)
+        return -rounded_down(-value) if name == "upper" else float(value)
 
     return {name: number(name, value) for name, value in as_row(trial).items()}
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with its ratio in two columns."""
-    ends = (None, None) if row["ratio"] is None else row["ratio"].ends
-    rest = {name: value for name, value in row.items() if name != "ratio"}
-    return {**rest, "ratio_lower": ends[0], "ratio_upper": ends[1]}
+    ratio = row.pop("ratio")
+    ends = (None, None) if ratio is None else ratio.ends
+    return {**row, "ratio_lower": ends[0], "ratio_upper": ends[1]}

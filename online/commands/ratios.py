@@ -11,10 +11,8 @@ from typer import Option
 
 from hindsight.runtime.resources import available_cores
 from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError, Workload
-from instances.errors import printable
 from instances.files import parse_toml, read_bytes, write_atomically
 from online.batch_time.measured_tables import read_batch_time
-from online.policy_interface.specs import policy_specs, read_policy
 from online.trials.intervals import LATENCY
 from online.trials.sweep import sweep
 from online.trials.trial import FAILED, NOT_RUN
@@ -28,8 +26,8 @@ from .console import (
     writing,
 )
 from .json_output import JsonFile, answer, check_json
-from .options import LevelTexts, Policies, TimeLimit, limit_of, service_level
-from .ratio_report import SUFFIXES, Report, check_columns
+from .options import LevelTexts, Policies, TimeLimit, chosen_policies, limit_of, service_level
+from .ratio_report import COLUMNS, SUFFIXES, Report
 from .sources import SourceTexts, parse_source, read_sources
 
 DEMO = Path(__file__).with_name("demo.toml")
@@ -81,7 +79,7 @@ Optimum = Annotated[
     Text,
     Option(
         metavar="solve, records or none",
-        help="Where bounds on optima come from; records: of library instances and their goals.",
+        help="Bounds on optima: computed (solve), of the library's records (records), or none.",
     ),
 ]
 Jobs = Annotated[int | None, Option(min=1, help="Processes; default: one per core.")]
@@ -137,9 +135,12 @@ def ratios(  # noqa: PLR0913
     for path in out or ():
         check_output(path, SUFFIXES)
     check_json(json_file)
-    shown = check_columns(columns)
+    shown = None if columns is None else columns.split(",")
+    for name in shown or ():
+        if name not in COLUMNS:
+            raise UnknownNameError("column", name, [*COLUMNS])
     if demo == bool(sources):
-        fail("give either SOURCEs or --demo; --help explains")
+        fail("give SOURCEs or --demo, and not both")
     named, is_given = options.pop("sources", [str(DEMO)]), "policy" in options
     if len(named) == 1 and named[0].endswith(".toml"):
         folder, options = Path(named[0]).parent, {**_toml(Path(named[0])), **options}
@@ -203,25 +204,21 @@ def _groups(options: dict[str, Any], folder: Path) -> tuple[dict[str, list[Any]]
             is_file = one.file or ":" in one.name
             parsed.append(replace(one, name=os.path.join(folder, one.name)) if is_file else one)
         read = read_sources(parsed, batch_time=time, memory_limit=memory_limit)
-        named = zip(read.problems, read.stems, strict=True)
-        groups[label] = [_checked(one, stem, options.get("replicas")) for one, stem in named]
+        groups[label] = [_checked(one, options.get("replicas")) for one in read.problems]
         notes += read.notes
     return groups, notes
 
 
-def _checked(problem: Any, stem: str, replicas: int | None) -> Any:
-    """Return a problem with a name and the replicas asked for."""
+def _checked(problem: Any, replicas: int | None) -> Any:
+    """Return a problem with the replicas asked for."""
     reason = ""
-    if not isinstance(problem, Instance | Workload):
-        reason = "answers to a policy: it has one machine" if replicas is not None else ""
-    elif isinstance(problem, Workload) and problem.batch_time is None:
+    if isinstance(problem, Workload) and problem.batch_time is None:
         reason = "has arrivals in seconds: give --batch-time"
-    else:
-        problem = problem if problem.name else problem.renamed(printable(stem))
-        problem = problem if replicas is None else problem.with_replicas(replicas)
+    elif replicas is not None and not isinstance(problem, Instance | Workload):
+        reason = "answers to a policy: it has one machine"
     if reason:
         raise InvalidValueError(None, "instance", problem.name, reason)
-    return problem
+    return problem if replicas is None else problem.with_replicas(replicas)
 
 
 def _parameters(options: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
@@ -234,9 +231,8 @@ def _parameters(options: dict[str, Any], folder: Path, notes: list[str]) -> dict
         goal = OnTime(level)
         unit = "seconds" if "batch_time" in options else "rounds"
         notes.append(f"on time: {level}, in {unit}")
-    named = [read_policy(str(text), folder) for text in options.get("policy", ())]
     return {
-        "policies": policy_specs(named or None, deadlines=level is not None),
+        "policies": chosen_policies(options.get("policy"), folder, deadlines=level is not None),
         "predictions": options.get("predictions", ["exact"]),
         "router": options.get("router"),
         "seeds": options.get("seed", [0]),

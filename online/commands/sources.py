@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument
 
 import instances
 from instances import (
@@ -35,6 +35,7 @@ from instances import (
     UnknownNameError,
     Workload,
 )
+from instances.errors import printable
 from instances.generators.registry import SYNTHETIC
 from instances.logs.formats import ROLES
 from instances.problem.arrival_source import in_seconds
@@ -42,7 +43,7 @@ from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
 from instances.settings import parse_texts, parse_value, quoted
 from instances.user_modules import import_sources
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer
 
 from .console import progress_bar
 
@@ -59,7 +60,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "file": (),
     "library": (),
     "generator": (),
-    "worst": (*SPACE, "seed", "rounds", "minutes", "evaluations"),
+    "worst": (*SPACE, "seed", "rounds", "seconds", "evaluations"),
     "trace": ("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),
 }
 """Kinds of sources and their settings; those of a generator are its parameters."""
@@ -71,8 +72,8 @@ SOURCE_HELP = (
     "count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md "
     "has their settings."
 )
-OneSource = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
-SourceTexts = Annotated[list[str] | None, typer.Argument(metavar="SOURCE...", help=SOURCE_HELP)]
+OneSource = Annotated[str, Argument(metavar="SOURCE", help=SOURCE_HELP)]
+SourceTexts = Annotated[list[str] | None, Argument(metavar="SOURCE...", help=SOURCE_HELP)]
 
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
 _FORM = re.compile(
@@ -118,7 +119,7 @@ class Source:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
     def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the settings but some, read as numbers, flags and text."""
+        """Return the settings except those named, as numbers, flags and text."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 
@@ -167,10 +168,6 @@ def parse_source(text: str, bare: str | None = None) -> Source:
         kind = bare or _kind_of(name)
     elif kind not in SETTINGS:
         raise UnknownNameError("kind of source", kind, list(SETTINGS))
-    is_cut_off = name.count("(") > name.count(")") or name.endswith(")")
-    if settings is None and is_cut_off and not os.path.exists(name):
-        reason = "is not of the form NAME(key=value, ...)"
-        raise InvalidValueError(None, "source", text, reason)
     words = shlex.shlex(settings or "", posix=True)
     words.whitespace, words.whitespace_split, words.commenters = ",", True, ""
     try:
@@ -287,7 +284,7 @@ def in_rounds(problem: Any) -> Instance:
 
 
 def trace_options(source: Source) -> dict[str, Any]:
-    """Return keyword arguments of readers of traces: numbers as such, columns by their role."""
+    """Return the settings of a trace as keyword arguments of `instances.read_log`."""
     columns = {key: text for key, text in source.settings.items() if key in ROLES}
     options = source.values(without={*ROLES, *MEMORY_SETTINGS})
     return {**options, "columns": columns} if columns else options
@@ -305,7 +302,7 @@ def _notes(problem: Any) -> Iterator[str]:
 
 
 _Named: TypeAlias = Sequence[tuple[Any, str]]
-"""Problems, each with the name of a file that is to hold it."""
+"""Problems, each with the name of the file to save it in, without its suffix."""
 
 
 def _loaded(source: Source) -> _Named:
@@ -313,7 +310,9 @@ def _loaded(source: Source) -> _Named:
         return [(one.instance, one.name) for one in instances.library().matching(source.name)]
     path = Path(source.name)
     try:
-        return [(instances.load(path), path.stem)]
+        instance = instances.load(path)
+        named = instance if instance.name else instance.renamed(printable(path.stem))
+        return [(named, path.stem)]
     except FileFormatError:
         if path.suffix.lower() in LOGS:
             reason = f"is not an instance: a trace or log is 'trace:{path}(memory_limit=M)'"
@@ -338,17 +337,13 @@ def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> _Named:
 
     limits: Any = [given.pop(name, default) for name, default in SPACE.items()]
     space = Space(*limits)
-    if "minutes" in given:
-        given["seconds"] = 60 * as_number(given.pop("minutes"), "source", "minutes", above=0)
-    with progress_bar(1) as update:
+    with progress_bar() as update:
         update(0, f"searching {source}")
         found = search(source.name, space, progress=lambda news: update(0, str(news)), **given)
     if not found.cases:
         raise InvalidValueError(None, "source", str(source), "gives none: no optimum was proved")
     notes.append(str(found))
-    draft = found.cases[0].draft
-    policy = re.sub(r"[^A-Za-z0-9.]+", "-", found.spec.label).strip("-")
-    name = f"worst-{policy}-n{len(draft.rows)}-{draft.instance().digest[:8]}"
+    name = f"worst-{found.cases[0].draft.instance().digest[:8]}"
     return [(found.cases[0].instance(name), name)]
 
 

@@ -13,7 +13,7 @@ from brute_force import optimal_total_latency
 
 import hindsight
 from hindsight.outcomes.proofs import MemoryPrices
-from instances import Instance, InvalidTypeError, InvalidValueError
+from instances import Instance, InvalidTypeError, InvalidValueError, UnknownNameError
 
 # Idle gaps and all: the last request comes long after the others are done.
 INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 90], memory_limit=9)
@@ -111,11 +111,16 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
     assert solved(file(":outputs")).upper_bound == PLAIN.upper_bound
     for bad, error, message in (
         (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:6"),
-        (file(":others"), InvalidValueError, r"is not in .*own_bounds.py"),
+        (file(":output"), UnknownNameError, r"unknown bound of .*did you mean 'outputs'"),
         (file(":number"), InvalidTypeError, "is neither a function nor FILE.py:NAME"),
     ):
         with pytest.raises(error, match=message):
             solved(bad)
+
+
+def test_a_fleet_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="one replica .* this instance has replicas = 2"):
+        hindsight.solve(INSTANCE.with_replicas(2), bounds=[lambda one: 1])
 
 
 def test_a_claim_proves_nothing() -> None:

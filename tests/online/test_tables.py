@@ -49,9 +49,11 @@ def test_a_table_wider_than_a_page_is_shrunk() -> None:
 
 
 def test_a_table_without_a_title_has_no_caption_and_notes_stand_below() -> None:
-    made = Table("", ("a",), (("1",),)).to_latex(["95 %"])
+    made = Table("", ("a",), (("1",),)).to_latex(["95 %, --all"])
     assert "caption" not in made
-    assert made.endswith("\\end{tabular}\n\\par\\smallskip{\\footnotesize 95 \\%}\n\\end{table}\n")
+    assert made.endswith(
+        "\\end{tabular}\n\\par\\smallskip{\\footnotesize 95 \\%, -{}-all}\n\\end{table}\n"
+    )
 
 
 def test_rows_of_values_become_cells() -> None:

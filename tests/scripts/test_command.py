@@ -101,21 +101,21 @@ def test_what_the_users_code_prints_is_kept_from_machines(
 def test_solve_and_verify_tell_machines_what_they_print(found: Found, small: Path) -> None:
     told, printed = found("solve small.json --certificate proof.json --crosscheck")
     shown = fields(printed)
-    assert [str(end) for end in told["optimum_rounds"]] == [shown["lower bound"]] * 2
+    assert [str(end) for end in told["optimum_rounds"]] == [shown["optimum rounds"]] * 2
     assert shown["status"] == told["status"] == "optimal"
     assert (str(told["requests"]), told["digest"]) == (shown["requests"], shown["digest"])
-    assert str(told["waiting_rounds"][0]) == shown["waiting"]
-    assert str(told["certificate"]["verified_lower_bound_rounds"]) == shown["verified lower bound"]
-    assert shown["CBC"].startswith(str(told["cbc"]["total_latency_rounds"]))
+    assert str(told["waiting_rounds"][0]) == shown["waiting rounds"]
+    verified = told["certificate"]["lower_bound_rounds"]
+    assert str(verified) == shown["certificate lower bound rounds"]
+    assert shown["cbc total latency rounds"] == str(told["cbc"]["total_latency_rounds"])
     schedule = instances.Schedule(instances.load(small), told["start_rounds"])
     assert not schedule.violations()
     assert schedule.total_latency == told["optimum_rounds"][1]
 
     told, printed = found("verify proof.json")
     shown = fields(printed)
-    ends = [shown["verified lower bound"], shown["upper bound"]]
-    assert [str(end) for end in told["optimum_rounds"]] == ends
-    assert (told["proof"], told["is_optimal"]) == (shown["proof"], True)
+    assert [str(end) for end in told["optimum_rounds"]] == [shown["optimum rounds"]] * 2
+    assert (told["proof"], told["verdict"]) == (shown["proof"], "optimal")
 
 
 def test_generate_and_show_tell_machines_what_they_print(found: Found, tmp_path: Path) -> None:
@@ -125,8 +125,6 @@ def test_generate_and_show_tell_machines_what_they_print(found: Found, tmp_path:
         assert one["digest"] in printed
     told, printed = found("show")
     assert [one["policy"] for one in told["policies"]] == online.policy_names()
-    origins = {one["policy"]: one["from"] for one in told["policies"]}
-    assert (origins["mc-sf"], origins["vllm"], origins["wait"]) == ("[J25]", "an engine", "[A25]")
     assert all(one["policy"] in printed and one["what"] in printed for one in told["policies"])
 
 
@@ -138,4 +136,4 @@ def test_a_model_alone_is_written_and_not_solved(found: Found, small: Path, tmp_
     variables = set(re.findall(r"x\(\w+\)", model))
     constraints = re.findall(r"^c_.*:$", model, re.M)
     assert (size["variables"], size["constraints"]) == (len(variables), len(constraints))
-    assert f"{size['variables']:,} variables, {size['constraints']:,} constraints" in printed
+    assert f"export constraints   {size['constraints']}\n" in printed

@@ -54,7 +54,8 @@ def test_example_1_on_the_terminal_and_on_disk(ok: Ok, tmp_path: Path) -> None:
     text = {kind: (tmp_path / f"out.{kind}").read_text("utf-8") for kind in ("md", "tex", "html")}
     assert "| mc-sf | 1 | 0 | 1 | 1.4222 |" in text["md"]
     assert "\nmc-sf & 1 & 0 & 1 & 1.4222 & " in text["tex"]
-    assert "exceeds the least possible in hindsight by" in text["html"]
+    assert "optimum, 1 instance}" in text["tex"]
+    assert "total latency / optimum" in text["html"]
     assert "<svg" in text["html"]
     document = json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert document["policies"][1]["mean ratio"] == [64 / 45] * 2
@@ -132,6 +133,7 @@ def test_every_number_says_which_optimum_it_is_of(
     engine = "--policy vllm-v0:preemption=recompute,watermark=0"
     printed = ok(f"competitive_ratios pair.json --policy mc-sf {engine} --out out.csv {option}")
     assert all(name in printed for name in named)
+    assert ("--preemption keep divides all by it" in printed) == (len(set(named)) == 2)
     assert [row["preemption"] == "keep" for row in rows(tmp_path)] == [
         name == "preemptive optimum" for name in named
     ]

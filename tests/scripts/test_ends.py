@@ -83,7 +83,7 @@ def test_ctrl_c_again_and_again_loses_nothing(tmp_path: Path) -> None:
     printed, complained = end(process)
     assert process.returncode == 130, complained
     assert "Traceback" not in complained
-    assert "feasible (interrupted)" in printed
+    assert "interrupted" in printed
     known = instances.known_bounds(instances.load(out))
     assert known is not None
     assert 0 < (known.lower_bound or 0) < (known.upper_bound or 0)
@@ -168,7 +168,7 @@ def test_a_certificate_that_cannot_be_written_loses_nothing_else(
     printed, complained = end(process)
     assert complained == f"error: {proof}: No space left on device\n"
     assert process.returncode == 2
-    assert "status                 optimal" in printed
+    assert "optimal" in printed
     assert instances.known_bounds(instances.load(out)) is not None
     assert not proof.exists()
 

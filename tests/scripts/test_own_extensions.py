@@ -38,12 +38,13 @@ def test_a_solve_with_two_bounds(ok: Ok, tmp_path: Path) -> None:
     instances.save(one, tmp_path / "one.json")
     line = "solve one.json --bound own.py:alone --bound own.py:outputs --method beams"
     shown = fields(ok(f"{line} --time-limit 2 --json found.json"))
-    assert shown["status"].startswith("feasible")
-    assert shown["upper bound"] == "14"
-    assert int(shown["lower bound"]) < 14
-    assert (shown["bound 'alone'"], shown["bound 'outputs'"]) == ("14, claimed", "9, claimed")
-    row = json.loads((tmp_path / "found.json").read_text())["own_bounds"][1]
-    assert row == {"name": "bound 'outputs'", "lower_bound_rounds": 9, "proved": False}
+    assert shown["status"] == "feasible"
+    lower, upper = json.loads(shown["optimum rounds"])
+    assert lower < upper == 14
+    found = json.loads((tmp_path / "found.json").read_text())
+    row = {"name": "outputs", "lower_bound_rounds": 9, "proved": False}
+    assert found["own_bounds"][1] == row
+    assert shown["own bounds"].endswith("; name outputs, lower bound rounds 9, proved no")
 
 
 def test_a_valid_bound_passes_and_an_invalid_one_is_caught(ok: Ok, tmp_path: Path) -> None:

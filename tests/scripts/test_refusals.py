@@ -33,11 +33,9 @@ FILES = {
 }
 M = "--memory 999 --batch-time affine:0.02,2e-4,1e-6"
 REFUSED = f"""
-llm_hindsight worst-case | 'worst-case' is now generate 'worst:POLICY(n=12)'
-llm_hindsight solv x.json | unknown subcommand 'solv'; did you mean 'solve'?
-llm_hindsight zzz | unknown subcommand 'zzz'; known: ratios,
+llm_hindsight solv x.json | No such command 'solv'. Did you mean 'solve'?
 solve --bogus | No such option: --bogus
-solve | INSTANCE.json
+solve | Missing argument 'SOURCE'
 solve missing.json | missing.json: No such file or directory
 solve ../log.csv | a trace or log is 'trace:../log.csv(memory_limit=M)'
 solve /dev/zero | /dev/zero
@@ -46,7 +44,7 @@ solve ../small.json --out ../taken.json | is a folder, not a file
 solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
 solve ../small.json --export x.lp --bound b.py:f | contradicts --export
 solve ../small.json --time-limit -1 | --time-limit
-solve ../small.json --goal x | Invalid value for '--goal'
+solve ../small.json --goal x | goal = 'x' is not 'latency', 'makespan'
 solve ../small.json --goal makespan --out x.json | --out contradicts --goal makespan
 solve ../small.json --method relaxation --out x.json | contradicts --method relaxation
 solve ../large.json --export model.lp | non-zeros, about
@@ -58,7 +56,7 @@ generate generator:uniform --out missing/one.json | cannot be written
 generate generator:uniform --out q.mps | solve --export writes .lp and .mps
 generate generater:uniform | unknown kind of source 'generater'; did you mean 'generator'?
 generate uniform | 'uniform' is a generator: write generator:uniform
-generate generator:uniform(n=3 | is not of the form NAME(key=value, ...)
+generate generator:uniform(n=3 | unknown generator 'uniform(n=3'
 generate generator:uniform(n) | = 'n' is not of the form name=value
 generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
 generate generator:missing.py:mine | import = 'missing.py' cannot be read
@@ -69,7 +67,7 @@ generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did yo
 solve library:worst-n7-0 | did you mean 'worst-n7-0
 solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
 solve generator:sqrt-n-adversary | answers to a policy: it has no instance
-ratios | give either SOURCEs or --demo
+ratios | give SOURCEs or --demo, and not both
 ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios j25-m1-n10-00 --policy edf | policies = 'edf' needs a service level
@@ -79,16 +77,15 @@ ratios --demo --batch-time affine:1,0,0 --preemption never | does not exist in s
 ratios --demo --preemption sometimes | preemption = 'sometimes' is not
 ratios --demo --predictions noisy | delta = None is not given and has no default
 ratios --demo --optimum records | is not an instance of the library
-ratios --demo --columns speed --policy fcfs --time-limit 0 | --columns = 'speed' is not a column
+ratios --demo --columns speed --policy fcfs --time-limit 0 | unknown column 'speed'; known: group
 ratios --demo --store ../text.json | is not a store of trials
 ratios ../lifo.toml | unknown policy 'lifo'
 ratios ../deep.toml | is nested more than 100 deep
 ratios ../types.toml | seeds = '0' is not
 ratios ../empty.toml | sources = [] is missing
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
-ratios --demo --jobs 0 | Input should be greater than or equal to 1 (given:
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
-headroom x | Missing option '--batch-time': Seconds of a round
+headroom x | Missing option '--batch-time'
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
 headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token
 headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)

@@ -97,7 +97,6 @@ def test_a_record_of_another_digest_is_none(tmp_path: Path, store: RecordStore) 
     fresh = RecordStore(tmp_path / "own")
     assert fresh.record(ENTRY) is None
     assert fresh.stale(ENTRY) == "0" * 64
-    assert fresh.unknown("worst", frozenset()) == [ENTRY.name]
 
 
 def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
