@@ -83,7 +83,7 @@ ratios ../lifo.toml | unknown policy 'lifo'
 ratios ../deep.toml | is nested more than 100 deep
 ratios ../types.toml | seeds = '0' is not
 ratios ../empty.toml | sources = [] is missing
-ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is for windows
+ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is not for windows
 check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
 headroom x | Missing option '--batch-time'
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
