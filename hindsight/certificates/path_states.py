@@ -1,9 +1,12 @@
 """Largest total price of requests in unknown states that run with requests in known states.
 
-A graph of paths knows of some requests, the *followed* ones, which of them are active at an epoch
-and in which states (m, r). Each other active request may be in any state that it can have reached
-by then. Sort all active requests by decreasing r. Each must pass the test S + k r <= M, with k the
-requests up to it in that order and S the sum of their m (`hindsight.certificates.state_proofs`).
+In state (m, r) a request has used m tokens and has r rounds to go; M is the memory limit. An epoch
+is the time between two rounds. A graph of paths follows some of the requests: for these *followed*
+requests it knows which are active at an epoch and in which states. Each other active request may
+be in any state that it can have reached by then. Sort all active requests by decreasing r. They
+fit in memory only if each of them passes the test S + k r <= M, where k is the number of requests
+up to and including it in that order, and S is the sum of their m
+(`hindsight.certificates.state_proofs`).
 Let V_r(k, S) be the largest total price that other requests in states of r or fewer rounds can add
 after k requests whose sum of m is S. It is negative if followed requests of r or fewer rounds do
 not fit. V_0 = 0. V_r follows from V_(r - 1): first each state of r rounds is taken at most as often

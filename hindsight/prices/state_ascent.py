@@ -1,7 +1,9 @@
 """Prices of configurations by smoothed dual ascent, without an LP solver; all prices give a bound.
 
-Statement. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the heaviest configuration at epoch
-tau. Then
+Statement. In state (m, r) a running request has used m tokens and has r rounds to go. A
+configuration is a multiset of states that fit into memory together. An epoch tau is the time
+between two rounds. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the largest total price of a
+configuration at epoch tau. Then
 
     TEL >= L(Q) = sum_i min_{t >= a_i} P_i(t) - K sum_tau W_tau,
     P_i(t) = t + o_i - a_i + sum_age Q(t + age, s_i + age, o_i - age).
@@ -12,9 +14,11 @@ Prices that differ between replicas prove no more: the mean of such prices over 
 the replicas proves at least as much, because L is concave, and it is the same on all of them.
 
 L is concave, and its maximum is the bound of the *full* configuration relaxation (`StateAscent`).
-Prices y_k of state tables rho_k, scaled to capacity 1, are the special case Q = sum_k y_k rho_k
-with W_tau <= sum_k y[k, tau]: no finite set of tables gives more, but they are quick to price
-by themselves, and their prices bring the ascent on all states most of the way.
+A state table rho_k is a valid inequality on the states active at one epoch
+(`hindsight.prices.state_tables`). Prices y_k of tables, scaled to capacity 1, are the special case
+Q = sum_k y_k rho_k with W_tau <= sum_k y[k, tau]. No finite set of tables gives a larger bound than
+all states do. But prices of tables are found quickly, and with their prices the ascent on all
+states starts most of the way up.
 
 Where late requests are counted instead of latency, a request pays only prices if it starts in time,
 and a penalty if not (`hindsight.rounds.on_time`).
@@ -24,10 +28,11 @@ configurations are soft (`hindsight.prices.state_kernels`). With Q its gradient 
 
     mass(tau, p) under the Gibbs starts  -  K z(tau, p) under the Gibbs configurations,
 
-both exact; with y it is what the Gibbs starts use of each table, less K. Adam follows it with
-prices projected to >= 0 while the heats fall. Prices are 0 from epoch T on, where P_i only grows:
-the minimum is over a_i .. T, and no horizon is assumed. `hindsight.prices.states` evaluates the
-bound in integers, whatever the floats did.
+and both terms are computed exactly. With y the gradient is what the Gibbs starts use of each table,
+minus K. Adam follows the gradient, with prices projected to >= 0, while the temperatures fall.
+Prices are 0 from epoch T on, where P_i only grows: the minimum is over a_i .. T, and no horizon is
+assumed. `hindsight.prices.states` evaluates the bound in integers, so rounding errors of the
+ascent cannot make it wrong.
 
 *From coarse to fine.* Equal prices in w consecutive epochs are prices like others, so L bounds the
 optimum as before. Their W_tau is equal too: an iteration searches for one heaviest configuration

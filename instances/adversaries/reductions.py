@@ -1,10 +1,11 @@
 """Number partitioning as scheduling: why the problem is hard ([W25] Theorems 2 and EC.2).
 
-Both reductions give a number x a request that runs one round. [W25] sets s = x and M = T, but a
-request then holds s + 1 = x + 1 tokens in its round ([J25]'s model, which [W25] adopts), so that
-numbers with sum T do not fit together and no instance ever has the target value. Here s = x - 1,
-so that the peak s + o is x, and M = T. Where some x is 1, all numbers and T are doubled first,
-because s must be at least 1.
+Both reductions turn each number x into a request that runs one round. T is the sum that each part
+of the partition must have. The target value is the objective that a schedule reaches if and only if
+there is a partition. [W25] sets s = x and M = T, but a request then holds s + 1 = x + 1 tokens in
+its round (in [J25]'s model, which [W25] adopts). So numbers with sum T do not fit together, and no
+instance ever has the target value. Here s = x - 1, so that the peak s + o is x, and M = T.
+Where some x is 1, all numbers and T are doubled first, because s must be at least 1.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class _Trap(Family):
         raise NotImplementedError
 
     def steep(self, root: int) -> tuple[int, int, int]:
-        """X, K and Y of the steep sizes."""
+        """Return X, K and Y for ``sizes="steep"``; the docstring of each trap defines them."""
         raise NotImplementedError
 
 

@@ -201,7 +201,10 @@ class SecondsSchedule(TimedSchedule):
         chunks = np.maximum(self.chunk_tokens, 0)
 
         def each_round(amounts: IntArray, growth: int | IntArray = 0) -> IntArray:
-            """Add up, over the stretches of each round, amount + growth, amount + 2 growth, ..."""
+            """Return the sum for each round over the stretches that cover it.
+
+            In its k-th round, k = 1, 2, ..., a stretch counts amount + k growth.
+            """
             return held_tokens(np.arange(1, count + 1), before, amounts, self.rounds, 1, growth)
 
         new = advances & (self.prompt_left > 0)

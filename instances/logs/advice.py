@@ -35,7 +35,7 @@ _WORDS = {name: {*listed.split()} for name, listed in _HINTS["words"].items()}
 
 
 def refuse_text_without_requests(path: object, line: str) -> None:
-    """Refuse totals and logs of text by their first line.
+    """Refuse text files without requests, such as server logs, by their first line.
 
     Raises
     ------

@@ -7,14 +7,15 @@ all that another request could supply, and bound the shortened problem.
 **Conditions.** Request i has s_i prompt tokens, of which at most h_i are supplied by others.
 
 1. An entry belongs to a prefix: the entry at position k of request i can serve request j only where
-   their first k tokens are the same. So it is with every cache of KV entries that is exact.
+   their first k tokens are the same. This holds for every cache that reuses KV entries without
+   approximation.
 2. A cache shares blocks of ``cache_block_size`` tokens, and is filled by requests of the log only.
 3. A request processes the last token of its prompt, and every token it generates, and stores their
    entries for itself: engines look up prompts, not what they are about to generate.
 4. A preempted request may find its own entries again. So the optimum is the one with
    ``preemption="keep"``; lower bounds in seconds are bounds on this one.
-5. In seconds, a round does not get faster by tokens that are added to it. Affine batch times are
-   such, and all minorants that bounds take; a measured table of a `TiledTime` may fall.
+5. In seconds, a round does not get faster if tokens are added to it. This holds for affine batch
+   times and for all minorants that bounds use. The measured table of a `TiledTime` may violate it.
 
 **Claim.** The optimum for prompts s_i - h_i is at most the total latency of every schedule of the
 whole requests, with any cache, on any number of replicas.
@@ -26,7 +27,7 @@ entries of different requests are disjoint, and while i runs it holds its own, t
 from when they are processed on.
 
 *Memory.* In each round the memory used is at least the sum of the private entries of the requests
-that run: who holds the shared ones is not counted. With the start times of the schedule, the
+that run; shared entries are not counted at all. With the start times of the schedule, the
 shortened requests hold just these sums, so they fit. In blocks of b tokens, request i has at least
 ceil((s_i + k) / b) - floor(h_i / b) >= ceil((s_i - h_i + k) / b) blocks with private entries.
 
@@ -34,20 +35,21 @@ ceil((s_i + k) / b) - floor(h_i / b) >= ceil((s_i - h_i + k) / b) blocks with pr
 schedule of the shortened problem, of the same latency.
 
 *Seconds.* The schedule processes at least s_i - h_i prompt tokens of i itself. Leave out the
-others, the first ones in front. Every round then processes no more tokens, after no more others,
-and reads no more resident ones: it takes no longer (5). Wait for as long as it took before: every
-token comes when it came. (A real round also reads the shared entries once for each request: that
-is more.)
+others, from the beginning of the prompt on. Then no round processes more tokens than before, has
+more tokens before those that it processes, or reads more resident tokens. So no round takes longer
+(5). Let each round wait until the time at which it ended before: then every token comes when it
+came before. (A real round also reads the shared entries once for each request, which only adds
+time.)
 
-The order of arrival does not matter, nor do replicas: a request that comes first, or on another
-replica, can supply nothing in truth, and h_i counts it. Two requests that share a prefix only with
-each other are both shortened, though one of them must compute it. So the bound is optimistic, the
-more so the more is shared. The same holds for weights and for shares of requests on time, as every
-token of the shortened problem can come as early. []
+The order of arrival and the replicas are ignored: h_i also counts what a later request, or one on
+another replica, has in common with request i, although in truth it can supply nothing. Two
+requests that share a prefix only with each other are both shortened, though one of them must
+compute it. So the bound is optimistic, the more so the more is shared. The same holds for weights
+and for shares of requests on time, as every token of the shortened problem can come as early. []
 
 **What a log shows.** Hashes of whole blocks of B tokens, equal where the blocks and all tokens
-before them are equal. With f_j = floor(s_j / B) whole blocks of request j, of which the first m are
-those of i:
+before them are equal. Request j has f_j = floor(s_j / B) whole blocks, and the first m of them are
+also the first m of request i:
 
 - m < f_j: the next block of j differs, so at most (m + 1) B - 1 tokens are the same;
 - m = f_j: the log shows nothing of what follows, and the tokens of j end with those it generates:

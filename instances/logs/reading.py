@@ -44,7 +44,7 @@ def read_rows(
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
 ) -> RequestLog:
-    """Read the rows of a log, with those that have no tokens.
+    """Read the rows of a log, including those that have no tokens.
 
     Parameters and errors are those of `read_log` and `read_trace`.
     """

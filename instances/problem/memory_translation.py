@@ -40,7 +40,7 @@ Problem = TypeVar("Problem", Instance, Workload)
 
 
 def relaxed(problem: Problem) -> Problem:
-    """The problem in tokens that every schedule of ``problem`` solves too.
+    """A problem in tokens: every schedule of ``problem`` is a schedule of it too.
 
     Its optimum is a lower bound. With ``block_size`` 1 it is the same problem, in tokens.
     """
@@ -56,7 +56,7 @@ def relaxed(problem: Problem) -> Problem:
 
 
 def restricted(problem: Problem) -> Problem:
-    """The problem in tokens whose every schedule solves ``problem`` too.
+    """A problem in tokens: every schedule of it is a schedule of ``problem`` too.
 
     Its optimum is an upper bound. With ``block_size`` 1 it is the same problem, in tokens.
     """

@@ -68,7 +68,10 @@ class Equilibrium:
     Attributes
     ----------
     load : float
-        d1 W with W = sum_j lambda_j S_j, the share of time that is not overhead; < 1.
+        d1 W, the share of time that is not overhead; < 1. W = sum_j lambda_j S_j is the number of
+        token-iterations that arrive per second: type j has lambda_j prompts per second, and one
+        prompt holds S_j tokens summed over its iterations. An iteration with X tokens takes
+        d0 + d1 X seconds.
     memory : float
         M*, tokens ([A25] Equations (5), (8)).
     iteration_time : float

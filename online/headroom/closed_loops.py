@@ -62,7 +62,7 @@ def play_closed_loop(question: Question, should_stop: Callable[[], bool]) -> Que
     """
     workload, label = question.workload, question.baseline
     if workload.replicas > 1 or question.concurrency is None:
-        reason = "is not 1: a log without start times is of one machine"
+        reason = "is not 1: a log without start times can only be used for one machine"
         raise InvalidValueError(None, "replicas", workload.replicas, reason)
     loop, policy = ClosedLoop(workload, question.concurrency), question.specs[label].make()
     complete = policy.complete

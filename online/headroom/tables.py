@@ -69,7 +69,7 @@ def _best(bounds: Bounds, schedule: str) -> Mapping[str, Any]:
 
 
 def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
-    """List the policies simulated on today's replicas, exact output lengths first."""
+    """List the policies simulated on today's replicas; exact output lengths come first."""
     tasks = [one for one in found.results if isinstance(one, Serve)]
     for task in sorted(tasks, key=lambda one: one.error):
         it = found.results[task]

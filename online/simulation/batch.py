@@ -46,7 +46,11 @@ class Batch:
         self.time: float = 0
 
     def stored(self) -> int:
-        """Return the tokens stored now; requests that start have their prompts."""
+        """Return the tokens stored now.
+
+        A request that has not advanced yet counts with its whole prompt, or, if prompts get memory
+        in chunks, with the part of it that is processed.
+        """
         return self.next_stored(self.running, {})
 
     def next_stored(self, held: Collection[int], chunks: Mapping[int, int]) -> int:

@@ -81,7 +81,7 @@ class Interval:
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a mean by the means of the ends; an end is known if it is known for all."""
+        """Bound a mean by the means of the ends; an end is known if all have it."""
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
 

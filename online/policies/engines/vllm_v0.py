@@ -48,7 +48,7 @@ class VLLMV0(ServingPolicy):
     max_num_batched_tokens: int = ranged(4096, minimum=1)
 
     def decide(self, state: State) -> Decision:
-        """A round of prompts if any can be admitted, else decodes."""
+        """Run a round of prompts if any can be admitted, else a round of decodes."""
         now, running = state.round_index, state.running
         if admitted := self._prompts(state):
             return Decision(start=admitted, hold=list(running), wake=now + 1)

@@ -1,9 +1,9 @@
 """Choosing one batch of small F(X) = (sum of outputs) / |X|^2 that fits ([W25] Algorithms 2 to 5).
 
 Each builder takes the prompts, the outputs and M, and returns the positions of a non-empty batch.
-A batch fits when its peaks s + o add up to at most M, which [W25] asks throughout Section 5 and
-which is stricter than the condition of Algorithm 1, that started together the requests stay
-within M in every round. Every request must have s + o <= M.
+A batch fits if its peaks s + o add up to at most M. [W25] requires this throughout Section 5. It is
+stricter than the condition of Algorithm 1, which only requires that the requests, if they all start
+together, stay within M in every round. Every request must have s + o <= M.
 """
 
 from __future__ import annotations

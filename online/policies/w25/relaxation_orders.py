@@ -80,10 +80,11 @@ class SortedLP(RelaxationOrder):
 
     Requests start in that order up to the first that does not fit under the look-ahead test.
 
-    No guarantee. One linear program for the requests that wait whenever all earlier ones have
-    started, unless all fit at once: when everything arrives at once, one program. Ties, which
-    the paper leaves open, go in order of appearance; mean starts are compared after rounding to
-    six decimals.
+    No ratio is proved for this policy. Whenever all requests of the last order have started, a
+    linear program is solved for the requests that wait then. If these all fit at once, they start
+    without a program. If all requests arrive at the same time, at most one program is solved. Ties,
+    which the paper leaves open, go in order of appearance; mean starts are compared after rounding
+    to six decimals.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
