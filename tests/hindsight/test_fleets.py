@@ -79,7 +79,9 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_made_for_one_machine_refuses_a_fleet_in_one_line(name: str) -> None:
-    with pytest.raises(InvalidValueError, match="replicas = 2 is not 1") as refusal:
+    with pytest.raises(
+        InvalidValueError, match="replicas = 2 is not 1|one replica.*replicas = 2,"
+    ) as refusal:
         REFUSED[name]()
     assert "\n" not in str(refusal.value)
 

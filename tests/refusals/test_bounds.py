@@ -171,7 +171,7 @@ TYPES: Rows = [
     (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
     (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
     (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]
-    (lambda: solve(ONE, goal=OnTime([30])), r"level\[0\] = 30 is not a ServiceLevel"),
+    (lambda: solve(ONE, goal=OnTime([30])), r"level = \[30\] is neither a ServiceLevel nor a list"),
     *each(
         lambda level: solve(ONE, goal=OnTime(level)), "neither a ServiceLevel nor", None, "latency"
     ),

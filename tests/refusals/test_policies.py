@@ -234,7 +234,7 @@ TYPES: Rows = [
     *parameters(TYPED_PARAMETERS),
     *each(waiting, "'wait': thresholds = 5 is not a pair", {5: 1}),
     *each(waiting, r"'wait', type \(1, 1\): threshold = 1.5", {(1, 1): 1.5}),
-    *each(leveled, "is not a ServiceLevel", [1, 2, 3]),
+    *each(leveled, "is neither a ServiceLevel nor a list of them", [1, 2, 3]),
     *each(timed, r"preset\(name\)\.batch_time", "llama-2-70b-2xa100", AffineTime),
     (lambda: simulate("mc-sf", "mc-sf"), "^arrivals = .* is not a"),
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "predictions = .* is not ", "x"),

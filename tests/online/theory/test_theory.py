@@ -183,8 +183,7 @@ def test_the_volume_bound(instance: Instance) -> None:
 def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = tiny_fleet(rng, 4, replicas=1 + seed % 3)
-    requests = [replace(one, weight=1) for one in drawn]
-    fleet = Instance(**drawn.__getstate__() | {"requests": requests})
+    fleet = drawn.replaced(requests=[replace(one, weight=1) for one in drawn])
     assert paper_bounds.volume_bound(fleet) <= least_total_latency(fleet)
 
 
