@@ -160,7 +160,7 @@ def _outcome(command: Any, program: str | None) -> tuple[int, str | None]:
 def _explanation(error: Exception) -> str | None:
     """Explain an expected error in a line; return None for a bug."""
     if hasattr(error, "format_message"):
-        complaint: str = error.format_message()
+        complaint: str = error.format_message().replace("Value error, ", "")
         return complaint if complaint.endswith("?") else f"{complaint.rstrip('.')}; see --help"
     if type(error).__module__.partition(".")[0] in PACKAGES:
         return str(error)

@@ -86,7 +86,8 @@ def headroom(  # noqa: PLR0913
     slo: LevelTexts = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="End after the simulations, within seconds.")
+        bool,
+        typer.Option("--quick", help="End after the simulations; of a long log, the first 10 s."),
     ] = False,
     details: Annotated[
         bool, typer.Option("--details", help="Print all tables, facts and notes too.")

@@ -17,7 +17,7 @@ from hindsight.certificates.format import (
     MalformedCertificateError,
     read_certificate,
 )
-from instances import FileFormatError, LibraryEntry, RecordStore
+from instances import FileFormatError, InvalidValueError, LibraryEntry, RecordStore
 from online.workers import in_order
 
 from .console import FAILED_STATUS, progress_bar, reject
@@ -49,6 +49,8 @@ def verify(
     minutes to check, is none: no claim was refused.
     """
     name, _, pattern = subject.partition(":")
+    if not Path(subject).exists() and subject in instances.library():
+        raise InvalidValueError(None, "subject", subject, f"is no file: write library:{subject}")
     if name != LIBRARY or Path(subject).exists():
         return _certificate(Path(subject), json_file)
     check_json(json_file)

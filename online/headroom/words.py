@@ -177,7 +177,7 @@ def _conditions(found: Headroom) -> Iterator[str]:
     question, best = found.question, found.best
     count = len(question.workload)
     if found.left_out:
-        yield f"the first {count:,} of {count + found.left_out:,} requests (time limit)"
+        yield f"the first {count:,} of {count + found.left_out:,} requests (no time for more)"
     loop = f"a closed loop of {question.concurrency}" if question.concurrency else ""
     if question.made_up:
         yield f"made-up arrivals{f' ({loop})' if loop else ''}"
@@ -209,7 +209,7 @@ def remarks(found: Headroom, most: int | None = NAMED) -> Iterator[str]:
     if [*found.question.limits] == ["TTFT"]:
         yield FIRST_TOKEN_ALONE
     if found.left_out:
-        yield "Give a longer time limit, or choose a window: FILE(max_requests=N)."
+        yield "Leave --quick out, give a longer time limit, or choose FILE(max_requests=N)."
     reasons: dict[str, list[str]] = {}
     for one, it in found.failures.items():
         reasons.setdefault(it.reason, []).append(one.name)

@@ -84,7 +84,8 @@ ratios ../deep.toml | is nested more than 100 deep
 ratios ../types.toml | seeds = '0' is not
 ratios ../empty.toml | sources = [] is missing
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is not for windows
-check polcy fcfs | Invalid value for 'kind': Value error, 'polcy' is not
+check polcy fcfs | Invalid value for 'kind': 'polcy' is not
+verify w25-uniform-n20-00 | is no file: write library:w25-uniform-n20-00
 headroom x | Missing option '--batch-time'
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
 headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token

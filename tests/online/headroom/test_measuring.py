@@ -135,7 +135,7 @@ def test_of_a_long_log_the_first_requests_answer() -> None:
         kept = one.question.workload
         assert 1 <= len(kept) < count / 10
         assert len(kept) + one.left_out == count
-        held = f"Holds for the first {len(kept):,} of 100,000 requests (time limit)"
+        held = f"Holds for the first {len(kept):,} of 100,000 requests (no time for more)"
         assert any(line.startswith(held) for line in answer_lines(one))
         if one.today is not None:
             run = online.simulate(kept, "vllm")
