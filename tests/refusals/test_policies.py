@@ -226,6 +226,7 @@ VALUES: Rows = [
     # Routers and the test kit.
     (lambda: simulate(FLEET, "mc-sf", router="random(sticky='a')"), "'a' is not in the metadata"),
     *each(routed, "router 'Told', request 0: replica = {}", 2, -1),
+    (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
 ]
 TYPES: Rows = [
     (released([Arrival(0, 1.5, 2)]), "length"),  # type: ignore[arg-type]
@@ -251,6 +252,7 @@ DECISIONS: Rows = [
     (scripted(start_all, BLOCKS), "12 tokens, 4 above the 8 tokens in blocks of 4"),
     (scripted(reuse_three, ALIKE), "to reuse 3 tokens of 0 processed before"),
     *each(prioritized, "^policy 'by-table', round 1: .* request 1 is {}, not a number", *NO_ORDER),
+    (decides(PROMPTS, start=[0], prefill={0: -1}), "1.*allotted -1 prompt tokens and has 4 left"),
 ]
 TRUTH: Rows = [
     *each(lambda name: uncertain(name), "only known to lie in", "h-sf", "a-random"),

@@ -180,6 +180,9 @@ VALUES: Rows = [
     *each(reduced("three-partition"), "number 2: value = 0", [4, 4, 0]),
     *each(reduced("partition-makespan"), "sum", []),
     *each(reduced("partition-makespan"), "number 2: value = 4 is above 3", [1, 1, 4]),
+    *each(replicated, "replicas", 0, 10**9),
+    *each(rows, "is not an int64 array of 6 columns", np.zeros((1, 5), dtype=np.int64)),
+    *each(lambda times: rows([(0, 1, 2)], times), "round start = nan", [1.0, NAN]),
 ]
 TYPES: Rows = [
     *[row for field in LARGEST for row in each(with_field(field), f"'r7': {field}", *NOT_INTEGERS)],
@@ -195,6 +198,7 @@ TYPES: Rows = [
     *every("upper_bound", bounds(8.0)),
     (lambda: instances.known_bounds(TRIO.with_metadata(known_bounds=[8])), "known_bounds"),
     *each(reduced("three-partition"), "number 2", [4, 4, 4.0]),
+    *each(replicated, "replicas", 2.5),
 ]
 FROZEN: Rows = [
     *each(lambda name: setattr(TINY, name, None), "{}", "requests", "memory_limit", "metadata"),
