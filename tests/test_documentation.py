@@ -59,7 +59,6 @@ SLOW_PAGES = {
     "service-levels.md",
     "own-bounds.md",
     "own-policies.md",
-    "pictures.md",
     "tutorial.md",
     "worst-case.md",
 }
