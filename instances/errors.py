@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import unicodedata
+import re
 from typing import Any
 
 LONGEST_SHOWN = 200
 """Characters of a refused value that its error repeats."""
 
-CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories a name has no use for: control characters, lone surrogates, line breaks."""
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a name has no use for: control characters, line breaks, lone surrogates, and
+marks of direction, which let a line be read in another order than it has."""
 
 MOST_LISTED = 40
 """Known names that the error of an unknown one lists."""
-
-DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They let a line be read in another order than it has."""
 
 
 class _RefusedError(Exception):
@@ -25,10 +23,7 @@ class _RefusedError(Exception):
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
         # Exceptions are pickled by what they give their base.
         super().__init__(owner, field, value, reason)
-        self.owner = owner
-        self.field = field
-        self.value = value
-        self.reason = reason
+        self.owner, self.field, self.value, self.reason = owner, field, value, reason
 
     def __str__(self) -> str:
         prefix = f"{self.owner}: " if self.owner else ""
@@ -58,9 +53,7 @@ class UnknownNameError(ValueError):
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         super().__init__(kind, name, known)
-        self.kind = kind
-        self.name = name
-        self.known = known
+        self.kind, self.name, self.known = kind, name, known
 
     def __str__(self) -> str:
         known = self.known
@@ -80,9 +73,7 @@ class FileFormatError(ValueError):
 
     def __init__(self, path: Any, reason: str, row: int | None = None) -> None:
         super().__init__(str(path), reason, row)
-        self.path = str(path)
-        self.reason = reason
-        self.row = row
+        self.path, self.reason, self.row = str(path), reason, row
 
     def __str__(self) -> str:
         place = self.path if self.row is None else f"{self.path}, row {self.row}"
@@ -99,16 +90,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-def is_control(character: str) -> bool:
-    """Return whether a character is a control character or cannot be stored as text."""
-    return unicodedata.category(character) in CONTROL_CATEGORIES or character in DIRECTION_MARKS
-
-
 def printable(text: str) -> str:
     """``text`` in one line, control characters written as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character.encode("unicode_escape").decode() if is_control(character) else character
-        for character in text
-    )
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -10,13 +10,13 @@ import secrets
 import shutil
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import FileFormatError, printable
+from .errors import FileFormatError, printable, shown
 
 LARGEST_TEXT = 2**30
 """Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
@@ -181,6 +181,20 @@ def check_shape(document: Any, path: object) -> None:
         if not level:
             return
     raise FileFormatError(path, _TOO_DEEP)
+
+
+def check_head(document: Any, head: Mapping[str, Any], path: object) -> None:
+    """Refuse a document that does not have these entries.
+
+    Raises
+    ------
+    FileFormatError
+        An entry differs or is missing.
+    """
+    for key, expected in head.items():
+        found = document.get(key) if isinstance(document, dict) else None
+        if type(found) is not type(expected) or found != expected:
+            raise FileFormatError(path, f"{key} is {shown(found)}, not {expected!r}")
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from numbers import Integral, Rational, Real
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InvalidTypeError, InvalidValueError, is_control
+from .errors import CONTROLS, InvalidTypeError, InvalidValueError
 
 LARGEST_INTEGER = 2**53
 """Times above this would not survive a float or a JSON reader unchanged."""
@@ -52,11 +52,11 @@ def as_integer(
     InvalidTypeError
         Not an integer (a bool, a string, a float with a fractional part or not).
     InvalidValueError
-        NaN, infinite, or out of range.
+        Out of range.
     """
     # Nearly every value there is is an int; asking an abstract class takes ten times as long.
-    if type(value) is not int:
-        _refuse_what_is_not_whole(value, owner, field)
+    if type(value) is not int and not _is(Integral, value):
+        raise InvalidTypeError(owner, field, value, "is not a whole number")
     number = int(value)
     if number < minimum:
         raise InvalidValueError(owner, field, number, f"is below {minimum}")
@@ -65,15 +65,8 @@ def as_integer(
     return number
 
 
-def _refuse_what_is_not_whole(value: Any, owner: str | None, field: str) -> None:
-    if isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(owner, field, value, "is a boolean, not a whole number")
-    if isinstance(value, (float, np.floating)):
-        if not math.isfinite(value):
-            raise InvalidValueError(owner, field, float(value), "is not a finite number")
-        raise InvalidTypeError(owner, field, float(value), "is a float; whole numbers only")
-    if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS):
-        raise InvalidTypeError(owner, field, value, "is not a whole number")
+def _is(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, NO_NUMBERS)
 
 
 BOUNDS = {
@@ -95,7 +88,7 @@ def as_number(value: Any, owner: str | None, field: str, **bounds: float) -> flo
     InvalidValueError
         NaN, infinite or too large for a float, or out of range.
     """
-    if not isinstance(value, Real) or isinstance(value, NO_NUMBERS):
+    if not _is(Real, value):
         raise InvalidTypeError(owner, field, value, "is not a number")
     try:
         number = float(value)
@@ -129,7 +122,7 @@ def as_exact(value: Any, owner: str | None, field: str) -> Fraction:
     InvalidTypeError
         Neither, or a bool.
     """
-    if not isinstance(value, Rational) or isinstance(value, NO_NUMBERS):
+    if not _is(Rational, value):
         raise InvalidTypeError(owner, field, value, "is neither a whole number nor a fraction")
     return Fraction(int(value.numerator), int(value.denominator))
 
@@ -182,9 +175,10 @@ def chosen(*known: str) -> Any:
 
 
 def check_ranges(record: Any, owner: str | None = "") -> None:
-    """Check the fields of a dataclass made by `ranged` and `chosen`.
+    """Check the fields of a dataclass made by `ranged` and `chosen`, and its flags.
 
-    A number is whole or a float as its annotation says.
+    A number is whole or a float as its annotation says; any iterable becomes a tuple where the
+    annotation is one.
 
     Parameters
     ----------
@@ -203,21 +197,17 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
         value, kind = getattr(record, one.name), str(one.type)
         if "known" in one.metadata:
             as_choice(value, owner, one.name, one.metadata["known"])
-        if "bounds" not in one.metadata:
+        if kind == "bool":
+            set_fields(record, **{one.name: as_flag(value, owner, one.name)})
+        if "bounds" not in one.metadata or (value is None and "None" in kind):
             continue
-        check: Any = partial(
-            as_number if "float" in kind else as_integer,
-            owner=owner,
-            field=one.name,
-            **one.metadata["bounds"],
-        )
+        number: Any = as_number if "float" in kind else as_integer
+        check = partial(number, owner=owner, field=one.name, **one.metadata["bounds"])
         if kind.startswith("tuple"):
-            if not isinstance(value, tuple):
-                raise InvalidTypeError(owner, one.name, value, "is not a tuple")
-            if not value:
-                raise InvalidValueError(owner, one.name, value, "is empty")
+            if not isinstance(value, Iterable) or not (value := tuple(value)):
+                raise InvalidTypeError(owner, one.name, value, "is not a list of numbers")
             set_fields(record, **{one.name: tuple(map(check, value))})
-        elif value is not None or "None" not in kind:
+        else:
             set_fields(record, **{one.name: check(value)})
 
 
@@ -234,9 +224,7 @@ def as_name(value: Any, owner: str | None, field: str) -> str:
     """
     if not isinstance(value, str):
         raise InvalidTypeError(owner, field, value, "is not a string")
-    if not value.isprintable():
-        for character in value:
-            if is_control(character):
-                shown = f"U+{ord(character):04X}"
-                raise InvalidValueError(owner, field, value, f"holds the control character {shown}")
+    if found := CONTROLS.search(value):
+        shown = f"U+{ord(found[0]):04X}"
+        raise InvalidValueError(owner, field, value, f"holds the control character {shown}")
     return str(value)

@@ -8,7 +8,7 @@ from instances.errors import InvalidValueError
 from instances.generators.registry import Family
 from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH, Instance
 from instances.problem.request import Request
-from instances.validation import as_flag, chosen, ranged
+from instances.validation import chosen, ranged
 
 TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "one-type": ((1, 1, 4),),
@@ -65,7 +65,7 @@ class FcfsCascade(Family, name="fcfs-cascade"):
         counts = np.tile(rates, (rounds, 1))
         if self.arrivals == "poisson":
             counts = rng.poisson(rates, (rounds, len(types)))
-        if as_flag(self.imbalanced, None, "imbalanced"):
+        if self.imbalanced:
             if len(types) > 1:
                 raise InvalidValueError(None, "imbalanced", True, "is for one-type only")
             counts[:2, 0] = FIRST_ITERATIONS[:rounds]

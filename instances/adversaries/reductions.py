@@ -17,7 +17,7 @@ import numpy as np
 from instances.errors import InvalidValueError
 from instances.generators.registry import Family
 from instances.problem.instance import Instance
-from instances.validation import LARGEST_INTEGER, as_flag, as_integer, ranged
+from instances.validation import LARGEST_INTEGER, as_integer, ranged
 
 LARGEST_DRAWS = 100_000
 """Draws of numbers before `partition-makespan` gives up: two large ones are hardly ever equal."""
@@ -67,8 +67,7 @@ class ThreePartition(Family, name="three-partition"):
         if not 3 * low <= target <= 3 * high:
             reason = "has no three numbers between T/4 and T/2"
             raise InvalidValueError(None, "target", target, reason)
-        planted = as_flag(self.planted, None, "planted")
-        size, count, total = (3, m, target) if planted else (3 * m, 1, m * target)
+        size, count, total = (3, m, target) if self.planted else (3 * m, 1, m * target)
         drawn = [_composition(rng, size, total, low, high) for _ in range(count)]
         return [int(one) for one in rng.permutation(np.concatenate(drawn))]
 

@@ -18,7 +18,6 @@ from instances.problem.request import RequestId
 from instances.problem.schedule import TimedSchedule, Violation
 from instances.problem.workload import Workload
 from instances.service_level import BoolArray, Limits
-from instances.show import draw_memory
 from instances.validation import as_integer, as_number, decimal, set_fields
 
 from .exact import exact_seconds
@@ -340,11 +339,6 @@ class SecondsSchedule(TimedSchedule):
         overlap[1:] -= self.round_starts[1:]
         report_rounds("clock", overlap)
         return found
-
-    def draw(self, ax: Any) -> None:
-        """Draw memory over seconds."""
-        memory, limit = self.memory_profile(), self.workload.memory_limit
-        draw_memory(ax, self.round_starts, self.round_ends, memory, limit, "s")
 
     def _check_tokens(self, report: Any) -> None:
         advances = self.advances

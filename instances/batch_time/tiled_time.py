@@ -11,7 +11,7 @@ import numpy as np
 from instances.arrays import FloatArray
 from instances.errors import InvalidValueError
 from instances.problem.batches import BatchStretch
-from instances.validation import check_ranges, ranged, set_fields
+from instances.validation import check_ranges, ranged
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ class TiledTime:
     prompt_past: float = ranged(0.0, minimum=0)
 
     def __post_init__(self) -> None:
-        set_fields(self, tokens=tuple(self.tokens), seconds=tuple(self.seconds))
         check_ranges(self, "batch time")
         sizes = (len(self.tokens), len(self.seconds))
         if sizes[0] < 2 or sizes[0] != sizes[1]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, overload
 
 from instances.batch_time.presets import preset
 from instances.errors import FileFormatError, InvalidValueError, UnknownNameError
-from instances.files import parse_json, read_bytes
+from instances.files import check_head, parse_json, read_bytes
 from instances.generators.registry import SYNTHETIC, generate
 from instances.problem.instance import Instance
 from instances.problem.memory_rule import MemoryRule
@@ -22,7 +22,7 @@ from instances.problem.workload import Workload
 from instances.service_level import ServiceLevel
 from instances.validation import as_name
 
-from .records import LATE, Record, RecordStore, check_head
+from .records import LATE, Record, RecordStore
 
 FORMAT = "llm-hindsight/library-set"
 VERSION = 1
@@ -89,12 +89,6 @@ class LibraryEntry:
 
     def __repr__(self) -> str:
         return f"LibraryEntry({self.name!r}, {self.n} requests, {self.goal})"
-
-    @property
-    def told_level(self) -> str:
-        """Show the service level with its unit; empty without one."""
-        unit = "rounds" if self.batch_time is None else "seconds"
-        return "" if self.level is None else f"{self.level} ({unit})"
 
     @property
     def is_stored(self) -> bool:

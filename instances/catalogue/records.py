@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from instances.batch_time.seconds_schedule import SecondsSchedule
 from instances.errors import FileFormatError, InvalidValueError
-from instances.files import parse_json, read_bytes, write_atomically
+from instances.files import check_head, parse_json, read_bytes, write_atomically
 from instances.problem.preemptive_schedule import AnySchedule, PreemptiveSchedule
 from instances.problem.schedule import Schedule
 from instances.validation import LARGEST_INTEGER, as_integer, as_name, as_number
@@ -149,20 +149,6 @@ class Record:
             certificate=bound.certificate,
             attempts=max(self.attempts, other.attempts),
         )
-
-
-def check_head(document: Any, head: Mapping[str, Any], path: Path) -> None:
-    """Refuse a document that does not begin with these entries.
-
-    Raises
-    ------
-    FileFormatError
-        An entry differs or is missing.
-    """
-    for key, expected in head.items():
-        found = document.get(key) if isinstance(document, dict) else None
-        if found != expected:
-            raise FileFormatError(path, f"{key} is {found!r}, not {expected!r}")
 
 
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:

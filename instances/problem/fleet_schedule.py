@@ -60,15 +60,11 @@ class FleetSchedule(TimedSchedule):
             raise InvalidValueError("fleet schedule", "len(parts)", len(parts), reason)
         set_fields(self, fleet=fleet, assignment=replicas, parts=parts)
         for replica, (own, part) in enumerate(zip(self.positions, parts, strict=True)):
-            if part is not None and not isinstance(part, TimedSchedule):
-                raise InvalidTypeError("fleet schedule", "part", part, "is not a schedule")
-            needed = fleet.alone(own) if len(own) else None
-            if needed is None or part is None:
-                fits = needed is None and part is None
-            else:
-                fits = needed.matches(part.problem)
+            fits = part is None
+            if len(own):
+                fits = isinstance(part, TimedSchedule) and fleet.alone(own).matches(part.problem)
             if not fits:
-                reason = f"is of other requests than the {len(own)} assigned to replica {replica}"
+                reason = f"is not a schedule of the {len(own)} requests of replica {replica}"
                 raise InvalidValueError("fleet schedule", "part", part, reason)
 
     @classmethod

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError
-from instances.files import check_shape, parse_json, read_bytes, write_atomically
+from instances.files import check_head, check_shape, parse_json, read_bytes, write_atomically
 from instances.validation import as_integer
 
 from .instance import Instance
@@ -17,12 +17,11 @@ from .memory_rule import TOKENS, MemoryRule
 from .request import Request
 from .schedule import Schedule
 
-FORMAT = "llm-hindsight/instance"
-VERSION = 1
+HEAD = {"format": "llm-hindsight/instance", "version": 1}
 REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
 INSTANCE_KEYS = (
-    *("format", "version", "name", "metadata", "memory_limit", "memory_rule", "replicas"),
-    "requests",
+    *HEAD,
+    *("name", "metadata", "memory_limit", "memory_rule", "replicas", "requests"),
 )
 
 KNOWN_BOUNDS = "known_bounds"
@@ -122,8 +121,7 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     """
     rule = {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
     document = {
-        "format": FORMAT,
-        "version": VERSION,
+        **HEAD,
         "name": instance.name,
         "memory_limit": instance.memory_limit,
         **rule,
@@ -158,12 +156,7 @@ def load(path: str | os.PathLike[str]) -> Instance:
         A field the model cannot hold.
     """
     document = parse_json(read_bytes(path), path, parse_constant=_refused)
-    kind = document.get("format") if isinstance(document, dict) else None
-    if kind != FORMAT:
-        raise FileFormatError(path, f"format is {kind!r}, expected {FORMAT!r}")
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise FileFormatError(path, f"version is {version!r}; this release reads {VERSION}")
+    check_head(document, HEAD, path)
     _check_object(document, path, "instance", ("memory_limit", "requests"), INSTANCE_KEYS)
     if not isinstance(document["requests"], list):
         raise FileFormatError(path, "'requests' is not a list")

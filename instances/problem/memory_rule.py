@@ -11,14 +11,12 @@ the rest of a block.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from instances.arrays import IntArray
 from instances.errors import InvalidTypeError
-from instances.validation import LARGEST_TOKEN_COUNT, as_choice, as_integer
+from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, chosen, ranged
 
-EmittedToken = Literal["now", "next"]
-PromptAllocation = Literal["whole", "chunks"]
 Tokens = TypeVar("Tokens", int, IntArray)
 
 
@@ -43,18 +41,12 @@ class MemoryRule:
         A block size that is no whole number >= 1, or another word.
     """
 
-    block_size: int = 1
-    emitted_token: EmittedToken = "now"
-    prompt_allocation: PromptAllocation = "whole"
+    block_size: int = ranged(1, minimum=1, maximum=LARGEST_TOKEN_COUNT)
+    emitted_token: Literal["now", "next"] = chosen("now", "next")
+    prompt_allocation: Literal["whole", "chunks"] = chosen("whole", "chunks")
 
     def __post_init__(self) -> None:
-        size: Any = as_integer(
-            self.block_size, "memory rule", "block_size", minimum=1, maximum=LARGEST_TOKEN_COUNT
-        )
-        object.__setattr__(self, "block_size", size)
-        as_choice(self.emitted_token, "memory rule", "emitted_token", get_args(EmittedToken))
-        allowed = get_args(PromptAllocation)
-        as_choice(self.prompt_allocation, "memory rule", "prompt_allocation", allowed)
+        check_ranges(self, "memory rule")
 
     @property
     def unstored(self) -> int:
@@ -76,10 +68,6 @@ class MemoryRule:
     def usable_blocks(self, memory_limit: int) -> int:
         """Blocks of a memory of M tokens."""
         return memory_limit // self.block_size
-
-    def peak_blocks(self, prompt_length: int, output_length: int) -> int:
-        """Blocks that a request holds in its last round."""
-        return self.blocks(prompt_length + output_length - self.unstored)
 
     @property
     def told(self) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
-from instances.show import LONGEST_PICTURE, draw_memory, html_of
+from instances.show import facts_html
 from instances.validation import set_fields
 
 from .instance import Instance
@@ -119,10 +119,6 @@ class TimedSchedule(ABC):
     def violations(self) -> list[Any]:
         """Every broken rule."""
 
-    def draw(self, ax: Any) -> None:
-        """Draw memory over time on matplotlib axes."""
-        raise NotImplementedError
-
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of `frame` between the lengths and the latency."""
         first, last = self.first_token_times, self.completion_times
@@ -223,9 +219,7 @@ class TimedSchedule(ABC):
             "last completion": f"{self.makespan:.12g} {unit}",
             "feasible": f"no: {violations[0]}" if violations else "yes",
         }
-        is_drawn = self.first_token_times.min() > 0 and self.makespan <= LONGEST_PICTURE
-        drawings = [one.draw for one in self.machines if is_drawn]
-        return html_of(type(self).__name__, self.problem.name, facts, *drawings)
+        return facts_html(self, self.problem.name, facts)
 
 
 class RoundSchedule(TimedSchedule):
@@ -315,12 +309,6 @@ class RoundSchedule(TimedSchedule):
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         return {"start_time": self.start_times, "completion_time": self.completion_times}
-
-    def draw(self, ax: Any) -> None:
-        """Draw memory over rounds."""
-        memory = self.memory_profile()[1:]
-        starts = np.arange(len(memory), dtype=np.float64)
-        draw_memory(ax, starts, starts + 1, memory, self.instance.memory_limit, "rounds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances import InvalidTypeError, InvalidValueError
-from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_integer, as_number
+from instances.validation import (
+    LARGEST_INTEGER,
+    LARGEST_TOKEN_COUNT,
+    as_integer,
+    as_number,
+    check_ranges,
+    ranged,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +41,13 @@ class PromptType:
         A field out of its range.
     """
 
-    arrival_rate: float
-    prefill_length: int
-    decode_length: int
+    # Below the limit no sum of loads leaves the range of floats.
+    arrival_rate: float = ranged(above=0, maximum=LARGEST_INTEGER)
+    prefill_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
+    decode_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
 
     def __post_init__(self) -> None:
-        # Below the limit no sum of loads leaves the range of floats.
-        rate = as_number(
-            self.arrival_rate, "prompt type", "arrival_rate", above=0, maximum=LARGEST_INTEGER
-        )
-        object.__setattr__(self, "arrival_rate", rate)
-        for field in ("prefill_length", "decode_length"):
-            length = as_integer(
-                getattr(self, field), "prompt type", field, minimum=1, maximum=LARGEST_TOKEN_COUNT
-            )
-            object.__setattr__(self, field, length)
+        check_ranges(self, "prompt type")
 
     @property
     def stages(self) -> int:

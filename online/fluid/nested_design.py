@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import LARGEST_INTEGER, as_integer, as_number, set_fields
+from instances.validation import LARGEST_INTEGER, as_integer, as_number, check_ranges, ranged
 
 from .balance import PromptType, coefficients, token_load
 from .wait_design import ROUNDING, Plan
@@ -46,25 +46,19 @@ class Segments:
         A field out of its range, lengths that do not match.
     """
 
-    prefill_length: int
-    ends: tuple[int, ...]
-    arrival_rates: tuple[float, ...]
+    prefill_length: int = ranged(minimum=1)
+    ends: tuple[int, ...] = ranged(minimum=1)
+    arrival_rates: tuple[float, ...] = ranged(minimum=0, maximum=LARGEST_INTEGER)
 
     def __post_init__(self) -> None:
-        prefill = as_integer(self.prefill_length, "segments", "prefill_length", minimum=1)
-        if not self.ends or len(self.ends) != len(self.arrival_rates):
-            reason = "is empty or does not match the arrival rates"
+        check_ranges(self, "segments")
+        if len(self.ends) != len(self.arrival_rates):
+            reason = "are not as many as the arrival rates"
             raise InvalidValueError("segments", "ends", self.ends, reason)
-        ends = [as_integer(end, "segments", "ends", minimum=1) for end in self.ends]
-        rates = [
-            as_number(rate, "segments", "arrival_rates", minimum=0, maximum=LARGEST_INTEGER)
-            for rate in self.arrival_rates
-        ]
-        if ends != sorted(set(ends)):
+        if self.ends != tuple(sorted(set(self.ends))):
             raise InvalidValueError("segments", "ends", self.ends, "are not increasing")
-        if rates[-1] == 0:
+        if self.arrival_rates[-1] == 0:
             raise InvalidValueError("segments", "arrival_rates", self.arrival_rates, "end with 0")
-        set_fields(self, prefill_length=prefill, ends=tuple(ends), arrival_rates=tuple(rates))
 
     def __len__(self) -> int:
         """m, the number of segments."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from instances import InvalidValueError
 from instances.arrays import FloatArray
-from instances.validation import as_integer, set_fields
+from instances.validation import as_integer, check_ranges, ranged
 
 from .balance import PromptType, coefficients, token_load
 
@@ -38,17 +38,15 @@ class Plan(ABC, Generic[Load]):
     """
 
     workload: Load
-    thresholds: tuple[int, ...]
-    d0: float
-    d1: float
+    thresholds: tuple[int, ...] = ranged(minimum=1)
+    d0: float = ranged(above=0)
+    d1: float = ranged(minimum=0)
 
     def __post_init__(self) -> None:
-        d0, d1 = coefficients(self.d0, self.d1)
+        check_ranges(self, "plan")
         if len(self.thresholds) != len(self.workload):
             reason = f"are not {len(self.workload)}"
             raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
-        whole = tuple(as_integer(one, "plan", "thresholds", minimum=1) for one in self.thresholds)
-        set_fields(self, thresholds=whole, d0=d0, d1=d1)
 
     @property
     @abstractmethod

@@ -26,7 +26,6 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from instances import show
 from instances.version import __version__
 
 from . import style
@@ -156,5 +155,7 @@ def svg(drawn: Axes | Figure) -> str:
     figure = style.figure_of(drawn)
     # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
-    text = show.svg(figure).replace("<svg ", least, 1)
+    text = style.file_of(figure, ".svg").decode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = text.replace("<svg ", least, 1)
     return re.sub("|".join(COLOURS), lambda found: COLOURS[found[0]], text)

@@ -98,6 +98,18 @@ def figure_of(drawn: Axes | Figure) -> Any:
     return drawn.figure if hasattr(drawn, "transAxes") else drawn
 
 
+def file_of(drawn: Axes | Figure, suffix: str) -> bytes:
+    """Return the figure as a PNG, SVG or PDF file."""
+    import matplotlib
+
+    stream = io.BytesIO()
+    # Letters stay letters.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "llm-hindsight"}):
+        undated = dict.fromkeys(DATES[suffix])
+        figure_of(drawn).savefig(stream, format=suffix[1:], dpi=200, metadata=undated)
+    return stream.getvalue()
+
+
 def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
     """Write the figure as PNG, SVG or PDF by the suffix: equal figures give equal bytes.
 
@@ -108,14 +120,8 @@ def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
     OSError
         The folder is missing or not writable; no partial file is left.
     """
-    import matplotlib
-
     suffix = Path(path).suffix.lower()
     if suffix not in DATES:
         reason = f"does not end in {' or '.join(DATES)}"
         raise InvalidValueError(None, "path", str(path), reason)
-    stream = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "llm-hindsight"}):
-        undated = dict.fromkeys(DATES[suffix])
-        figure_of(drawn).savefig(stream, format=suffix[1:], dpi=200, metadata=undated)
-    write_atomically(path, stream.getvalue())
+    write_atomically(path, file_of(drawn, suffix))

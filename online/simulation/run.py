@@ -16,7 +16,7 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
-from instances.show import LONGEST_PICTURE, draw_memory, html_of
+from instances.show import facts_html
 
 from .schedules import preemptive_schedule_of, schedule_of
 
@@ -525,12 +525,7 @@ class Run:
             latencies = self.latencies[done]
             facts |= {f"{k} latency": f"{of(latencies):.6g} {unit}" for k, of in found.items()}
         facts |= {"evictions": self.evictions, "rounds": int(self.stretches.rounds.sum())}
-        shown = not self.parts and self.rounds_run <= LONGEST_PICTURE
-        return html_of("Run", f"of {self.policy_name}", facts, *([self._draw] if shown else []))
-
-    def _draw(self, ax: Any) -> None:
-        problem, (_, starts, ends, memory, _) = self.problem, self.rounds
-        draw_memory(ax, starts, ends, memory, problem.memory_limit, problem.unit)
+        return facts_html(self, f"of {self.policy_name}", facts)
 
     def require_completed(self) -> None:
         """Raise an `IncompleteRunError` if some request was never served."""

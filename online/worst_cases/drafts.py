@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instances.problem.instance import Instance
-from instances.validation import as_flag, as_integer, set_fields
+from instances.validation import check_ranges, ranged
 
 Row = tuple[int, int, int]
 """(arrival time, prompt length, output length)."""
@@ -73,19 +73,13 @@ class Space:
         A bad limit.
     """
 
-    max_requests: int
-    max_memory: int
-    latest_arrival: int = 0
+    max_requests: int = ranged(minimum=1)
+    max_memory: int = ranged(minimum=2)
+    latest_arrival: int = ranged(0, minimum=0)
     equal_prompts: bool = False
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            max_requests=as_integer(self.max_requests, "space", "max_requests", minimum=1),
-            max_memory=as_integer(self.max_memory, "space", "max_memory", minimum=2),
-            latest_arrival=as_integer(self.latest_arrival, "space", "latest_arrival", minimum=0),
-            equal_prompts=as_flag(self.equal_prompts, "space", "equal_prompts"),
-        )
+        check_ranges(self, "space")
 
     def __str__(self) -> str:
         """Return the limits in a line."""

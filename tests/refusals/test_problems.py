@@ -42,8 +42,8 @@ CONTROL = "\x1b[31mred", "line\nbreak", "\r", "\x00", "\x7f", "\x9b31m", "\u2028
 SURROGATES = {"a": "\ud800"}, {"\udfff": 1}, {"a": [{"b": ("x", "y\udc80")}]}
 LARGEST = {"arrival_time": 2**53, "prompt_length": 2**31 - 1, "output_length": 2**31 - 1}
 NOT_INTEGERS = [True, np.True_, 1.0, np.float32(3.0), "3", None, [1], 3 + 0j, np.array(1)]
-NOT_INTEGERS += [np.datetime64("2023-01-01"), np.timedelta64(1)]
-OUTSIDE = [-1, 10**30, NAN, -INFINITE]
+NOT_INTEGERS += [NAN, INFINITE, np.datetime64("2023-01-01"), np.timedelta64(1)]
+OUTSIDE = [-1, 10**30]
 
 
 def of(*requests: Any, **options: Any) -> Instance:
@@ -123,7 +123,7 @@ VALUES: Rows = [
     *each(with_field("output_length"), "is below 1", 0),
     # Instances and workloads.
     (lambda: Instance([], 10), "requests = .* empty"),
-    *each(limited, "memory_limit = {}", 0, 10**30, NAN),
+    *each(limited, "memory_limit = {}", 0, 10**30),
     (lambda: of(ONE, Request(0, 5, 6, "big")), "'big'.* = 11 exceeds memory_limit = 10"),
     (lambda: Workload([0.0], [5], [5], memory_limit=9), "can never run"),
     *every("id = 'a' is used twice", lambda: alike("a", "a"), lambda: ids("a", "a")),
@@ -154,7 +154,7 @@ VALUES: Rows = [
     *each(lambda times: rows([(0, 1, 2)], times), "leaves round 2 without a start", [1.0]),
     *each(assigned, r"len\(assignment\)", [0, 1]),
     *each(assigned, "above 1", [0, 1, 2]),
-    (lambda: FleetSchedule(FLEET, [1, 0, 0], PARTS), "other requests"),
+    (lambda: FleetSchedule(FLEET, [1, 0, 0], PARTS), "not a schedule of the 2 requests"),
     *every(
         "replicas = 2",
         lambda: Schedule(FLEET, [0, 0, 0]),
@@ -187,7 +187,7 @@ VALUES: Rows = [
 TYPES: Rows = [
     *[row for field in LARGEST for row in each(with_field(field), f"'r7': {field}", *NOT_INTEGERS)],
     *each(with_field("id"), "id", 1.5, True, b"a", (1,), [], np.float64(3)),
-    *each(limited, "memory_limit = {}", 10.0, None),
+    *each(limited, "memory_limit = {}", 10.0, NAN, None),
     (lambda: of(ONE, (0, 1, 1)), "request 1"),
     (lambda: of(ONE, metadata=[("a", 1)]), "metadata"),
     *each(outputs, "output_length", np.array([1.0, 2.0]), np.array([True, False]), [1, None]),

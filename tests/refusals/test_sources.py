@@ -27,8 +27,8 @@ from online import IterationTime, TiledTime
 NAMED = {"arrival": "created_at", "prompt": "in", "output": "out"}
 NAN, INFINITE = float("nan"), float("inf")
 GENERATORS: dict[str, dict[str, list[Any]]] = {
-    "arrival-model-1": {"n": [0, NAN], "memory_limit": [5]},
-    "arrival-model-2": {"n": [0, NAN], "memory_limit": [5]},
+    "arrival-model-1": {"n": [0], "memory_limit": [5]},
+    "arrival-model-2": {"n": [0], "memory_limit": [5]},
     "uniform": {"n": [0], "memory_limit": [99], "maximum_length": [1]},
     "exponential": {"scale": [-1.0, INFINITE, 10**400]},
     "mixed": {"n": [0], "long_share": [0], "short_scale": [0], "long_median": [0]}
@@ -50,7 +50,7 @@ GENERATORS: dict[str, dict[str, list[Any]]] = {
 }
 """Values out of range of each parameter of each generator."""
 TYPED_GENERATORS: dict[str, dict[str, list[Any]]] = {
-    "arrival-model-1": {"n": [2.0, True, "3"]},
+    "arrival-model-1": {"n": [2.0, NAN, True, "3"]},
     "mc-sf-trap": {"memory_limit": [16.0]},
 }
 
