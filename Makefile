@@ -58,7 +58,7 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
-	$(BIN)/python -m pytest tests/test_documentation.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/test_documentation.py tests/scripts/test_first_picture.py tests/scripts/studies $(PYTEST_ARGS)
 
 test-browser: docs  ## open built pages in the system's Chromium, which must be installed
 	$(BIN)/python -m pytest tests/test_browser.py $(PYTEST_ARGS)

@@ -49,19 +49,8 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 # Written once and never changed, so that a copy may be the same file.
 UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
-# Half a minute each of processor time: these pages run with `make docs-test` and `make test-all`.
-SLOW_PAGES = {
-    "commands.md",
-    "experiments.md",
-    "fleets.md",
-    "optimiser.md",
-    "researcher.md",
-    "service-levels.md",
-    "own-bounds.md",
-    "own-policies.md",
-    "tutorial.md",
-    "worst-case.md",
-}
+# Seconds of processor time each: the other pages run with `make docs-test` and `make test-all`.
+FAST_PAGES = {"developing.md", "glossary.md", "library.md", "policies.md", "prefix-caching.md"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
 SHELLS = ("console", "bash", "sh", "shell")
@@ -269,14 +258,15 @@ RUN = [
     pytest.param(
         [page],
         id=str(page.relative_to(ROOT)),
-        marks=pytest.mark.slow if page.name in SLOW_PAGES else (),
+        marks=() if page.name in FAST_PAGES else pytest.mark.slow,
     )
     for page in PAGES
     if any(block.language in {"python", *SHELLS} for block in blocks_of(page.read_text("utf-8")))
     and page.parent != REFERENCE
 ]
 # Many short pages: one interpreter, which loads the packages once.
-RUN.append(pytest.param(sorted(REFERENCE.glob("*.md")), id="docs/reference"))
+REFERENCES = sorted(REFERENCE.glob("*.md"))
+RUN.append(pytest.param(REFERENCES, id="docs/reference", marks=pytest.mark.slow))
 
 
 @pytest.mark.parametrize("pages", RUN)

@@ -45,7 +45,7 @@ from documents import (
     seconds_optimum,
     tight,
 )
-from effort import examples
+from effort import examples, sweep
 
 from hindsight import (
     CertificateError,
@@ -128,7 +128,7 @@ def malformed(document: Document, match: str | None = None) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sweep(NAMES, 2))
 def test_a_wrong_type_anywhere_is_malformed(name: str) -> None:
     document = tight(name)
     assert check_certificate(document).kind == name.split(",")[0]
@@ -368,7 +368,7 @@ def test_the_optimum_without_preemption_is_no_bound_with_it() -> None:
 # 6. Memory follows the size of the file.
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sweep(NAMES, 2))
 def test_memory_does_not_follow_the_numbers_in_a_file(name: str) -> None:
     document = tight(name)
     check_certificate(document)  # what is imported or compiled at first is not counted

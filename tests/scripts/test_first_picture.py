@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from first_picture import PAPERS, draw
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = re.compile(r"^uniform\[seed=0,n=12\] +fcfs +(\d+) +(\d+) +([\d.]+)$", re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_pages_show_the_pictures_and_the_figures_in_them() -> None:
     figure = draw("dark")
     above, below = (ax.get_title(loc="left") for ax in figure.axes[:2])

@@ -26,6 +26,7 @@ TRIAL = ("instance", "policy", "params", "seed", "status", "total_latency", "evi
 OPTIMUM = ("compared_with", "optimum_lower", "optimum_upper", "ratio_lower", "ratio_upper")
 DATA = Path(__file__).resolve().parents[1] / "data"
 MOST_REQUESTS = 20
+SLOW_SETS = ("j25-m1", "j25-m2", "worst")
 LEVEL = ServiceLevel(latency=9)
 """Given to policies that go by deadlines where the instance has no level."""
 
@@ -97,7 +98,13 @@ def score(entry: LibraryEntry, policy: str) -> str:
     return str(figure(run.total_latency)) if run.status == "completed" else run.status
 
 
-@pytest.mark.parametrize("set_name", [one.name for one in instances.library().sets])
+SETS = [
+    pytest.param(one.name, marks=pytest.mark.slow if one.name in SLOW_SETS else ())
+    for one in instances.library().sets
+]
+
+
+@pytest.mark.parametrize("set_name", SETS)
 def test_scores_on_the_library(set_name: str) -> None:
     policies = [name for name in online.policy_names() if name not in ("sorted-lp", "lp-swap")]
     found = io.StringIO()

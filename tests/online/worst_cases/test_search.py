@@ -105,7 +105,9 @@ def worst_of_all(name: str, requests: int, memory: int, latest: int) -> Fraction
 
 
 @pytest.mark.parametrize("name", ["mc-sf", "fcfs"])
-@pytest.mark.parametrize(("requests", "memory", "latest"), [(2, 4, 1), (3, 4, 0)])
+@pytest.mark.parametrize(
+    ("requests", "memory", "latest"), [pytest.param(2, 4, 1, marks=pytest.mark.slow), (3, 4, 0)]
+)
 def test_a_search_of_a_tiny_space_finds_its_worst(
     name: str, requests: int, memory: int, latest: int
 ) -> None:

@@ -39,6 +39,7 @@ def test_the_table_of_instances_is_of_the_records(known: Known) -> None:
     assert (DATA / INSTANCES).read_text(encoding="utf-8") == instances_csv(known)
 
 
+@pytest.mark.slow
 def test_every_policy_was_played_on_every_instance(scores: list[Score]) -> None:
     """Otherwise: python scripts/library.py score."""
     played = {(score.instance, score.policy) for score in scores}
