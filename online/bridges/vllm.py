@@ -72,7 +72,7 @@ def batch_time_of(text: str | None) -> BatchTime | None:
         return None
     if text == FIT:
         raise InvalidValueError(None, "batch_time", text, "needs a log, and there is none")
-    return find_batch_time(text, None)[0]  # type: ignore[arg-type]
+    return find_batch_time(text, None)[0]
 
 
 class Gate(FCFSRequestQueue):  # type: ignore[misc]

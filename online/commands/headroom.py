@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hindsight.runtime.clock import Clock
-from instances import read_log
+from instances import RequestLog, read_log
 from instances.files import write_atomically
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
 from online.headroom.doubts import doubts
 from online.headroom.question import BASELINE, ROUTER
 from online.headroom.tables import record, tables
-from online.headroom.words import answer_lines, facts, notes, remarks
+from online.headroom.words import answer_lines, facts, remarks
 from online.tables import Table
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
@@ -29,70 +29,79 @@ LEAST_SHARE = 0.25
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
 
+Log = Annotated[
+    str,
+    Argument(
+        metavar="LOG",
+        help="Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see "
+        "docs/commands.md.",
+    ),
+]
+BatchTime = Annotated[
+    str,
+    Option(
+        metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
+        help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset "
+        "(`show presets` lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets --memory "
+        "too; a file has measured rounds (columns tokens, kv_tokens, seconds); fit takes the "
+        "inter-token times of the log.",
+    ),
+]
+Memory = Annotated[int | None, Option(help="M: tokens that the KV cache holds.")]
+Rule = Annotated[
+    str | None,
+    Option(
+        metavar="tokens, vllm or blocks:SIZE",
+        help="How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. "
+        "Default: as the log states, else tokens.",
+    ),
+]
+Proposals = Annotated[
+    list[str] | None,
+    Option(
+        metavar=POLICY_METAVAR,
+        help="Proposal; repeatable. Default: the shortest job first, then all policies that need "
+        "no parameters.",
+    ),
+]
+Today = Annotated[str, Option(metavar=POLICY_METAVAR, help="The scheduler of today.")]
+Replicas = Annotated[
+    int | None,
+    Option(
+        min=1,
+        help="Identical replicas, each with --memory. Default: the workers that the log names, "
+        "or 1.",
+    ),
+]
+TodaysRouter = Annotated[
+    str | None,
+    Option(help=f"The router of today. Default: that of the log if it names workers, or {ROUTER}."),
+]
+Share = Annotated[float, Option(max=1, help="Share of the requests that are to keep --slo.")]
+Seconds = Annotated[float, Option(min=0.1, help="Seconds for everything.")]
+Quick = Annotated[
+    bool,
+    Option("--quick", help="End after the simulations; of a long log, the first 10 s."),
+]
+Details = Annotated[bool, Option("--details", help="Print all tables, facts and notes too.")]
+Page = Annotated[Path | None, Option(help="Write one self-contained page, .html.")]
+
 
 def headroom(  # noqa: PLR0913
-    log: Annotated[
-        str,
-        typer.Argument(
-            metavar="LOG",
-            help="Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see "
-            "docs/commands.md.",
-        ),
-    ],
-    batch_time: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
-            help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset "
-            "(`show presets` lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets "
-            "--memory too; a file has measured rounds (columns tokens, kv_tokens, seconds); fit "
-            "takes the inter-token times of the log.",
-        ),
-    ],
-    memory: Annotated[int | None, typer.Option(help="M: tokens that the KV cache holds.")] = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            metavar="tokens, vllm or blocks:SIZE",
-            help="How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. "
-            "Default: as the log states, else tokens.",
-        ),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar=POLICY_METAVAR,
-            help="Proposal; repeatable. Default: the shortest job first, then all policies that "
-            "need no parameters.",
-        ),
-    ] = None,
-    today: Annotated[
-        str, typer.Option(metavar=POLICY_METAVAR, help="The scheduler of today.")
-    ] = BASELINE.name,
-    replicas: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Identical replicas, each with --memory. Default: the workers that the log names, "
-            "or 1.",
-        ),
-    ] = None,
-    router: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The router of today. Default: that of the log if it names workers, or {ROUTER}."
-        ),
-    ] = None,
+    log: Log,
+    batch_time: BatchTime,
+    memory: Memory = None,
+    rule: Rule = None,
+    policy: Proposals = None,
+    today: Today = BASELINE.name,
+    replicas: Replicas = None,
+    router: TodaysRouter = None,
     slo: LevelTexts = None,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 600.0,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="End after the simulations; of a long log, the first 10 s."),
-    ] = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Print all tables, facts and notes too.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write one self-contained page, .html.")] = None,
+    slo_share: Share = 0.99,
+    time_limit: Seconds = 600.0,
+    quick: Quick = False,
+    details: Details = False,
+    out: Page = None,
     json_file: JsonFile = None,
 ) -> int:
     """Compute how much latency the best scheduler could have saved on a log, in seconds.
@@ -103,15 +112,12 @@ def headroom(  # noqa: PLR0913
     show what is known so far (exit status 130, and 1 without an answer).
     """
     clock = Clock()
-    source = _log_source(log)
+    source = _log_source(log, rule)
     check_output(out, (".html", ".htm"), source=source.file)
     check_json(json_file, source=source.file)
     level = service_level(slo)
     (engine,) = chosen_policies([today], deadlines=level is not None)
     proposals = chosen_policies(policy, deadlines=level is not None) if policy else None
-    given = {**source.settings, **({} if rule is None else {"memory_rule": rule})}
-    source = Source(source.kind, source.name, given)
-    memory_rule = source.memory_rule() if {*MEMORY_SETTINGS} & {*given} else None
     options = trace_options(source)
     reading = {key: options.pop(key) for key in READING if key in options}
     with progress_bar(100) as update:
@@ -121,50 +127,53 @@ def headroom(  # noqa: PLR0913
             whole,
             batch_time,
             memory_limit=memory,
-            memory_rule=memory_rule,
+            memory_rule=source.memory_rule() if {*MEMORY_SETTINGS} & {*source.settings} else None,
             today=engine,
             proposals=proposals,
             replicas=replicas,
             router=router,
             level=level,
+            share=slo_share,
             **options,
         )
 
-        def tell(done: int, total: int, text: str, first: Headroom | None) -> None:
+        def report(done: int, total: int, text: str, first: Headroom | None) -> None:
             update(100 * done // total, text)
             if first is not None and sys.stderr.isatty():
                 print("\n".join([*answer_lines(first), ""]), file=sys.stderr)
 
         # Reading takes its time too.
         left = max(time_limit - clock.seconds(), LEAST_SHARE * time_limit)
-        found = measure_headroom(question, left, quick=quick, progress=tell)
+        found = measure_headroom(question, left, quick=quick, progress=report)
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
-    parts: list[Any] = ["\n".join([*doubts(whole, question.load), *answer_lines(found)])]
-    for title, frame in tables(found).items():
-        if details or "by replicas" in title:
-            parts += ["", _printed(title, frame)]
-    if details:
-        parts += ["", facts(found)]
-    below = [*remarks(found, None), *notes(found)] if details else [*remarks(found)]
-    parts += ["", *below] if below else []
-    answer(json_file, "headroom", {**record(found), "skipped_rows": whole.skipped}, *parts)
+    document = {**record(found), "skipped_rows": whole.skipped}
+    answer(json_file, "headroom", document, *_parts(found, whole, details=details))
     if found.interrupted:
         return INTERRUPTED_STATUS
-    failed = (found.left_out and not quick) or any(it.is_error for it in found.failures.values())
-    is_answered = found.today is not None if quick else found.saving is not None
-    return FAILED_STATUS if failed or not is_answered else 0
+    is_answered = found.today and (quick or found.best)
+    return 0 if is_answered and not document["errors"] else FAILED_STATUS
 
 
-def _printed(title: str, frame: Any) -> Table:
-    rows = tuple(tuple(row) for row in frame.itertuples(index=False))
-    return Table(title, tuple(frame.columns), rows, frozenset({"policy", "router"}))
-
-
-def _log_source(log: str) -> Source:
+def _log_source(log: str, rule: str | None) -> Source:
+    """Read the log's name and settings; a memory rule is one of the settings."""
     source = parse_source(log, bare="trace")
     if source.kind != "trace":
         fail(f"headroom reads a log, and {log} is not one: give its file")
     source.refuse_settings_except(LOG_SETTINGS)
-    return source
+    rules = {} if rule is None else {"memory_rule": rule}
+    return Source(source.kind, source.name, {**source.settings, **rules})
+
+
+def _parts(found: Headroom, log: RequestLog, *, details: bool) -> list[Any]:
+    """Return what is printed: the answer, tables, facts and remarks."""
+    parts: list[Any] = ["\n".join([*doubts(log, found.question.load), *answer_lines(found)])]
+    for title, frame in tables(found).items():
+        if details or "by replicas" in title:
+            rows = tuple(frame.itertuples(index=False, name=None))
+            parts += ["", Table(title, tuple(frame.columns), rows, frozenset({"policy"}))]
+    if details:
+        parts += ["", facts(found)]
+    below = [*remarks(found, details=details)]
+    return [*parts, "", *below] if below else parts

@@ -5,14 +5,7 @@ from __future__ import annotations
 from .answer import Headroom
 from .log_questions import question_of_log
 from .measuring import measure_headroom
-from .page import headroom_page
-from .question import Measured, Question
+from .question import Question
+from .tables import headroom_page
 
-__all__ = [
-    "Headroom",
-    "Measured",
-    "Question",
-    "headroom_page",
-    "measure_headroom",
-    "question_of_log",
-]
+__all__ = ["Headroom", "Question", "headroom_page", "measure_headroom", "question_of_log"]

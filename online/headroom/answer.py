@@ -16,6 +16,9 @@ from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
 NEGLIGIBLE = Fraction(1, 100)
 """Share of a mean latency: if no known schedule saves it, shares of the saving say nothing."""
 
+LARGE_DIFFERENCE = Fraction(1, 10)
+"""Share of the latency in the log by which a simulation is off and doubted."""
+
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
@@ -61,6 +64,12 @@ class Headroom:
         return {one: found[one] for one in sorted(found, key=lambda one: one.error)}
 
     @cached_property
+    def here(self) -> dict[Serve, Served]:
+        """Simulations with today's number of replicas."""
+        count = self.question.replicas
+        return {one: it for one, it in self.simulations.items() if one.replicas == count}
+
+    @property
     def failures(self) -> dict[Task, Failure]:
         """Computations without a result."""
         return {one: it for one, it in self.results.items() if isinstance(it, Failure)}
@@ -71,14 +80,14 @@ class Headroom:
 
         Every simulation is a schedule too. None if no bound is known.
         """
-        count = self.question.replicas
-        bounds = self.results.get(Enclose(count))
+        bounds = self.results.get(Enclose(self.question.replicas))
         if not isinstance(bounds, Bounds):
             return None
-        here = {one.name: it for one, it in self.simulations.items() if one.replicas == count}
-        known = {"search": bounds.interval.upper, **{k: it.mean_latency for k, it in here.items()}}
-        least = min((one, name) for name, one in known.items() if one is not None)
-        return replace(bounds, interval=Interval(bounds.interval.lower, least[0])), least[1]
+        known = {one.name: it.mean_latency for one, it in self.here.items()}
+        if bounds.interval.upper is not None:
+            known["search"] = bounds.interval.upper
+        _, name = min((mean, name) for name, mean in known.items())
+        return replace(bounds, interval=Interval(bounds.interval.lower, known[name])), name
 
     @property
     def saving(self) -> Interval | None:
@@ -94,8 +103,8 @@ class Headroom:
     def divisible(self) -> bool:
         """Whether a policy's share of the saving says something, see `NEGLIGIBLE`."""
         saving, today = self.saving, self.today
-        known = 0 if saving is None or saving.lower is None else saving.lower
-        return today is not None and known >= NEGLIGIBLE * today.mean_latency
+        known = None if saving is None else saving.lower
+        return today is not None and (known or 0) >= NEGLIGIBLE * today.mean_latency
 
     def share(self, served: Served) -> Interval:
         """Bound the share of the saving that a policy has; unknown where it says nothing."""
@@ -106,24 +115,28 @@ class Headroom:
 
     @property
     def rival(self) -> str | None:
-        """Label of the proposal with the least mean latency, told the exact output lengths."""
+        """Label of the proposal with the least mean latency, given the exact output lengths."""
         known = {one: self.served(one) for one in self.question.proposed}
         means = {one: it.mean_latency for one, it in known.items() if it is not None}
         return min(means, key=means.__getitem__, default=None)
 
     @property
     def difference(self) -> Fraction | None:
-        """Share by which today's policy, simulated, is slower than the log."""
-        log, today = self.question.measured, self.today
-        return None if log is None or today is None else today.mean_latency / log.mean_latency - 1
+        """Share by which today's policy, simulated, is slower than the log on these requests."""
+        logged, today = self.question.measured_mean, self.today
+        return None if logged is None or today is None else today.mean_latency / logged - 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether simulation and log differ by more than `LARGE_DIFFERENCE`."""
+        return abs(self.difference or Fraction(0)) > LARGE_DIFFERENCE
 
     @property
     def contradicts(self) -> bool:
         """Whether the log is faster than the batch time allows any scheduler."""
-        log, best = self.question.measured, self.best
-        if log is None or best is None or self.question.made_up:
-            return False
-        return log.mean_latency < (best[0].interval.lower or 0)
+        logged, best = self.question.measured_mean, self.best
+        limit = Fraction(0) if best is None else best[0].interval.lower or Fraction(0)
+        return logged is not None and logged < limit
 
     @property
     def by_replicas(self) -> dict[int, Served]:
@@ -137,14 +150,13 @@ class Headroom:
 
         A further replica may stay empty, so shares do not fall with the number of replicas.
         """
-        known: list[tuple[int, Fraction | None, Fraction | None]] = [
-            (one.replicas, it.on_time, None) for one, it in self.simulations.items()
-        ]
-        known += [
-            (one.replicas, it.interval.lower, it.interval.upper)
-            for one, it in self.results.items()
-            if isinstance(it, Bounds) and one == Enclose(one.replicas, on_time=True)
-        ]
-        lowers = [low for count, low, _ in known if count <= replicas and low is not None]
-        uppers = [high for count, _, high in known if count >= replicas and high is not None]
-        return Interval(max(lowers, default=Fraction(0)), min(uppers, default=Fraction(1)))
+        lowers, uppers = [Fraction(0)], [Fraction(1)]
+        for one, it in self.results.items():
+            if isinstance(it, Served) and one.replicas <= replicas:
+                lowers.append(it.on_time or Fraction(0))
+            elif isinstance(it, Bounds) and one == Enclose(one.replicas, on_time=True):
+                if one.replicas <= replicas:
+                    lowers.append(it.interval.lower or Fraction(0))
+                if one.replicas >= replicas:
+                    uppers.append(Fraction(1) if it.interval.upper is None else it.interval.upper)
+        return Interval(max(lowers), min(uppers))

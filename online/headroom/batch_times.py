@@ -31,7 +31,6 @@ a fit to the others. The error stated is the mean of |predicted - measured| / me
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -269,7 +268,7 @@ def _refusal(reason: str, source: str = FIT) -> InvalidValueError:
 
 
 def find_batch_time(
-    text: str, log: Callable[[], RequestLog]
+    text: str, log: RequestLog | None
 ) -> tuple[AffineTime | TiledTime, int | None, str]:
     """Find a batch time, M where it is that of a known machine, and where it is from.
 
@@ -277,8 +276,8 @@ def find_batch_time(
     ----------
     text : str
         What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
-    log : Callable[[], RequestLog]
-        Makes the log whose inter-token times ``fit`` takes.
+    log : RequestLog or None
+        The log whose inter-token times ``fit`` takes; None if it has no start times.
 
     Raises
     ------
@@ -293,7 +292,9 @@ def find_batch_time(
         found, limit = read_batch_time(text)
         return found, limit, f"{formula(found)} ({text})"
     if text == FIT:
-        fitted, of = fit_log(log()), "windows of the log's inter-token times"
+        if log is None:
+            raise _refusal("needs a log with start times, or with latencies and max_concurrency=N")
+        fitted, of = fit_log(log), "windows of the log's inter-token times"
     elif os.path.exists(text):
         fitted = fit_rounds(Measurements.read(text), source=text)
         of = f"rounds measured in {Path(text).name}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from instances import RequestLog
@@ -13,8 +15,8 @@ LONGEST_STEP, SHORTEST_STEP = 1.0, 5e-5
 """Seconds per output token that no server takes, in the median of a log."""
 
 
-def doubts(log: RequestLog, load: float | None = None) -> list[str]:
-    """List the combinations in a log that no server has, each in a line that asks.
+def doubts(log: RequestLog, load: float | None = None) -> Iterator[str]:
+    """Yield the combinations in a log that no server has, each in a line that asks.
 
     Latencies are doubted where columns were named by the user: tools say in which units they are.
 
@@ -23,30 +25,19 @@ def doubts(log: RequestLog, load: float | None = None) -> list[str]:
     log : RequestLog
         The log.
     load : float or None, default None
-        Machine seconds asked for in a second, as a question has it.
+        Machine seconds asked for per second, see `Question.load`.
     """
-    found = []
-    whole = np.flatnonzero(np.isfinite(log.latencies) & (log.format == "columns"))
-    if len(whole):
-        latency, span = float(log.latencies[whole].mean()), float(log.arrival_times[-1])
-        step = float(np.median(log.latencies[whole] / log.output_lengths[whole]))
-        per_token = f"{step:.3g} s per output token in the median"
+    known = np.isfinite(log.latencies) & (log.format == "columns")
+    if known.any():
+        latency, span = float(log.latencies[known].mean()), float(log.arrival_times[-1])
+        step = float(np.median(log.latencies[known] / log.output_lengths[known]))
+        said = f"In doubt: the mean latency is {latency:,.5g} s, or {step:.3g} s per output token "
+        said += f"in the median, and arrivals span {span:,.5g} s: are latencies in "
         if step > LONGEST_STEP and latency > span:
-            found.append(
-                f"the mean latency of {latency:,.0f} s is longer than the log, whose arrivals span "
-                f"{span:,.3g} s ({per_token}): are latencies in milliseconds? Then name them with "
-                "latency_ms"
-            )
+            yield said + "milliseconds (latency_ms)?"
         elif step < SHORTEST_STEP:
-            found.append(
-                f"the mean latency is {latency:.3g} s ({per_token}): are latencies in seconds? "
-                "Then name them with latency"
-            )
+            yield said + "seconds (latency)?"
     if load is not None and not LEAST_LOAD <= load <= LARGEST_LOAD:
-        bound = f"below {LEAST_LOAD:g}" if load < 1 else f"above {LARGEST_LOAD:g}"
-        hint = "? arrival_ms names arrivals in milliseconds" if log.format == "columns" else "?"
-        found.append(
-            f"the load of {load:.2g} (machine seconds asked for in a second) is {bound}: are "
-            f"arrivals ({log.time_unit}) and the batch time (seconds) in these units{hint}"
-        )
-    return [f"In doubt: {one}" for one in found]
+        named = " arrival_ms names milliseconds." if log.format == "columns" else ""
+        said = f"In doubt: the load is {load:.2g} machine seconds per second: are arrivals"
+        yield f"{said} ({log.time_unit}) and the batch time (seconds) in these units?{named}"

@@ -1,4 +1,4 @@
-"""Take over the settings of the engine that a log states, and tell those that it does not."""
+"""Take over the settings of the engine that a log states, and name those that it does not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_settings(spec: PolicySpec, baseline: str, settings: Mapping[str, Any]) 
     return replace(spec, params={**added, **spec.params})
 
 
-def settings_told(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "") -> dict[str, str]:
+def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "") -> dict[str, str]:
     """Return the settings of the engine that the log states, and those that are assumed.
 
     ``rule`` names the memory rule if that is assumed too.
@@ -53,8 +53,8 @@ def settings_told(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "")
     assumed = [f"{', '.join(left)} (--today '{engine.name}(...)')"] if left else []
     assumed += [f"memory in {rule} (--rule)"] if rule else []
     settings = ", ".join(f"{name}={value}" for name, value in sorted(stated.items()))
-    told = {"stated in the log": settings, "assumed": "; ".join(assumed)}
-    return {name: one for name, one in told.items() if one}
+    found = {"stated in the log": settings, "assumed": "; ".join(assumed)}
+    return {name: one for name, one in found.items() if one}
 
 
 def _parameters(name: str) -> dict[str, Any]:

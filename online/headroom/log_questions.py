@@ -24,9 +24,9 @@ from online.policy_interface.router import ReplicaView, Router
 from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec
 
 from .batch_times import find_batch_time
-from .closed_loops import arrivals_of_log, with_own_times
-from .engine_settings import settings_told, stated_memory, with_settings
-from .question import BASELINE, LOGGED, ROUTER, Measured, Question
+from .closed_loops import with_arrivals
+from .engine_settings import settings_facts, stated_memory, with_settings
+from .question import BASELINE, LOGGED, ROUTER, Question
 
 NAMED = 3
 """Requests above M that are named."""
@@ -43,6 +43,7 @@ def question_of_log(  # noqa: PLR0913
     replicas: int | None = None,
     router: AnyRouter | None = None,
     level: ServiceLevel | None = None,
+    share: float = 0.99,
     max_concurrency: int | None = None,
     faster: float = 1.0,
     **window: Any,
@@ -67,7 +68,7 @@ def question_of_log(  # noqa: PLR0913
         Number of replicas; None takes as many as the log names workers, or 1.
     router : AnyRouter or None, default None
         Today's router; None takes that of the log, or `ROUTER`.
-    level : ServiceLevel or None, default None
+    level, share
         See `Question`.
     max_concurrency : int or None, default None
         Most requests at once, for a log without start times.
@@ -84,11 +85,10 @@ def question_of_log(  # noqa: PLR0913
     FileFormatError
         M is not known.
     """
-    concurrency, made_up = arrivals_of_log(log, max_concurrency)
+    facts = {"read": str(log)}
+    log, concurrency, made_up = with_arrivals(log, max_concurrency)
     # Rounds are as long as all requests of the log made them.
-    time, preset_limit, source = find_batch_time(
-        batch_time, lambda: with_own_times(log, concurrency) if made_up else log
-    )
+    time, preset_limit, source = find_batch_time(batch_time, None if made_up else log)
     stated_rule, stated_limit = stated_memory(log.settings)
     limits = (memory_limit, stated_limit, preset_limit)
     limit = next((one for one in limits if one is not None), None)
@@ -96,13 +96,16 @@ def question_of_log(  # noqa: PLR0913
         reason = "does not say how many tokens the KV cache holds (M): give --memory"
         raise FileFormatError(log.source, reason)
     rule = memory_rule or stated_rule or TOKENS
-    shared, facts = _shared_tokens(log, rule)
-    kept, left_out = _requests(replace(log, shared_tokens=shared), limit, rule, **window)
+    kept = _requests(_with_shared_tokens(log, rule, facts), limit, rule, facts, **window)
     faster = as_number(faster, None, "faster", above=0)
     if faster != 1:
-        left_out["arrivals"] = f"{faster:g} times as fast as in the log"
-    measured, why_not = _measured(kept, faster, len(log))
-    count, logged, routing = _replicas(kept, replicas)
+        facts["arrivals"] = f"{faster:g} times as fast as in the log"
+    unmeasured = _unmeasured(kept, is_as_logged=faster == 1 and not made_up)
+    if unmeasured:
+        facts["measured latency"] = unmeasured
+    elif len(kept) < len(log):
+        facts["measured latency"] = "other requests of the log ran at the same time"
+    count, logged = _replicas(kept, replicas, facts)
     if router is not None and count == 1:
         reason = "needs several replicas: give --replicas"
         raise InvalidValueError(None, "--router", str(router), reason)
@@ -121,50 +124,55 @@ def question_of_log(  # noqa: PLR0913
     specs = [engine, *map(PolicySpec.of, proposals or ())]
     engine, *others = (with_settings(one, engine.name, log.settings) for one in specs)
     is_assumed = memory_rule is None and stated_rule is None
-    settings = settings_told(log.settings, engine, "tokens" if is_assumed else "")
-    described = {"read": str(log), **facts, **left_out, **why_not, **routing, **settings}
+    facts |= settings_facts(log.settings, engine, "tokens" if is_assumed else "")
+    first = kept.times_to_first_token
     return Question(
         workload,
         engine,
         others if proposals else None,
         router or logged or ROUTER,
         level,
-        measured=measured,
+        share,
+        measured=None if unmeasured else kept.latencies,
+        measured_first=None if unmeasured or not np.isfinite(first).all() else first,
         shared_tokens=kept.shared_tokens,
         concurrency=concurrency,
         made_up=made_up,
-        facts={**described, "a round lasts": source},
+        facts={**facts, "a round lasts": source},
     )
 
 
-def _shared_tokens(log: RequestLog, rule: MemoryRule) -> tuple[Any, dict[str, str]]:
+def _with_shared_tokens(log: RequestLog, rule: MemoryRule, facts: dict[str, str]) -> RequestLog:
     """Count the tokens of each prompt that a cache with these blocks could supply, if known.
 
     Requests outside a window supply prefixes too.
     """
     if log.prompt_blocks is None:
-        return None, {}
+        return log
     try:
         in_blocks = log.without_shared_prefixes().shared_tokens
         shared = log.without_shared_prefixes(cache_block_size=rule.block_size).shared_tokens
     except InvalidValueError as error:
-        return None, {"shared prompts": f"not known: {error}"}
+        facts["shared prompts"] = f"not known: {error}"
+        return log
     prompts = int(log.prompt_lengths.sum())
     least, most = (100 * int(one.sum()) / prompts for one in (in_blocks, shared) if one is not None)
     said = f"{least:.1f} % of all prompt tokens in whole blocks of the log, up to {most:.1f} % with"
-    return shared, {"shared prompts": f"{said} parts of blocks"}
+    facts["shared prompts"] = f"{said} parts of blocks"
+    return replace(log, shared_tokens=shared)
 
 
 def _requests(
     log: RequestLog,
     memory_limit: int,
     rule: MemoryRule,
+    facts: dict[str, str],
     *,
     too_long: Literal["refuse", "drop"] = "refuse",
     start_seconds: float = 0.0,
     duration_seconds: float | None = None,
     max_requests: int | None = None,
-) -> tuple[RequestLog, dict[str, str]]:
+) -> RequestLog:
     """Choose the requests of a window that fit, and say what is left out."""
     limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
     if too_long not in ("refuse", "drop"):
@@ -185,31 +193,25 @@ def _requests(
             "out (in a command FILE(too_long=drop))"
         )
         raise InvalidValueError(None, "memory_limit", limit, reason)
-    said = {
-        "skipped": str(log.skipped) if log.skipped else "",
-        "window": f"{len(window)} requests from {start_seconds:g} s on" * (len(window) < len(log)),
-        "dropped": f"{len(above)} requests that need more than M" if len(above) else "",
-    }
-    return window.select(fits), {name: text for name, text in said.items() if text}
+    if log.skipped:
+        facts["skipped"] = str(log.skipped)
+    if len(window) < len(log):
+        facts["window"] = f"{len(window)} requests from {start_seconds:g} s on"
+    if len(above):
+        facts["dropped"] = f"{len(above)} requests that need more than M"
+    return window.select(fits)
 
 
-def _measured(
-    kept: RequestLog, faster: float, count: int
-) -> tuple[Measured | None, dict[str, str]]:
-    """Return the latencies that the log measured, or why they are not compared with anything."""
-    latencies, first = kept.latencies, kept.times_to_first_token
-    known = int(np.isfinite(latencies).sum())
-    reasons = {
-        "the log has none": not known,
-        "left out: arrivals are not those of the log": faster != 1,
-        f"left out: the log has it of {known} of {len(kept)} requests": known < len(kept),
-        "left out: other requests of the log ran at the same time": len(kept) < count,
-        "left out: it is 0 throughout": not latencies.any(),
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            return None, {"measured latency": reason}
-    return Measured(latencies, first if np.isfinite(first).all() else None), {}
+def _unmeasured(kept: RequestLog, *, is_as_logged: bool) -> str:
+    """Say why latencies of the log are not compared with anything; empty if they are."""
+    known = int(np.isfinite(kept.latencies).sum())
+    if not known:
+        return "the log has none"
+    if not is_as_logged:
+        return "left out: arrivals are not those of the log"
+    if known < len(kept):
+        return f"left out: the log has it of {known} of {len(kept)} requests"
+    return "" if kept.latencies.any() else "left out: it is 0 throughout"
 
 
 class LoggedRouter(Router):
@@ -234,8 +236,8 @@ class LoggedRouter(Router):
 
 
 def _replicas(
-    kept: RequestLog, replicas: int | None
-) -> tuple[int, RouterSpec | None, dict[str, str]]:
+    kept: RequestLog, replicas: int | None, facts: dict[str, str]
+) -> tuple[int, RouterSpec | None]:
     """Count the replicas, and find the router of the log if it names the replica of each."""
     served = [] if kept.workers is None else kept.workers.tolist()
     named = sorted({one for one in served if one is not None})
@@ -246,10 +248,10 @@ def _replicas(
         raise InvalidValueError(None, "replicas", count, reason)
     if named and None in served:
         known = f"{len(served) - served.count(None)} of {len(served)}"
-        said = f"left out: the log names the worker of {known} requests"
-        return count, None, {"routing of the log": said}
+        facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
+        return count, None
     if count == 1 or not named:
-        return count, None, {}
+        return count, None
     homes: dict[RequestId, int] = dict(zip(kept.ids, map(named.index, served), strict=True))
-    said = "numbered in the order of their names in the log"
-    return count, RouterSpec(LOGGED, {}, LoggedRouter(homes)), {"replicas": said}
+    facts["replicas"] = "numbered in the order of their names in the log"
+    return count, RouterSpec(LOGGED, {}, LoggedRouter(homes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -18,15 +18,22 @@ from instances.validation import as_integer, as_number
 from online.workers import perform
 
 from .answer import Headroom
-from .closed_loops import play_closed_loop
 from .question import Question
 from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
-QUICK = 10.0
-"""Seconds of a quick answer, which takes the first requests where all would take longer."""
+QUICK, QUICK_SHARE = 10.0, 0.6
+"""Seconds of a quick answer, which takes the first requests where all would take longer, and the
+share of them for which simulations are planned."""
 
-SHARES = {"best": 0.3, "on time": 0.15, "replicas": 0.01, "policy": 0.05}
-"""Of the time limit: the longest that one computation of a kind takes."""
+SHARES = {
+    "first": 0.6,
+    "simulate": 0.3,
+    "best": 0.3,
+    "on time": 0.15,
+    "replicas": 0.01,
+    "policy": 0.05,
+}
+"""Of the time limit: the longest that the computations of a kind take."""
 
 STOP = 0.95
 """Share of the time limit after which no computation begins, as to end takes time too."""
@@ -34,19 +41,13 @@ STOP = 0.95
 SAMPLES = (1000, 100, 10, 1)
 """First requests on which today's policy is timed, fewer where that takes too long."""
 
-LONGEST_RUN, WINDOW_RUN = 0.25, 0.15
-"""Of the time limit: one simulation of all requests at most, and one if requests are left out."""
-
 PATIENCE = 2.0
 """Times that a simulation may take as long as that of today's policy, whatever its share."""
 
 SHORT_RUN = 1.0
 """Seconds of a simulation up to which other processes are not worth their start."""
 
-ENOUGH = Fraction(99, 100)
-"""Share of the requests on time that is wanted."""
-
-MOST_TRIED = 10
+MOST_TRIED, LIKELY_TRIED = 10, 5
 """Numbers of replicas that are tried."""
 
 
@@ -91,48 +92,42 @@ def measure_headroom(
     if jobs is not None:
         jobs = as_integer(jobs, None, "jobs", minimum=1)
     with Interruption(math.inf) as pressed:
-        whole = _Work(question, time_limit, jobs, progress, pressed)
-        first = whole
-        if quick or len(question.workload) > SAMPLES[0]:
-            news = progress if quick else None
-            first = _Work(question, min(QUICK, time_limit), jobs or 1, news, pressed)
-        first.simulate()
+        work = _Work(question, jobs, progress or (lambda *_: None), pressed)
+        first = time_limit if quick else SHARES["simulate"] * time_limit
+        work.simulate(min(QUICK, first), QUICK_SHARE, jobs or 1)
         if quick:
-            return first.answer()
-        whole.say("first answer", first.answer())
-        if first is not whole:
-            whole.simulate()
-        whole.do([*whole.bounds(), *whole.others(0.0)])
-        whole.do(whole.others(question.error))
-        return whole.answer()
+            return work.answer()
+        if work.answer().today:
+            work.say("first answer", work.answer())
+        work.simulate(time_limit, SHARES["simulate"], jobs)
+        work.do([*work.bounds(time_limit), *work.others(0.0, time_limit)])
+        work.do(work.others(question.error, time_limit))
+        return work.answer()
 
 
 @dataclass
 class _Work:
-    """What is done of a question, and what is left of its time."""
+    """What is done of a question."""
 
-    question: Question
-    time_limit: float
+    whole: Question
     jobs: int | None
-    progress: Progress | None
+    progress: Progress
     pressed: Interruption
-    left_out: int = 0
-    seconds: float = 0.0
-    tasks: list[Task] = field(default_factory=list)
     results: dict[Task, Any] = field(default_factory=dict)
+    tasks: dict[Task, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.clock = Clock(STOP * self.time_limit, self.pressed)
+        self.question = self.whole
+        self.clock = Clock(None, self.pressed)
 
     def say(self, text: str, first: Headroom | None = None) -> None:
         """Report progress."""
-        if self.progress:
-            self.progress(len(self.results), max(1, len(self.tasks)), text, first)
+        self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:
         """Compute tasks that are not done, in this order."""
-        tasks = [task for task in dict.fromkeys(tasks) if task not in self.tasks]
-        self.tasks += tasks
+        tasks = [task for task in dict.fromkeys(tasks) if task not in self.results]
+        self.tasks |= dict.fromkeys(tasks)
         deadline = time.monotonic() + self.clock.seconds_left()
         call = partial(_compute, self.question, deadline, None if self.jobs == 1 else 1)
         begun = takewhile(lambda _: not self.clock.must_stop(), tasks)
@@ -142,62 +137,65 @@ class _Work:
                 self.results[one.task] = result
                 self.say(f"{one.task.name}: done")
 
-    def simulate(self) -> None:
-        """Simulate what the first answer needs, of as many requests as there is time for."""
-        self.say(f"{self.question.baseline}, first requests")
-        question, count = self.question, len(self.question.workload)
-        kept, self.seconds = self._affordable(count)
-        if self.jobs is None:
-            self.jobs = available_cores() if self.seconds > SHORT_RUN else 1
-        if kept < count:
-            self.question, self.left_out = question.of_first(kept), count - kept
-        if question.made_up and question.concurrency and not self.pressed():
-            self.question = play_closed_loop(self.question, self.clock.must_stop)
-        name, here = question.baseline, question.replicas
-        errors = dict.fromkeys((0.0, question.error))
+    def simulate(self, limit: float, share: float, jobs: int | None) -> None:
+        """Simulate what the first answer needs, of as many requests as there is time for.
+
+        The simulations may take a share of the limit, in seconds since the beginning.
+        """
+        self.clock.allow(STOP * limit - self.clock.seconds())
+        question, here = self.whole, self.whole.replicas
+        name, errors = question.baseline, dict.fromkeys((0.0, question.error))
         proposed = [Serve(one, here, error) for error in errors for one in question.proposed]
+        runs = 1 + len(proposed) + (LIKELY_TRIED if question.level else 0)
+        kept, seconds = self._affordable(share * limit / runs)
+        self.jobs = jobs or (available_cores() if seconds > SHORT_RUN else 1)
+        if kept > len(self.question.workload) or not self.results:
+            self.question = question.of_first(kept)
+            self.results.clear()
+            self.tasks.clear()
         self.do([Serve(name, here), *proposed])
         while question.level and not self.clock.must_stop():
-            runs = self.answer().by_replicas.items()
-            wanted = next_replicas({count: run.on_time or Fraction(0) for count, run in runs})
-            if wanted is None or Serve(name, wanted) in self.tasks:
+            known = {k: it.on_time or Fraction(0) for k, it in self.answer().by_replicas.items()}
+            wanted = next_replicas(known, question.wanted)
+            if wanted is None or Serve(name, wanted) in self.results:
                 return
             self.do([Serve(name, wanted)])
 
-    def _affordable(self, count: int) -> tuple[int, float]:
-        """Estimate how many requests there is time for, and the seconds of a simulation of them."""
-        limit, each = WINDOW_RUN * self.time_limit, 0.0
+    def _affordable(self, limit: float) -> tuple[int, float]:
+        """Return how many requests a simulation has time for, and the seconds that it takes."""
+        count, today = len(self.whole.workload), self.answer().today
         if count <= SAMPLES[0]:
             return count, 0.0
-        for size in SAMPLES:
-            began, first = time.monotonic(), self.question.of_first(size)
-            today = Serve(first.baseline, first.replicas, time_limit=limit)
-            found = result_of(first, today, self.pressed, 1)
+        each = 0.0 if today is None else today.seconds / len(self.question.workload)
+        for size in () if each else SAMPLES:
+            self.say(f"{self.whole.baseline}, first {size} requests")
+            began, first = time.monotonic(), self.whole.of_first(size)
+            task = Serve(first.baseline, first.replicas, time_limit=limit)
+            found = result_of(first, task, self.pressed, 1)
             each = (time.monotonic() - began) / size
-            if found is None or (isinstance(found, Failure) and found.is_error):
-                return count, 0.0
-            if isinstance(found, Served):
+            if not isinstance(found, Failure) or found.is_error:
                 break
-        fits = int(limit / each)
-        if count <= LONGEST_RUN / WINDOW_RUN * fits:
-            return count, count * each
-        return max(1, fits), limit
+        kept = min(count, max(1, int(limit / each)))
+        return kept, kept * each
 
-    def bounds(self) -> Iterator[Task]:
+    def bounds(self, limit: float) -> list[Task]:
         """List bounds by importance: the log itself, then numbers of replicas."""
-        count, level, limit = self.question.replicas, self.question.level, self.time_limit
-        yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
-        if level:
-            yield Enclose(count, on_time=True, time_limit=SHARES["on time"] * limit)
-            for one in self.answer().by_replicas:
-                yield Enclose(one, on_time=True, time_limit=SHARES["replicas"] * limit)
-
-    def others(self, error: float) -> list[Task]:
-        """List all policies, on predicted lengths those that have ended on exact ones."""
-        name, count = self.question.baseline, self.question.replicas
-        limit = max(SHARES["policy"] * self.time_limit, PATIENCE * self.seconds)
+        count, level = self.question.replicas, self.question.level
+        seconds = {kind: share * limit for kind, share in SHARES.items()}
+        if not level:
+            return [Enclose(count, time_limit=seconds["best"])]
         return [
-            Serve(one, count, error, time_limit=None if one == name else limit)
+            Enclose(count, time_limit=seconds["best"] / 2),
+            Enclose(count, on_time=True, time_limit=seconds["on time"]),
+            *(Enclose(one, True, seconds["replicas"]) for one in self.answer().by_replicas),
+        ]
+
+    def others(self, error: float, limit: float) -> list[Task]:
+        """List all policies, on predicted lengths those that have ended on exact ones."""
+        name, count, today = self.question.baseline, self.question.replicas, self.answer().today
+        longest = max(SHARES["policy"] * limit, PATIENCE * (today.seconds if today else 0.0))
+        return [
+            Serve(one, count, error, time_limit=None if one == name else longest)
             for one in self.question.specs
             if not error or isinstance(self.results.get(Serve(one, count)), Served)
         ]
@@ -210,7 +208,7 @@ class _Work:
             tuple(task.name for task in self.tasks if task not in self.results),
             self.clock.seconds(),
             self.pressed(),
-            self.left_out,
+            len(self.whole.workload) - len(self.question.workload),
         )
 
 
@@ -220,13 +218,13 @@ def _compute(question: Question, deadline: float, threads: int | None, task: Tas
         return result_of(question, task, lambda: pressed() or time.monotonic() > deadline, threads)
 
 
-def next_replicas(shares: Mapping[int, Fraction]) -> int | None:
+def next_replicas(shares: Mapping[int, Fraction], enough: Fraction) -> int | None:
     """Choose the number of replicas to try after those with known shares of requests on time.
 
     Fewer are tried as long as enough are on time, more as long as that helps. None if the fewest
     that suffice are found, or none do.
     """
-    least = min((one for one, share in shares.items() if share >= ENOUGH), default=None)
+    least = min((one for one, share in shares.items() if share >= enough), default=None)
     few = [one for one in sorted(shares) if least is None or one < least]
     if not shares or len(shares) == MOST_TRIED:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ import numpy as np
 from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.service_level import limits_of
-from instances.validation import as_number
+from instances.validation import as_fraction, as_number
 from online.policy_interface.specs import (
     AnyPolicy,
     AnyRouter,
@@ -31,39 +32,16 @@ ORDERS: tuple[Mapping[str, object], ...] = (
     {"order": "shortest-job"},
     {"order": "shortest-output"},
     {"order": "shortest-output", "ageing": 5},
+    {"order": "deadline"},
 )
 """Orders of vLLM's queue; the first is the proposal unless others are named. With an ageing of 5
-tokens per second no request starves."""
-
-ORDER_PARAMETERS = ("order", "ageing", "policy")
-"""Parameters of today's engine that a proposal does not take over."""
+tokens per second no request starves. The last one needs a service level."""
 
 ROUTER = "least-requests"
 """The router of several replicas unless another is named."""
 
 LIMITS = {"latency": "latency", "first_token": "TTFT", "time_per_token": "TPOT"}
 """Names of figures by the limits of a `ServiceLevel`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Latencies that a log measured.
-
-    Attributes
-    ----------
-    latencies : float64 array
-        Seconds from arrival to completion of each request, shape (n,).
-    first_tokens : float64 array or None
-        Seconds from arrival to its first token; None where the log lacks some.
-    """
-
-    latencies: FloatArray
-    first_tokens: FloatArray | None = None
-
-    @property
-    def mean_latency(self) -> Fraction:
-        """Seconds per request."""
-        return sum(map(Fraction, self.latencies.tolist()), Fraction(0)) / len(self.latencies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +61,13 @@ class Question:
         Router of several replicas today.
     level : ServiceLevel or None
         Service level; also asks how many requests are on time, by number of replicas.
+    share : float
+        Share of the requests that are wanted on time, above 0 and at most 1.
     error : float
         Error of predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
-    measured : Measured or None
-        Latencies that the log measured.
+    measured, measured_first : float64 array or None
+        Seconds from arrival to completion and to the first token of each request, as the log
+        measured them; None where the log lacks some.
     shared_tokens : int64 array or None
         Tokens of each prompt that other requests could supply; bounds then hold for schedulers with
         a prefix cache. None if the log does not show shared prefixes.
@@ -108,8 +89,10 @@ class Question:
     proposals: Sequence[AnyPolicy] | None = None
     router: AnyRouter = ROUTER
     level: ServiceLevel | None = None
+    share: float = 0.99
     error: float = 0.5
-    measured: Measured | None = None
+    measured: FloatArray | None = field(default=None, repr=False)
+    measured_first: FloatArray | None = field(default=None, repr=False)
     shared_tokens: IntArray | None = field(default=None, repr=False)
     concurrency: int | None = None
     made_up: bool = False
@@ -119,7 +102,7 @@ class Question:
         self.workload.require_batch_time()
         as_number(self.error, None, "error", minimum=0)
         self.router_of(self.workload.replicas)
-        _ = self.specs
+        _ = self.wanted, self.specs
 
     @property
     def baseline(self) -> str:
@@ -136,19 +119,15 @@ class Question:
         """All policies by label: today's, the proposals, then those that run if time is left."""
         deadlines = self.level is not None
         (today,) = policy_specs([self.today], deadlines=deadlines)
+        others = policy_specs(self.proposals, deadlines=deadlines)
         if self.proposals is None:
             # An order that is proposed for the engine of today has its other settings.
             is_engine = today.name == BASELINE.name and today.given is None
-            kept = {
-                name: one
-                for name, one in today.params.items()
-                if is_engine and name not in ORDER_PARAMETERS
-            }
-            orders = [*ORDERS, *([{"order": "deadline"}] if deadlines else [])]
-            others = [PolicySpec(BASELINE.name, {**kept, **one}) for one in orders]
-            others += policy_specs(None, deadlines=deadlines)
-        else:
-            others = policy_specs(self.proposals, deadlines=deadlines)
+            kept = {**today.params} if is_engine else {}
+            for name in ("order", "ageing", "policy"):
+                kept.pop(name, None)
+            orders = ORDERS if deadlines else ORDERS[:-1]
+            others = [*(PolicySpec(BASELINE.name, {**kept, **one}) for one in orders), *others]
         return {spec.label: spec for spec in (today, *others)}
 
     def router_of(self, replicas: int) -> RouterSpec | None:
@@ -166,14 +145,11 @@ class Question:
         return self.workload.replicas
 
     def of_first(self, count: int) -> Question:
-        """Ask the same about the first requests; what the log measured is of more of them."""
-        shared = self.shared_tokens
-        return replace(
-            self,
-            workload=self.workload.of(np.arange(count)),
-            shared_tokens=None if shared is None else shared[:count],
-            measured=None,
-        )
+        """Ask the same about the first requests."""
+        columns = ("measured", "measured_first", "shared_tokens")
+        known = {name: getattr(self, name) for name in columns}
+        kept = {name: one[:count] for name, one in known.items() if one is not None}
+        return replace(self, workload=self.workload.of(np.arange(count)), **kept)
 
     @cached_property
     def load(self) -> float | None:
@@ -186,30 +162,46 @@ class Question:
         from hindsight.prices.minorants import affine_minorants
 
         load = self.workload
-        span = float(load.arrival_times[-1] - load.arrival_times[0])
+        span = float(np.ptp(load.arrival_times))
         if span <= 0:
             return None
         s, o = (one.astype(np.float64) for one in (load.prompt_lengths, load.output_lengths))
-        held = o * s + o * (o + 1) / 2 - load.memory_rule.unstored * o
+        held = float((o * s + o * (o + 1) / 2 - load.memory_rule.unstored * o).sum())
         asked = [
-            float(one.d1) * (s + o - 1) + float(one.d2 + one.d0 / load.memory_limit) * held
+            float(one.d1) * float((s + o - 1).sum())
+            + float(one.d2 + one.d0 / load.memory_limit) * held
             for one in affine_minorants(load.require_batch_time(), load.memory_limit)
         ]
-        return max(float(one.sum()) for one in asked) / span / load.replicas
+        return max(asked) / span / load.replicas
+
+    @property
+    def reused(self) -> Fraction:
+        """Share of the prompt tokens that a prefix cache could supply; 0 if that is not known."""
+        shared = 0 if self.shared_tokens is None else int(self.shared_tokens.sum())
+        return Fraction(shared, int(self.workload.prompt_lengths.sum()))
+
+    @property
+    def wanted(self) -> Fraction:
+        """The share of the requests wanted on time, exactly: 0.99 is 99 hundredths."""
+        return as_fraction(self.share, None, "share", above=0, maximum=1)
+
+    @property
+    def measured_mean(self) -> Fraction | None:
+        """Seconds per request from arrival to completion in the log."""
+        if self.measured is None:
+            return None
+        return Fraction(math.fsum(self.measured)) / len(self.measured)
 
     @property
     def measured_on_time(self) -> float | None:
         """Share of the requests on time in the log itself; None if the log does not show it."""
-        log, level = self.measured, self.level
-        if log is None or level is None or self.made_up:
-            return None
-        first = log.first_tokens
+        latencies, first = self.measured, self.measured_first
         if first is None and set(self.limits) == {"latency"}:
-            first = log.latencies
-        if first is None:
+            first = latencies
+        if latencies is None or first is None or self.level is None:
             return None
-        limits = limits_of(level, len(log.latencies))
-        return float(limits.on_time(log.latencies, first, self.workload.output_lengths).mean())
+        limits = limits_of(self.level, len(latencies))
+        return float(limits.on_time(latencies, first, self.workload.output_lengths).mean())
 
     @property
     def limits(self) -> dict[str, float]:

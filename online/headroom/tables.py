@@ -1,4 +1,4 @@
-"""The answer for JSON, and as tables."""
+"""The answer for JSON, as tables, and as one self-contained page."""
 
 from __future__ import annotations
 
@@ -8,63 +8,51 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from online.pictures.page import bars, page
 from online.trials.intervals import Interval, rounded_up
 
 from .answer import Headroom
-from .tasks import Bounds, Serve, Served
-from .words import answer_lines, conditions, seconds, share_on_time, span_of
+from .tasks import Serve, Served
+from .words import answer_lines, answers, conditions, facts, remarks, seconds, share_on_time
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MACHINE = ("a round lasts", "memory limit M", "load")
+"""Facts on the first screen of a page."""
+
 
 def record(found: Headroom) -> dict[str, Any]:
     """Write the answer for JSON, in seconds and shares; intervals and fractions as they are."""
-    question, saving, today = found.question, found.saving, found.today
-    log, off, shared = question.measured, found.difference, question.shared_tokens
+    question, saving, today, best = found.question, found.saving, found.today, found.best
+    off, errors = found.difference, found.failures.items()
     savings = []
     if saving is not None and today is not None:
         share = saving.times(1 / today.mean_latency)
         known = {"today": question.baseline, "mean_latency": today.mean_latency}
         savings = [{**known, "could_be_saved": saving, "could_be_saved_share": share}]
-    errors = [(one.name, it.reason) for one, it in found.failures.items() if it.is_error]
     return {
         "answer": answer_lines(found),
         "holds_for": conditions(found),
-        "log": question.workload.name,
-        "facts": dict(question.facts),
-        "baseline": question.baseline,
-        "proposals": question.proposed,
-        "error": question.error,
+        "facts": facts(found),
         "requests": len(question.workload),
+        "requests_left_out": found.left_out,
         "memory_limit": question.workload.memory_limit,
         "replicas": question.replicas,
         "batch_time": repr(question.workload.batch_time),
         "load": question.load,
-        "best_possible": None if found.best is None else _best(*found.best),
+        "best_possible": None if best is None else {**vars(best[0]), "schedule": best[1]},
         "savings": savings,
-        "measured_mean_latency": None if log is None else log.mean_latency,
+        "measured_mean_latency": question.measured_mean,
         "simulated_over_measured": None if off is None else 1 + off,
-        "shared_prompt_tokens": None if shared is None else int(shared.sum()),
         "max_concurrency": question.concurrency,
         "arrivals_made_up": question.made_up,
-        "requests_left_out": found.left_out,
         "policies": [*_policies(found)],
-        "service_level": _service_level(found),
+        "service_level": _service_level(found) if question.level else None,
         "unfinished": list(found.unfinished),
-        "errors": [f"{name}: {reason}" for name, reason in errors],
+        "errors": [f"{one.name}: {it.reason}" for one, it in errors if it.is_error],
         "interrupted": found.interrupted,
         "seconds": found.seconds,
-    }
-
-
-def _best(bounds: Bounds, schedule: str) -> Mapping[str, Any]:
-    return {
-        "mean_latency": bounds.interval,
-        "bound": bounds.bound,
-        "certified": bounds.certified,
-        "schedule": schedule,
-        "lower_bound_without_reuse": bounds.without_reuse,
     }
 
 
@@ -73,31 +61,21 @@ def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
     tasks = [one for one in found.results if isinstance(one, Serve)]
     for task in sorted(tasks, key=lambda one: one.error):
         it = found.results[task]
-        row: dict[str, Any] = {"policy": task.policy, "error": task.error}
-        row |= {"mean_latency": None, "reason": getattr(it, "reason", None)}
-        if isinstance(it, Served):
-            row |= {"mean_latency": it.mean_latency, "p50_p99": it.figures}
-            row |= {"share_of_saving": found.share(it), "on_time": it.on_time}
+        share = found.share(it) if isinstance(it, Served) else None
         if task.replicas == found.question.replicas:
-            yield row
+            yield {"policy": task.policy, "error": task.error, **vars(it), "share_of_saving": share}
 
 
-def _service_level(found: Headroom) -> Mapping[str, Any] | None:
+def _service_level(found: Headroom) -> Mapping[str, Any]:
     """Write the share of requests on time by number of replicas."""
     question = found.question
-    if question.level is None:
-        return None
     rows = [
-        {
-            "replicas": count,
-            "today": it.on_time,
-            "attainable": found.attainable(count),
-            "p50_p99": it.figures,
-        }
+        {"replicas": count, **vars(it), "attainable": found.attainable(count)}
         for count, it in found.by_replicas.items()
     ]
-    measured = question.measured_on_time
-    return {"limits": asdict(question.level), "measured": measured, "by_replicas": rows}
+    wanted, measured = question.wanted, question.measured_on_time
+    limits = asdict(question.level) if question.level else {}
+    return {"limits": limits, "wanted": wanted, "measured": measured, "by_replicas": rows}
 
 
 def tables(found: Headroom) -> dict[str, DataFrame]:
@@ -124,16 +102,14 @@ def tables(found: Headroom) -> dict[str, DataFrame]:
 
 def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
     """Write every policy, the fastest first: latencies, share of the saving, predicted lengths."""
-    here = {k: it for k, it in found.simulations.items() if k.replicas == found.question.replicas}
-    predicted = {k.policy: seconds(it.mean_latency) for k, it in here.items() if k.error}
-    for task, it in sorted(here.items(), key=lambda pair: pair[1].mean_latency):
-        if task.error:
-            continue
-        row = {"policy": task.policy, "mean, s": seconds(it.mean_latency)}
+    predicted = {k.policy: seconds(it.mean_latency) for k, it in found.here.items() if k.error}
+    exact = [(k.policy, it) for k, it in found.here.items() if not k.error]
+    for policy, it in sorted(exact, key=lambda pair: pair[1].mean_latency):
+        row = {"policy": policy, "mean, s": seconds(it.mean_latency)}
         if found.divisible:
-            row["saving, %"] = span_of(found.share(it), 100, 1)
+            row["saving, %"] = found.share(it).times(100).text(1)
         if predicted:
-            row["predicted, s"] = predicted.get(task.policy, "")
+            row["predicted, s"] = predicted.get(policy, "")
         if it.on_time is not None:
             row["on time, %"] = share_on_time(it.on_time)
         yield row | {
@@ -148,3 +124,29 @@ def _on_time(shares: Interval, count: int) -> str:
     if low == high:
         return f"{low:,} ({least} %)"
     return f"{low:,} to {high:,} ({least} to {rounded_up(Fraction(100 * high, count), 1)} %)"
+
+
+def headroom_page(found: Headroom, title: str) -> str:
+    """Write a page: the answer, a picture and the machine first, then tables and remarks.
+
+    Parameters
+    ----------
+    found : Headroom
+        The answer.
+    title : str
+        Title of the page, and its heading.
+    """
+    said = [f"{name}: {text}" for name, text in answers(found)]
+    known = [f"{name}: {text}" for name, text in facts(found).items()]
+    machine = [one for one in known if one.startswith(MACHINE)]
+    compared = (found.question.baseline, *found.question.proposed)
+    shown = {one.name: it for one, it in found.here.items() if one.policy in compared}
+    means = [(name, float(it.mean_latency), float(it.mean_latency)) for name, it in shown.items()]
+    if found.best is not None:
+        low, high = found.best[0].interval.ends
+        means.append(("best possible", low or 0.0, high or 0.0))
+    picture = bars(means, "mean latency, s")
+    content: list[Any] = [[*said, f"Holds for: {conditions(found)}"], picture, machine]
+    sections: dict[str, Any] = {name: [table] for name, table in tables(found).items()}
+    sections |= {"The requests and the machine": [known], "Remarks": [[*remarks(found)]]}
+    return page(title, title, content, sections)

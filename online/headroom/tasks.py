@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,9 +23,6 @@ Stop = Callable[[], bool]
 
 METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
 """Columns of a run by the names of their figures."""
-
-KEPT = ("recompute", "keep")
-"""Preemption that bounds allow for, of whole prompts and of those without shared prefixes."""
 
 
 def p50_p99(column: FloatArray) -> tuple[float, float]:
@@ -48,11 +46,14 @@ class Served:
         p50 and p99 of `METRICS`, seconds.
     on_time : Fraction or None
         Share of the requests on time; None without a service level.
+    seconds : float
+        Time that the simulation took.
     """
 
     mean_latency: Fraction
     figures: dict[str, tuple[float, float]]
     on_time: Fraction | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Serve:
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Served | Failure | None:
         """Simulate, and check the schedule; None if ``stop`` ends it."""
-        clock = Clock(self.time_limit, stop)
+        began, clock = time.monotonic(), Clock(self.time_limit, stop)
         run = simulate(
             question.workload.with_replicas(self.replicas),
             question.specs[self.policy],
@@ -109,20 +110,18 @@ class Serve:
             predictions=RelativePredictions(self.error) if self.error else None,
             should_stop=clock.must_stop,
         )
-        if run.status == "time-limit" and clock.is_interrupted:
+        if clock.is_interrupted and run.status == "time-limit":
             return None
+        if run.status == "time-limit":
+            return Failure(f"takes longer than {self.time_limit:.3g} s", is_error=False)
         if run.status != "completed":
-            is_late, limit = run.status == "time-limit", self.time_limit
-            reason = (
-                f"takes longer than {limit:.3g} s" if is_late else f"does not end: {run.status}"
-            )
-            return Failure(reason, is_error=False)
-        columns, count = run.per_request(), len(question.workload)
-        on_time = int(run.on_time(question.level).sum()) if question.level else 0
+            return Failure(f"does not end: {run.status}", is_error=False)
+        columns, count, level = run.per_request(), len(question.workload), question.level
         return Served(
             Fraction(total_of(run.schedule)) / count,
             {name: p50_p99(np.asarray(columns[key])) for name, key in METRICS.items()},
-            Fraction(on_time, count) if question.level else None,
+            Fraction(int(run.on_time(level).sum()), count) if level else None,
+            time.monotonic() - began,
         )
 
 
@@ -180,26 +179,28 @@ class Enclose:
         from hindsight import OnTime
         from hindsight.solver import solve_until
 
-        whole = question.workload.with_replicas(self.replicas)
-        shared, count = question.shared_tokens, len(whole)
-        reuses = shared is not None and bool(shared.any())
-        options: dict[str, Any] = {"threads": threads}
-        if self.on_time and question.level is not None:
-            options["goal"] = OnTime(question.level)
+        whole, level = question.workload.with_replicas(self.replicas), question.level
+        shared = question.shared_tokens if question.reused else None
 
-        def find(problem: Workload) -> Any:
+        def find(problem: Workload, preemption: str) -> Any:
+            options: dict[str, Any] = {"preemption": preemption}
+            if self.on_time and level is not None:
+                options = {"goal": OnTime(level)}
+            seconds = self.time_limit / (1 if shared is None else 2)
+            return solve_until(stop, problem, seconds, threads=threads, **options)
+
+        known = limit = find(whole, "recompute")
+        if shared is not None:
             # A preempted request may find its own tokens again in a prefix cache.
-            preemption = {} if self.on_time else {"preemption": KEPT[problem is not whole]}
-            seconds = self.time_limit / (2 if reuses else 1)
-            return solve_until(stop, problem, seconds, **options, **preemption)
-
-        known = limit = find(whole)
-        if shared is not None and reuses:
-            limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared))
-        ends = (known, limit) if self.on_time else (limit, known)
-        low, high = Fraction(ends[0].lower_bound) / count, Fraction(ends[1].upper_bound) / count
-        lower = Fraction(known.lower_bound) / count if reuses and not self.on_time else None
-        return Bounds(Interval(low, high), limit.best_bound, limit.certified, lower)
+            limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared), "keep")
+        lower, upper = (known, limit) if self.on_time else (limit, known)
+        low, high, own = (
+            Fraction(one) / len(whole)
+            for one in (lower.lower_bound, upper.upper_bound, known.lower_bound)
+        )
+        has_both = shared is not None and not self.on_time
+        interval = Interval(low, high)
+        return Bounds(interval, limit.best_bound, limit.certified, own if has_both else None)
 
 
 def _fleet(replicas: int) -> str:

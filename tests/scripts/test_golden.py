@@ -82,7 +82,7 @@ def test_headroom(ok: Ok, tmp_path: Path, log: str) -> None:
         "savings": ("today", "mean_latency"),
         "policies": ("policy", "error", "mean_latency", "reason"),
     }.items():
-        kept[part] = [" ".join(f"{n}={figure(one[n])}" for n in names) for one in found[part]]
+        kept[part] = [" ".join(f"{n}={figure(one.get(n))}" for n in names) for one in found[part]]
     kept["load"] = figure(kept["load"])
     check_text(f"headroom/{log}.json", json.dumps(kept, indent=1) + "\n")
 

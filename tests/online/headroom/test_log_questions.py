@@ -10,7 +10,7 @@ import pytest
 
 from instances import InvalidTypeError, InvalidValueError, MemoryRule, RequestLog, read_log
 from online.headroom import Question, question_of_log
-from online.headroom.engine_settings import settings_told, stated_memory, with_settings
+from online.headroom.engine_settings import settings_facts, stated_memory, with_settings
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface.specs import PolicySpec
 
@@ -51,9 +51,8 @@ def test_shared_tokens_are_those_of_the_requests_kept(tmp_path: Path) -> None:
     ("latencies", "window", "why_not"),
     [
         ((1, 9, 9.5), {}, None),
-        ((1, 9, 9.5), {"start_seconds": 1}, "left out: other requests of the log ran at the same"),
-        ((1, 9, 9.5), {"max_requests": 2}, "left out: other requests of the log ran at the same"),
-        ((1, 9, 9.5), {"duration_seconds": 1.5}, "left out: other requests of the log ran at the"),
+        ((1, 9, 9.5), {"start_seconds": 1}, None),
+        ((1, 9, ""), {"max_requests": 2}, None),
         ((1, 9, 9.5), {"faster": 2}, "left out: arrivals are not those of the log"),
         ((1, "", 9.5), {}, "left out: the log has it of 2 of 3 requests"),
         ((0, 0, 0), {}, "left out: it is 0 throughout"),
@@ -117,10 +116,10 @@ def test_the_engine_s_policies_take_settings_that_they_were_not_given() -> None:
 
 def test_what_is_assumed_is_said() -> None:
     stated = {"chunked_prefill_size": 64}
-    assert settings_told(stated, PolicySpec("sglang", stated), "tokens") == {
+    assert settings_facts(stated, PolicySpec("sglang", stated), "tokens") == {
         "stated in the log": "chunked_prefill_size=64",
         "assumed": "max_prefill_tokens=16384, max_running_requests=2048, "
         "schedule_conservativeness=1.0 (--today 'sglang(...)'); memory in tokens (--rule)",
     }
-    assert "memory" not in settings_told({}, PolicySpec("vllm"))["assumed"]
-    assert settings_told({}, PolicySpec("fcfs")) == {}
+    assert "memory" not in settings_facts({}, PolicySpec("vllm"))["assumed"]
+    assert settings_facts({}, PolicySpec("fcfs")) == {}
