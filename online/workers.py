@@ -1,6 +1,6 @@
 """Tasks performed in this process, in worker processes, or by an executor of the user.
 
-A worker process that dies ends only its task, which comes back with a `WorkerDiedError`. If the
+A worker process that dies ends only its task, which comes back with a `BrokenExecutor`. If the
 parent process ends in any way, its workers end too.
 
 After Ctrl-C no further task begins. Running tasks receive the signal: a solve in a task ends with
@@ -14,13 +14,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.connection import wait as wait_for_end
-from typing import Any, Generic, TypeVar
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import closing, suppress
+from functools import partial
+from multiprocessing import connection, get_context, parent_process, resource_tracker
+from typing import Any, NamedTuple
+
+import cloudpickle
 
 from instances import InvalidValueError
 from instances.ctrl_c import Interruption
@@ -30,46 +31,38 @@ from instances.validation import as_integer
 POLL_SECONDS = 0.2
 """Seconds between two checks for Ctrl-C while workers compute."""
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
-
-class WorkerDiedError(RuntimeError):
-    """The process that performed a task ended without a result: killed, or out of memory."""
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[Task, Result]):
+class Outcome(NamedTuple):
     """A task with its place among the tasks, and its result or the exception that it raised."""
 
     place: int
-    task: Task
-    result: Result | None
+    task: Any
+    result: Any
     error: BaseException | None = None
 
-    def value(self) -> Result:
+    def value(self) -> Any:
         """Return the result of the task; raise the exception of the task instead, if any."""
         if self.error is not None:
             raise self.error
-        return self.result  # type: ignore[return-value]  # None is the result of the task
+        return self.result
 
 
 def perform(
-    function: Callable[[Task], Result],
-    tasks: Iterable[Task],
+    function: Callable[[Any], Any],
+    tasks: Iterable[Any],
     *,
     jobs: int = 1,
     executor: Executor | None = None,
-) -> Generator[Outcome[Task, Result], None, None]:
+) -> Generator[Outcome, None, None]:
     """Call a function for each task; yield outcomes in the order in which the calls end.
 
     After Ctrl-C, fewer outcomes than tasks are yielded. Close the iterator, or exhaust it.
 
     Parameters
     ----------
-    function : Callable[[Task], Result]
+    function : Callable[[Any], Any]
         Sent to workers by value where it has no importable module.
-    tasks : Iterable[Task]
+    tasks : Iterable[Any]
         Read as calls begin. An iterator may have further tasks after outcomes have been yielded.
     jobs : int, default 1
         Number of worker processes; 1 performs the tasks in this process, where exceptions are not
@@ -79,30 +72,25 @@ def perform(
         Performs the tasks instead, for example on a cluster.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
-    numbered = enumerate(tasks)
     if jobs == 1 and executor is None:
-        yield from _here(function, numbered)
+        yield from _here(function, enumerate(tasks))
         return
+    workers = [_Worker(jobs) for _ in range(jobs)] if executor is None else [executor]
     with Interruption(math.inf) as pressed:
-        if executor is None:
-            yield from _in_processes(function, numbered, jobs, pressed)
-        else:
-            yield from _elsewhere(function, numbered, executor, pressed)
+        yield from _elsewhere(function, enumerate(tasks), workers, pressed)
 
 
-def in_order(
-    function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int = 1
-) -> Iterator[Result]:
+def in_order(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1) -> Iterator[Any]:
     """Call a function for each task; yield results in the order of the tasks.
 
     Raises
     ------
     KeyboardInterrupt
         Ctrl-C.
-    WorkerDiedError
+    BrokenExecutor
         A worker process died.
     """
-    found: dict[int, Outcome[Task, Result]] = {}
+    found: dict[int, Outcome] = {}
     with closing(perform(function, tasks, jobs=jobs)) as outcomes:
         for place in range(len(tasks)):
             while place not in found:
@@ -113,7 +101,7 @@ def in_order(
             yield found.pop(place).value()
 
 
-def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcome[Any, Any]]:
+def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcome]:
     with Interruption() as pressed:
         for place, task in numbered:
             try:
@@ -126,36 +114,23 @@ def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcom
 
 
 def _elsewhere(
-    function: Any, numbered: Iterable[tuple[int, Any]], executor: Executor, pressed: Interruption
-) -> Iterator[Outcome[Any, Any]]:
-    running = {
-        executor.submit(_call, _pickled(function, task)): (place, task) for place, task in numbered
-    }
-    try:
-        while running and not pressed():
-            done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                yield _outcome(future, *running.pop(future))
-    finally:
-        for future in running:
-            future.cancel()
-
-
-def _in_processes(
-    function: Any, numbered: Iterator[tuple[int, Any]], jobs: int, pressed: Interruption
-) -> Iterator[Outcome[Any, Any]]:
-    idle = [_Worker(jobs) for _ in range(jobs)]
-    running: dict[Future[Any], tuple[_Worker, int, Any]] = {}
+    function: Any, numbered: Iterator[tuple[int, Any]], idle: list[Any], pressed: Interruption
+) -> Iterator[Outcome]:
+    """Perform tasks by workers, each one at a time, or all by an executor of the user."""
+    workers = [one for one in idle if isinstance(one, _Worker)]
+    running: dict[Future[Any], tuple[Any, int, Any]] = {}
     interrupted = False
     try:
         while True:
             while idle and not pressed() and (given := next(numbered, None)) is not None:
-                worker = idle.pop()
-                running[worker.submit(_pickled(function, given[1]))] = (worker, *given)
+                worker = idle.pop() if workers else idle[0]
+                call = cloudpickle.dumps((function, given[1]))
+                running[worker.submit(_call, call)] = (worker, *given)
             if not running:
                 return
-            done, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            if pressed.presses > 1:
+            done, _ = futures.wait(running, POLL_SECONDS, futures.FIRST_COMPLETED)
+            # Workers end a task early, an executor of the user does not.
+            if pressed.presses > bool(workers):
                 return
             if pressed() and not interrupted:
                 interrupted = True
@@ -163,20 +138,15 @@ def _in_processes(
                     worker.interrupt()
             for future in done:
                 worker, place, task = running.pop(future)
-                idle.append(worker)
-                yield _outcome(future, place, task, worker)
+                if workers:
+                    idle.append(worker)
+                error = future.exception()
+                yield Outcome(place, task, None if error else future.result(), error)
     finally:
-        for worker in (*idle, *(worker for worker, *_ in running.values())):
+        for future in running:
+            future.cancel()
+        for worker in workers:
             worker.end()
-
-
-def _outcome(
-    future: Future[Any], place: int, task: Any, worker: _Worker | None = None
-) -> Outcome[Any, Any]:
-    error = future.exception()
-    if worker is not None and isinstance(error, BrokenProcessPool):
-        error = WorkerDiedError(worker.death())
-    return Outcome(place, task, None if error else future.result(), error)
 
 
 class _Worker:
@@ -186,22 +156,25 @@ class _Worker:
     """
 
     def __init__(self, jobs: int) -> None:
-        self._start = (imported_sources(), jobs)
-        self._process: Any = None
-        self._open()
-
-    def _open(self) -> None:
         # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin, self._start)
+        start = (get_context("spawn"), _begin, (imported_sources(), jobs))
+        self._open = partial(futures.ProcessPoolExecutor, 1, *start)
+        self._pool = self._open()
+        self._process: Any = None
 
-    def submit(self, pickled: bytes) -> Future[Any]:
-        with _ctrl_c_blocked():
-            try:
-                future = self._pool.submit(_call, pickled)
-            except BrokenProcessPool:
-                # The process died with its last task, or since.
-                self._open()
-                future = self._pool.submit(_call, pickled)
+    def submit(self, function: Any, call: bytes) -> Future[Any]:
+        # The tracker would unblock the signal when it starts, together with the first process.
+        resource_tracker.ensure_running()
+        # Ctrl-C waits until a new process has its handler.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            future = self._pool.submit(function, call)
+        except BrokenExecutor:
+            # The process died with its last task, or since.
+            self._pool = self._open()
+            future = self._pool.submit(function, call)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         (self._process,) = self._pool._processes.values()
         return future
 
@@ -210,14 +183,6 @@ class _Worker:
         with suppress(ProcessLookupError, ValueError):
             os.kill(self._process.pid, signal.SIGINT)
 
-    def death(self) -> str:
-        """Return how the process ended."""
-        self._pool.shutdown()
-        code = self._process.exitcode
-        is_killed = code is not None and code < 0
-        how = f"signal {-code}, {signal.strsignal(-code)}" if is_killed else f"exit status {code}"
-        return f"the worker died ({how})"
-
     def end(self) -> None:
         """End the process, whatever it does."""
         if self._process is not None:
@@ -225,34 +190,9 @@ class _Worker:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _pickled(function: Any, task: Any) -> bytes:
-    import cloudpickle
-
-    pickled: bytes = cloudpickle.dumps((function, task))
-    return pickled
-
-
 def _call(pickled: bytes) -> Any:
-    import cloudpickle
-
     function, task = cloudpickle.loads(pickled)
     return function(task)
-
-
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    """Start processes with SIGINT blocked until their handler is installed."""
-    mask = getattr(signal, "pthread_sigmask", None)
-    if mask is None:
-        yield
-        return
-    # It would unblock the signal when it starts, together with the first worker.
-    resource_tracker.ensure_running()
-    before = mask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        mask(signal.SIG_SETMASK, before)
 
 
 def _begin(sources: Sequence[str], jobs: int) -> None:
@@ -266,13 +206,12 @@ def _begin(sources: Sequence[str], jobs: int) -> None:
             import_sources([source])
     # A solve in the worker counts Ctrl-C and ends early; a worker without a solve ignores it.
     Interruption(math.inf).listen()
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
-        wait_for_end([parent.sentinel])
+        connection.wait([parent.sentinel])
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals of mean ratios."""
+"""Bootstrap confidence intervals of means."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from instances.arrays import FloatArray
 
-from .intervals import Latency, rounded_down, rounded_up
-from .trial import Trial
+from .intervals import Interval, rounded_down, rounded_up
 
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
@@ -42,53 +42,33 @@ class Confidence:
         return f"({low}, {high})"
 
 
-def confidence_of(low: float | None, high: float | None) -> Confidence | None:
-    """Return the interval; None if neither end is known."""
-    return None if low is None and high is None else Confidence(low, high)
+def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
+    """Return the bootstrap interval of a mean of intervals; None if neither end is known.
 
-
-def ratio_interval(units: Sequence[Sequence[Trial]]) -> Confidence | None:
-    """Return the bootstrap interval of the mean ratio.
-
-    Instances are drawn again with replacement, each with all of its trials. Where an optimum is
-    only known to lie in an interval, the low end uses the lower ends of the ratios and the high end
-    their upper ends, so the result covers every value that the optimum may have.
+    Instances are drawn again with replacement, each with all of its trials. The low end uses the
+    lower ends of the intervals and the high end their upper ends, so the result covers every value
+    that the numbers in the intervals may have.
 
     Parameters
     ----------
-    units : Sequence[Sequence[Trial]]
-        Trials with a ratio, one sequence for each instance.
+    units : Sequence[Sequence[Interval]]
+        A sequence for each instance.
     """
-    uppers = [[one.upper for one in unit] for unit in units]
     lowers = [[one.lower for one in unit] for unit in units]
-    low = high = _ends(units, uppers)
-    # Where every optimum is proved the two sides are one, and half the work is enough.
+    uppers = [[one.upper for one in unit] for unit in units]
+    low = high = _interval(lowers)
+    # Where all numbers are known the two sides are one, and half the work is enough.
     if lowers != uppers:
-        high = _ends(units, lowers)
-    return confidence_of(low[0], high[1])
+        high = _interval(uppers)
+    return None if low[0] is None and high[1] is None else Confidence(low[0], high[1])
 
 
-def mean_interval(units: Sequence[Sequence[float]]) -> Confidence | None:
-    """Return the bootstrap interval of the mean of all numbers, drawn unit by unit."""
-    return confidence_of(*_interval(units))
-
-
-def _ends(units: Sequence[Sequence[Trial]], optima: Sequence[Sequence[Latency | None]]) -> Ends:
-    """Return the interval of the mean ratio to one side of the optima."""
-    pairs = [[*zip(unit, bounds, strict=True)] for unit, bounds in zip(units, optima, strict=True)]
-    if not all(bound for unit in pairs for _, bound in unit):
-        return None, None
-    return _interval([[float((one.cost or 0) / (bound or 1)) for one, bound in u] for u in pairs])
-
-
-def _interval(units: Sequence[Sequence[float]]) -> Ends:
+def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
     """Return the interval of the mean of all numbers; those of a unit are drawn together."""
-    if len(units) < 2:
+    if len(units) < 2 or any(one is None for unit in units for one in unit):
         return None, None
-    sums, counts = (
-        np.array([math.fsum(unit) for unit in units]),
-        np.array([float(len(unit)) for unit in units]),
-    )
+    sums = np.array([math.fsum(float(one or 0) for one in unit) for unit in units])
+    counts = np.array([float(len(unit)) for unit in units])
     if np.ptp(sums / counts) == 0:
         # Every resample gives the same value.
         return float(sums[0] / counts[0]), float(sums[0] / counts[0])

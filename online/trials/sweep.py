@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
@@ -32,7 +32,7 @@ from online.policy_interface.specs import (
 from .library import with_records
 from .predictions import PredictionSpec, as_predictions
 from .store import Store, opened
-from .task import Runs, Search, Task, check_problem, code_of, router_specs, trial_of
+from .task import Asked, Search, Task, check_problem, code_of, router_specs, trial_of
 from .trial import Trial, with_best_bounds
 
 if TYPE_CHECKING:
@@ -135,9 +135,10 @@ def sweep(  # noqa: PLR0913
         for spec in (*specs, *models, *filter(None, routers)):
             spec.check_sendable()
     asked = [
-        _asked(group, problem, search, given, *choice)
+        one
         for group, problem in problems
         for choice in product(models, specs, routers)
+        for one in _asked(group, problem, search, given, *choice)
     ]
     with opened(store) as kept:
         tasks = _tasks(asked, search, kept)
@@ -145,12 +146,11 @@ def sweep(  # noqa: PLR0913
         known = {one.key: one for one in with_best_bounds(kept.trials.values())}
     found = [
         replace(known.get(one.key, one), group=one.group, instance=one.instance)
-        for runs in asked
-        for one in runs.trials
+        for one, *_ in asked
     ]
     if optimum != "records":
         return found
-    return with_records(found, (runs.problem for runs in asked for _ in runs.trials))
+    return with_records(found, (one.problem for one in asked))
 
 
 def _problems(groups: Groups) -> Iterator[tuple[str, AnySource]]:
@@ -167,7 +167,7 @@ def _asked(
     model: PredictionSpec,
     spec: PolicySpec,
     router: RouterSpec | None,
-) -> Runs:
+) -> list[Asked]:
     """Return the trials of one policy on one problem, a seed each if seeds change anything."""
     policy = spec.make()
     is_given = isinstance(problem, Instance | Workload)
@@ -184,30 +184,26 @@ def _asked(
         **search.asked(problem, policy),
     )
     used = seeds if draws else seeds[:1]
-    trials = tuple(replace(trial, seed=seed) for seed in used)
-    return Runs(problem, trials, spec, model, router)
+    return [Asked(replace(trial, seed=seed), problem, spec, model, router) for seed in used]
 
 
-def _tasks(asked: Sequence[Runs], search: Search, kept: Store) -> list[Task]:
+def _tasks(asked: Sequence[Asked], search: Search, kept: Store) -> list[Task]:
     """Return for each problem the runs that are missing, and stored trials to search again."""
     known = {one.key: one for one in with_best_bounds(kept.trials.values())}
     tasks: dict[str, Task] = {}
-    planned = set[str]()
-    for runs in asked:
-        first = runs.trials[0]
-        task = Task(runs.problem, search)
-        task = tasks.setdefault(first.problem + first.batch_time, task)
-        for trial in runs.trials:
-            stored = known.get(trial.key)
-            if trial.key in planned:
-                continue
-            planned.add(trial.key)
-            if stored is None:
-                task.missing.append((trial, runs))
-            elif search.solves and not search.is_enough(stored):
-                task.stored.append(stored)
-            else:
-                task.known.append(stored)
+    first: dict[str, Asked] = {}
+    for one in asked:
+        first.setdefault(one.trial.key, one)
+    for one in first.values():
+        place = one.trial.problem + one.trial.batch_time
+        task = tasks.setdefault(place, Task(one.problem, search))
+        stored = known.get(one.trial.key)
+        if stored is None:
+            task.missing.append(one)
+        elif search.optimum == "solve" and not search.is_enough(stored):
+            task.stored.append(stored)
+        else:
+            task.known.append(stored)
     return [task for task in tasks.values() if task.missing or task.stored]
 
 
@@ -221,9 +217,9 @@ def _perform(
     run = workers.perform(Task.perform, tasks, jobs=jobs, executor=executor)
     with closing(run) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
-            if isinstance(outcome.error, workers.WorkerDiedError):
+            if isinstance(outcome.error, BrokenExecutor):
                 # Not stored: the next sweep tries again.
-                kept.trials.update((one.key, one) for one in outcome.task.lost(outcome.error))
+                kept.trials.update((one.key, one) for one in outcome.task.lost())
             else:
                 kept.add(outcome.value())
             if progress is not None:

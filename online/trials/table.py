@@ -11,8 +11,8 @@ from typing import Any
 
 from instances import InvalidValueError
 
-from .bootstrap import mean_interval, ratio_interval
-from .intervals import LATENCY, Interval
+from .bootstrap import mean_interval
+from .intervals import LATENCY, NOTHING, Interval
 from .trial import Trial, as_row
 
 BY = ("group", "policy", "router", "predictions", "compared_with")
@@ -87,29 +87,25 @@ def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None
     names = [name for name in (divided_by(given) if by is None else by) if name != "compared_with"]
     rows = []
     for key, own in grouped(given, names).items():
-        shares: dict[Hashable, list[Fraction]] = {}
+        shares: dict[Hashable, list[Interval]] = {}
         for one in own:
             others = known.get(_place(one), {})
             other = others.get(one.seed) or next(iter(others.values()), None)
             if other is not None and one.policy != policy:
-                share = Fraction(one.cost or 0) / Fraction(other.cost or 1)
+                share = Interval.of_share(one.cost or 0, Interval.between(other.cost, other.cost))
                 shares.setdefault((one.group, one.instance, one.problem), []).append(share)
-        every = [share for found in shares.values() for share in found]
+        every = [share.lower or 0 for found in shares.values() for share in found]
         if every:
-            rows.append({**dict(zip(names, key, strict=True)), **_pairs(every, shares.values())})
+            counts = {
+                "pairs": len(every),
+                "mean share": Interval.mean_of([one for unit in shares.values() for one in unit]),
+                "95 %": mean_interval([*shares.values()]),
+                "lower": sum(share < 1 for share in every),
+                "equal": sum(share == 1 for share in every),
+                "higher": sum(share > 1 for share in every),
+            }
+            rows.append({**dict(zip(names, key, strict=True)), **counts})
     return _frame(rows)
-
-
-def _pairs(every: Sequence[Fraction], units: Iterable[Sequence[Fraction]]) -> dict[str, Any]:
-    mean = sum(every, Fraction(0)) / len(every)
-    return {
-        "pairs": len(every),
-        "mean share": Interval(mean, mean),
-        "95 %": mean_interval([[float(share) for share in unit] for unit in units]),
-        "lower": sum(share < 1 for share in every),
-        "equal": sum(share == 1 for share in every),
-        "higher": sum(share > 1 for share in every),
-    }
 
 
 def _place(trial: Trial) -> Hashable:
@@ -138,7 +134,7 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
     compared = [one for one in trials if one.ratio is not None]
     ratios = [one.ratio for one in compared if one.ratio is not None]
     total = sum((one.cost or 0 for one in compared), Fraction(0))
-    units = [*grouped(compared, ("group", "instance", "problem")).values()]
+    units = grouped(compared, ("group", "instance", "problem")).values()
     timed = any(one.batch_time for one in trials)
     is_latency = all(one.goal == LATENCY for one in trials)
     weight = sum(one.weight for one in compared)
@@ -149,7 +145,7 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
         "proved": sum(one.is_proved for one in compared),
         "mean latency, s": None if means is None else Interval(means, means),
         "mean ratio": Interval.mean_of(ratios),
-        "95 %": ratio_interval(units),
+        "95 %": mean_interval([[one.ratio or NOTHING for one in unit] for unit in units]),
         "max ratio": Interval.largest_of(ratios),
         "ratio of totals": Interval.of_share(
             total, Interval.sum_of([one.optimum for one in compared])

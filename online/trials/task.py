@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from instances import (
     Instance,
@@ -25,6 +25,7 @@ from instances import (
 )
 from instances.problem.arrival_source import AnySource, ArrivalSource, batch_time_of
 from instances.user_modules import users_line
+from instances.validation import as_choice
 from online.policy_interface.policy import Policy
 from online.policy_interface.specs import AnyRouter, PolicySpec, RouterSpec, Spec
 from online.simulation.simulator import simulate
@@ -44,15 +45,15 @@ UNSERVED = {
 }
 """Why a run did not complete, by its status."""
 
+DIED = "the worker process died: it was killed, or out of memory"
+"""Why a trial has no run."""
+
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
 """Which optimum a record of the library bounds, by the goal of its instance; else "never"."""
 
 
-CHOICES = {
-    "preemption": (None, "never", "keep", "recompute"),
-    "optimum": (None, "solve", "records"),
-}
-"""Values of two parameters of a sweep."""
+CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "records")}
+"""Values of two parameters of a sweep, besides None."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +72,12 @@ class Search:
     optimum: str | None
 
     def __post_init__(self) -> None:
-        refused = "is not 'latency', 'makespan' or hindsight.OnTime with one service level"
         if self.goal not in (LATENCY, MAKESPAN) and self._level is None:
-            raise InvalidValueError(None, "goal", self.goal, refused)
-        for field_name, allowed in CHOICES.items():
-            value = getattr(self, field_name)
-            if value not in allowed:
-                reason = f"is not one of {', '.join(map(repr, allowed))}"
-                raise InvalidValueError(None, field_name, value, reason)
-
-    @property
-    def solves(self) -> bool:
-        """Return whether optima are searched for."""
-        return self.optimum == "solve"
+            reason = "is not 'latency', 'makespan' or hindsight.OnTime with one service level"
+            raise InvalidValueError(None, "goal", self.goal, reason)
+        for name, known in CHOICES.items():
+            if (value := getattr(self, name)) is not None:
+                as_choice(value, None, name, known)
 
     @property
     def _level(self) -> ServiceLevel | None:
@@ -162,12 +156,11 @@ class Search:
         }
 
 
-@dataclass(frozen=True)
-class Runs:
-    """The runs of a policy on a problem, a trial for each seed."""
+class Asked(NamedTuple):
+    """A trial that is asked for, and what makes its run."""
 
+    trial: Trial
     problem: AnySource
-    trials: tuple[Trial, ...]
     spec: PolicySpec
     model: PredictionSpec
     router: RouterSpec | None
@@ -179,18 +172,18 @@ class Task:
 
     problem: AnySource
     search: Search
-    missing: list[tuple[Trial, Runs]] = field(default_factory=list)
+    missing: list[Asked] = field(default_factory=list)
     stored: list[Trial] = field(default_factory=list)
     known: list[Trial] = field(default_factory=list)
 
     def perform(self) -> list[Trial]:
         """Run the policies, then search for each optimum once, from the best schedule seen."""
         found = [(one, None, None) for one in self.stored]
-        found += [self._run(*one) for one in self.missing]
+        found += [self._run(one) for one in self.missing]
         trials = [trial for trial, *_ in found]
         kinds: dict[tuple[str, str], list[int]] = {}
         for place, trial in enumerate(trials):
-            if self.search.solves and trial.status == COMPLETED and not trial.reason:
+            if self.search.optimum == "solve" and trial.status == COMPLETED and not trial.reason:
                 kinds.setdefault((trial.digest, trial.preemption), []).append(place)
         for places in kinds.values():
             bounds = self._bounds(*zip(*(found[place] for place in places), strict=True))
@@ -216,21 +209,20 @@ class Task:
         start = min(starts, key=total_of, default=None) if first.goal == LATENCY else None
         return self.search.solve(first, problem, start)
 
-    def lost(self, error: BaseException) -> list[Trial]:
+    def lost(self) -> list[Trial]:
         """Return the trials of a task whose worker died."""
-        reason = one_line(error)
-        failed = [replace(one, status=FAILED, reason=reason) for one, _ in self.missing]
+        failed = [replace(one.trial, status=FAILED, reason=DIED) for one in self.missing]
         return [*failed, *self.stored]
 
-    def _run(self, trial: Trial, runs: Runs) -> tuple[Trial, Any, Any]:
+    def _run(self, asked: Asked) -> tuple[Trial, Any, Any]:
         """Run a policy; return the trial, the problem realised, and the schedule of the run."""
-        level = self.search.level(self.problem)
+        trial, level = asked.trial, self.search.level(self.problem)
         try:
-            options: dict[str, Any] = {"predictions": runs.model.made(self.problem)}
-            if runs.router is not None:
-                options["router"] = runs.router.make()
+            options: dict[str, Any] = {"predictions": asked.model.made(self.problem)}
+            if asked.router is not None:
+                options["router"] = asked.router.make()
             options |= {"seed": trial.seed, "level": level}
-            run: Any = simulate(self.problem, runs.spec.make(), **options)
+            run: Any = simulate(self.problem, asked.spec.make(), **options)
         except Exception as error:  # noqa: BLE001 (whatever a policy raises)
             _log.debug("policy %s failed", trial.policy, exc_info=True)
             status = REFUSED if isinstance(error, InvalidValueError) else FAILED
@@ -261,24 +253,15 @@ class Task:
 def trial_of(problem: AnySource) -> Trial:
     """Return a trial with the attributes of the problem, to be completed."""
     time = batch_time_of(problem)
-    common: dict[str, Any] = {
-        "memory_limit": problem.memory_limit,
-        "batch_time": "" if time is None else repr(time),
-        "policy": "",
-    }
+    text = "" if time is None else repr(time)
     if not isinstance(problem, Instance | Workload):
         name = problem.name or str(uuid.uuid4())
-        return Trial(name, "", 0, **common, source=name)
-    name = problem.name or problem.digest[:12]
-    in_rounds = isinstance(problem, Instance)
-    return Trial(
-        name,
-        problem.digest,
-        len(problem),
-        **common,
-        output=getattr(problem, "total_output_length", None) if in_rounds else None,
-        weight=getattr(problem, "total_weight", len(problem)),
-    )
+        return Trial(name, "", 0, problem.memory_limit, "", batch_time=text, source=name)
+    name, output, weight = problem.name or problem.digest[:12], None, len(problem)
+    if isinstance(problem, Instance):
+        output, weight = problem.total_output_length, problem.total_weight
+    sizes = (len(problem), problem.memory_limit)
+    return Trial(name, problem.digest, *sizes, "", batch_time=text, output=output, weight=weight)
 
 
 def code_of(spec: Spec[Any] | None) -> str:

@@ -7,7 +7,7 @@ import signal
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from pool_tasks import die_of_thirteen, double, refuse
 from process_groups import end, press_ctrl_c, start, wait_until_gone
 
 from instances import InvalidValueError
-from online.workers import WorkerDiedError, in_order, perform
+from online.workers import in_order, perform
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -35,8 +35,7 @@ def test_what_tasks_raise_comes_back_with_them() -> None:
 def test_a_worker_that_dies_ends_its_own_task_only() -> None:
     outcomes = {one.task: one for one in perform(die_of_thirteen, [1, 13, 2, 3], jobs=2)}
     assert [outcomes[number].result for number in (1, 2, 3)] == [1, 2, 3]
-    assert isinstance(outcomes[13].error, WorkerDiedError)
-    assert "signal 9, Killed" in str(outcomes[13].error)
+    assert isinstance(outcomes[13].error, BrokenExecutor)
 
 
 def test_a_worker_may_die_before_the_next_task_is_given() -> None:
@@ -49,7 +48,7 @@ def test_a_worker_may_die_before_the_next_task_is_given() -> None:
 
     outcomes = {one.task: one for one in perform(die_of_thirteen, tasks(), jobs=2)}
     assert outcomes[2].result == 2
-    assert isinstance(outcomes[13].error, WorkerDiedError)
+    assert isinstance(outcomes[13].error, BrokenExecutor)
 
 
 def test_an_executor_performs_instead() -> None:

@@ -136,7 +136,7 @@ VALUES: Rows = [
     *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
     *[(compared(goal=goal), "^goal = ") for goal in (OnTime([LEVEL] * 3), "tail")],
     *[(compared(preemption=one), "^preemption = ") for one in ("no", "recompute")],
-    (compared(optimum="guess"), "optimum = 'guess' is not one of None, 'solve', 'records'"),
+    (compared(optimum="guess"), "optimum = 'guess' is not one of solve, records"),
     (compared(seeds=[-1]), "seeds = -1"),
     (compared(time_limit=-1), "time_limit = -1"),
     (compared(predictions=["exact", "exact"]), "predictions = 'exact' is given twice"),
