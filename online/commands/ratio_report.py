@@ -12,7 +12,8 @@ from typing import Any
 from hindsight.outcomes.result import rounded_down
 from instances.files import csv_text
 from online.tables import Table, table_of
-from online.trials.intervals import LATENCY, Interval
+from online.trials.intervals import LATENCY, ON_TIME, Interval
+from online.trials.library import source_of
 from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import NOT_RUN, Trial, as_row
 
@@ -32,14 +33,15 @@ IMPORTANT = (*BY, "mean ratio", "failed", "95 %", "trials", "max ratio")
 
 MOST_REASONS = 20
 
-CONFIDENCE_NOTE = (
-    "mean ratio, max ratio: proved for these instances; 95 %: the mean ratio over all such "
-    "instances (bootstrap)"
-)
+COLUMN_NOTES = {
+    "mean ratio": "mean ratio, max ratio: proved for these instances",
+    "95 %": "95 %: the mean ratio over all such instances (bootstrap)",
+}
 TWO_OPTIMA_NOTE = (
     "Ratios to two optima, which do not compare: policies that preempt are divided by the "
-    "preemptive optimum, which is less. --preemption keep divides all by it"
+    "preemptive optimum, which is less"
 )
+ONE_OPTIMUM_NOTE = "--preemption keep divides all costs by the preemptive optimum"
 
 
 @dataclass(frozen=True)
@@ -64,26 +66,27 @@ class Report:
         shown = self.columns
         if shown is None:
             shown = [name for name in given if whole or name in MAIN or name not in FIGURES]
-        rows = [{name: row.get(name) for name in shown} for row in self._rows]
-        return table_of(rows, f"{cost} / {' or '.join(names)}", main=IMPORTANT)
+        rows = [{_words(name): row.get(name) for name in shown} for row in self._rows]
+        main = [_words(name) for name in IMPORTANT]
+        return table_of(rows, f"{cost} / {' or '.join(names)}", main=main)
 
     def _single(self) -> Table:
         """Return a table with a row for each trial."""
-        optima = dict.fromkeys((one.compared_with for one in self.trials), "")
+        optima = dict.fromkeys((_with_unit(one.compared_with, one) for one in self.trials), "")
         rows = [
             {
                 "instance": one.instance,
                 **({"group": one.group} if one.group else {}),
                 "policy": one.policy,
                 **({"router": one.router} if one.router else {}),
-                "cost": _cost(one),
+                _with_unit("cost", one): _cost(one),
                 **optima,
-                one.compared_with: one.optimum.text(4 if one.batch_time else 0),
+                _with_unit(one.compared_with, one): one.optimum.text(4 if one.batch_time else 0),
                 "ratio": one.ratio,
             }
             for one in self.trials
         ]
-        return table_of(rows, numbers=("cost", *optima))
+        return table_of(rows, numbers=(*(_with_unit("cost", one) for one in self.trials), *optima))
 
     def _reasons(self) -> Table:
         """Return a table of why trials have no ratio."""
@@ -102,11 +105,10 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return notes."""
-        optima = {one.compared_with for one in self.trials}
-        has_confidence = any(row.get("95 %") for row in self._rows)
+        optima, shown = {one.compared_with for one in self.trials}, self.table().columns
         return [
-            *([CONFIDENCE_NOTE] if has_confidence else []),
-            *([TWO_OPTIMA_NOTE] if len(optima) > 1 else []),
+            *(note for name, note in COLUMN_NOTES.items() if name in shown),
+            *([TWO_OPTIMA_NOTE, ONE_OPTIMUM_NOTE] if len(optima) > 1 else []),
             *self.notes,
         ]
 
@@ -135,8 +137,11 @@ class Report:
         table = self.table(whole=suffix == ".md")
         if suffix == ".tex":
             count = len(grouped(self.trials, ["instance", "problem"]))
-            title = f"{table.title}, {count} instance{'s' * (count != 1)}"
-            return replace(table, title=title).to_latex(self.lines())
+            sources = ", ".join(dict.fromkeys(map(source_of, self.trials)))
+            title = f"{table.title}, {count} instance{'s' * (count != 1)} of {sources}"
+            # Readers of a paper have no command whose options notes could name.
+            notes = [note for note in self.lines() if "--" not in note]
+            return replace(table, title=title).to_latex(notes)
         listed = "".join(f"- {note}\n" for note in self.lines())
         others = filter(_has_rows, [self._single(), self._reasons()])
         shown = [one.to_markdown() for one in others]
@@ -175,6 +180,17 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         name = ", ".join(str(value) for key, value in row.items() if key not in FIGURES)
         drawn.append((name, low, low if high is None else high))
     return [bars(drawn, "mean ratio; 1 is the optimum", base=1.0)]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _with_unit(name: str, trial: Trial) -> str:
+    """Add the unit to the name of a cost or an optimum."""
+    if trial.goal.startswith(ON_TIME):
+        return name
+    return f"{name.removesuffix(' in seconds')}, {'s' if trial.batch_time else 'rounds'}"
 
 
 def _cost(trial: Trial) -> Any:

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -52,7 +52,6 @@ class Prediction:
         return self.lower == self.upper
 
 
-@runtime_checkable
 class PredictionModel(Protocol):
     """Draw what policies are told about each request."""
 

@@ -25,6 +25,12 @@ def entry_of(problem: Any) -> LibraryEntry | None:
     return entry if entry.digest == problem.digest else None
 
 
+def source_of(trial: Trial) -> str:
+    """Return the set of a library instance, the generator of a drawn one, or its name."""
+    library, name = instances.library(), trial.instance
+    return library[name].set if name in library else name.partition("[")[0]
+
+
 def with_records(trials: Iterable[Trial], problems: Iterable[Any]) -> list[Trial]:
     """Give trials on library instances the bounds of their records."""
     found = []

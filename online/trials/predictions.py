@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -36,10 +37,18 @@ MODELS.update(
 WITHOUT_DRAWS = ("exact", "interval", "buckets", "proportional")
 
 
+class _Model(ABC):  # noqa: B024 (no class extends it)
+    """Every class that has a method ``predict``."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> bool:
+        return callable(getattr(other, "predict", None))
+
+
 class PredictionSpec(Spec[Any]):
     """A prediction model with its parameters."""
 
-    kind, base, registry = "predictions", PredictionModel, MODELS
+    kind, base, registry = "predictions", _Model, MODELS
 
     @property
     def draws(self) -> bool:
@@ -96,7 +105,7 @@ def _spec(given: Any) -> PredictionSpec:
         return given
     if isinstance(given, str):
         return PredictionSpec.read(given)
-    if not isinstance(given, PredictionModel):
+    if not isinstance(given, _Model):
         raise InvalidTypeError(None, "predictions", given, "is not text and has no method predict")
     own: list[Any] = [one for one in fields(given) if one.init] if is_dataclass(given) else []
     changed = {one.name: value for one in own if (value := getattr(given, one.name)) != one.default}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import instances
 import online
 from instances import Instance
 from instances.files import csv_text
@@ -70,3 +71,27 @@ def test_csv_holds_no_formulas() -> None:
     (row,) = csv.DictReader(io.StringIO(text))
     assert row["instance"] == "'=1+1"
     assert csv_text([("@a", "b"), ("-0.5", "-x")]) == "'@a,b\n-0.5,'-x\n"
+
+
+def test_a_table_for_a_paper_says_of_what_it_is_and_names_no_option() -> None:
+    """Headings are words with units; notes explain the columns there are."""
+    group = [instances.generate("uniform", s, n=3) for s in range(2)]
+    trials = online.sweep([*group, instances.library("worst-n3-00").instance], ["fcfs", "vllm"])
+    made = Report(trials, ["--slo was given"], ["policy", "compared_with", "mean ratio"])
+    text = made.text(".tex")
+    assert (
+        "\\caption{total latency / optimum or preemptive optimum, 3 instances of uniform, worst}"
+        in text
+    )
+    assert "policy & compared with & mean ratio" in text
+    assert "-{}-" not in text
+    assert ("mean ratio, max ratio: proved" in text, "bootstrap" in text) == (True, False)
+    (row, *_) = made.parts()[0].columns, None
+    assert row == (
+        "instance",
+        "policy",
+        "cost, rounds",
+        "optimum, rounds",
+        "preemptive optimum, rounds",
+        "ratio",
+    )
