@@ -105,7 +105,7 @@ def _spec(given: Any) -> PredictionSpec:
         return given
     if isinstance(given, str):
         return PredictionSpec.read(given)
-    if not isinstance(given, _Model):
+    if not callable(getattr(given, "predict", None)):
         raise InvalidTypeError(None, "predictions", given, "is not text and has no method predict")
     own: list[Any] = [one for one in fields(given) if one.init] if is_dataclass(given) else []
     changed = {one.name: value for one in own if (value := getattr(given, one.name)) != one.default}
