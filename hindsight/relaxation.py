@@ -9,7 +9,6 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from hindsight.direct import solve_directly
 from hindsight.exact.highs import solve_linear
 from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
@@ -19,6 +18,7 @@ from hindsight.outcomes.result import Progress, Relaxation, Result
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
+from hindsight.solving import solve_directly
 from instances import Instance, InvalidValueError, Workload
 from instances.problem.memory_translation import pooled
 from instances.problem.workload import as_problem
@@ -205,9 +205,8 @@ def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Re
     if int(instance.arrival_times.max()) > LONGEST_AXIS:
         moved = compress(instance)
     with search.clock.listening():
-        run = TokenRelaxation(moved.instance, tolerance, search)
-        run.go_on()
-        return _with_gaps(run.result(), moved)
+        run = TokenRelaxation(moved.instance, tolerance, search.clock, search.report)
+        return _with_gaps(run.run(), moved)
 
 
 def _with_gaps(found: Relaxation, moved: CompressedInstance) -> Relaxation:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.direct import solve_directly
 from hindsight.outcomes.goals import OnTime, Tail
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Bound, Progress, Result, StopReason
@@ -30,6 +29,7 @@ from hindsight.rounds.on_time import ALONE
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.search import Search
 from hindsight.seconds.solving import OWN_TIME
+from hindsight.solving import solve_directly
 from instances import Instance, InvalidTypeError, ServiceLevel, Workload
 from instances.arrays import FloatArray
 from instances.problem.instance import MOST_REPLICAS

@@ -11,15 +11,14 @@ from instances.problem.memory_rule import TOKENS
 from instances.problem.schedule import TimedSchedule
 from instances.progress import shows_progress
 
-from .direct import solve_directly
 from .outcomes.goals import Goal, OnTime, Preemption, Tail
 from .outcomes.problem import Problem
 from .outcomes.result import Progress, Result
 from .rounds.own_bounds import AnyBound, OwnBound
-from .rounds.solving import checked_method, solve_in_rounds
 from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search, refuse
 from .sizing import solve_tail
+from .solving import checked_method, solve_directly, solve_in_rounds
 
 
 @partial(shows_progress, at_terminals=True)
@@ -56,24 +55,24 @@ def solve(  # noqa: PLR0913
     meet:
 
     * ``"paths"``: prices of states (tokens used and rounds to go), and exact searches that leave
-      out what these prices exclude, with all bounds in integers (`hindsight.rounds.small_memory`).
+      out what these prices exclude, with all bounds in integers (`hindsight.rounds.latency`).
       It needs a small memory limit M.
     * ``"mip"``: the integer program in HiGHS, from the best schedule known, over the starts that
       reduced-cost fixing with memory prices leaves (`hindsight.rounds.program`).
     * ``"beams"``: only schedules, by beam search and then by ruin and recreate, at any size
-      (`hindsight.rounds.large_memory`). The lower bound is that of memory prices.
+      (`hindsight.rounds.latency`). The lower bound is that of memory prices.
 
     The makespan, the last completion round, is found by bisection: HiGHS decides whether all
     requests can complete by a given round. With memory in blocks or several replicas, lower bounds
     come from a relaxation to one machine with memory in tokens, as much as all replicas have
-    together, and from state prices of a single replica (`hindsight.rounds.solving`).
+    together, and from state prices of a single replica (`hindsight.solving`).
 
     **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules are
     list schedules, in an order of requests that simulated annealing improves. Lower bounds come
     from prices of machine time (`hindsight.seconds.solving`).
 
-    `OnTime` maximises the number of requests that keep their limits (`hindsight.direct`). `Tail` is
-    solved by bisection over such limits (`hindsight.sizing`).
+    `OnTime` maximises the number of requests that keep their limits (`hindsight.rounds.on_time`).
+    `Tail` is solved by bisection over such limits (`hindsight.sizing`).
 
     Ctrl-C, the time limit, or ``progress`` ends a solve with the bounds found so far. A second
     Ctrl-C ends it at once, also with these bounds.

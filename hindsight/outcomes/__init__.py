@@ -1,1 +1,1 @@
-"""Optimisation problems, the bounds kept during a solve, proofs of bounds, and results."""
+"""Optimisation problems, the flow of a solve, its bounds, their proofs, and results."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -38,6 +39,7 @@ import numpy as np
 
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
+from hindsight.outcomes.flow import Part, run_parts
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES
@@ -51,7 +53,9 @@ from hindsight.prices.volume import LONGEST_PRICES
 from hindsight.runtime.search import Search
 from hindsight.schedules import timetables
 from hindsight.schedules.cycles import RuinAndRecreate, improved
-from instances import FleetSchedule, Instance, Schedule
+from hindsight.schedules.lists import one_after_another
+from hindsight.schedules.timetables import columns_of, schedule_on
+from instances import Instance
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import pooled, restricted
 
@@ -101,41 +105,39 @@ def close_on_time(interval: Interval, search: Search) -> None:
         _OnTime(interval, search, able, last).run()
 
 
-def with_late(interval: Interval) -> Schedule | FleetSchedule:
-    """Return a schedule of all requests: the best schedule, with the late requests added.
+def with_late(schedule: Any, served: IntArray, problem: Instance) -> Any:
+    """Return a schedule of all requests: ``schedule`` with the late requests added.
 
     Late requests are placed in ascending order of volume (tokens held, summed over rounds), each at
-    the first start that fits. Before, long idle gaps between arrivals are shortened. The
-    placement uses an array of the tokens held in each round of each replica. If this array would
-    be too long, or if the result is infeasible, late requests are assigned to the replicas in turn.
-    Each replica then runs its late requests one after another, after its requests on time.
+    the first start that fits. If there are too many rounds for that, they run one after another on
+    each replica, once all requests on time are complete.
+
+    Parameters
+    ----------
+    schedule : Schedule or FleetSchedule or None
+        Schedule of ``problem.of(served)``, or None if no request is served.
+    served : int64 array
+        Indices of the requests in ``schedule``.
+    problem : Instance
+        All requests.
     """
-    problem: Instance = interval.source
-    moved, replicas = compress(problem, ROOM), problem.replicas
-    starts = np.full(len(problem), -1, dtype=np.int64)
-    assignment = np.zeros(len(problem), dtype=np.int64)
-    if interval.schedule is not None:
-        served = interval.served
-        starts[served], assignment[served] = timetables.columns_of(interval.schedule)
-    order = np.argsort(np.where(starts < 0, problem.volumes, -1), kind="stable")
-    late = order[len(interval.served) :]
-    assignment[late] = np.arange(len(late)) % replicas
-    within = np.where(starts < 0, -1, starts - moved.shifts)
-    last = int(moved.instance.arrival_times.max() + within.max())
-    rounds = last + int(problem.output_lengths.sum()) + 2
+    count, replicas = len(problem), problem.replicas
+    starts, machines = np.full(count, -1), np.zeros(count, dtype=np.int64)
+    if schedule is not None:
+        starts[served], machines[served] = columns_of(schedule)
+    late = np.flatnonzero(starts < 0)
+    late = late[np.argsort(problem.volumes[late], kind="stable")]
+    latest = int(problem.arrival_times.max()) + max(0, int(starts.max()))
+    rounds = latest + problem.total_output_length + 2
     if rounds * replicas <= timetables.LONGEST_PROFILE:
-        requests = timetables.requests_of(restricted(moved.instance))
-        table = timetables.timetable(requests, within, assignment, (replicas, rounds))
+        requests = timetables.requests_of(restricted(problem))
+        table = timetables.timetable(requests, starts, machines, (replicas, rounds))
         timetables.place(table, late, 0, len(late), timetables.SEARCH)
-        found = timetables.schedule_on(problem, table.machines, table.starts + moved.shifts)
-        if found.is_feasible:
-            return found
-    ends = np.zeros(replicas, dtype=np.int64)
-    np.maximum.at(ends, assignment, np.where(starts < 0, 0, starts + problem.output_lengths))
-    for i in late.tolist():
-        starts[i] = max(ends[assignment[i]], problem.arrival_times[i])
-        ends[assignment[i]] = starts[i] + problem.output_lengths[i]
-    return timetables.schedule_on(problem, assignment, starts)
+        return schedule_on(problem, table.machines, table.starts)
+    begin = 0 if schedule is None else schedule.makespan
+    starts[late], machines[late] = columns_of(one_after_another(problem.of(late)))
+    starts[late] += begin
+    return schedule_on(problem, machines, starts)
 
 
 class _OnTime:
@@ -169,6 +171,9 @@ class _OnTime:
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
+        # The best prices and bound so far, from which the integer program leaves out starts.
+        self._prices = NO_PRICES
+        self._late: _Late | None = None
 
     def run(self) -> None:
         """Improve both bounds on the number of late requests, by several methods in turn.
@@ -176,60 +181,53 @@ class _OnTime:
         Find first schedules, improve prices, which prove lower bounds, find more schedules, and
         solve the integer program if it is small enough.
         """
-        interval, below = self._interval, self._below
-        # Lower bound on late requests from volumes. The volume of a request is the sum over its
-        # rounds of the tokens that it holds. The requests on time hold at most M tokens in each
-        # round, so the sum of their volumes is at most M times the number of rounds. ``fitting`` is
-        # the largest number of requests for which this holds: that of the smallest volumes. The
-        # bound takes little time, unlike one from prices.
-        rounds = self._rounds - int(below.arrival_times.min())
-        held = list(accumulate(sorted(below.volumes.tolist())))
-        fitting = bisect_right(held, below.memory_limit * rounds)
-        interval.prove(len(interval.source) - fitting, VOLUMES)
-        self._place_first()
+        counts = self._last - self._instance.arrival_times + 1
+        has_states = fits(self._below, self._rounds)
+        small = has_states or counts @ self._instance.output_lengths <= LARGEST_PROGRAM
         # A short search for schedules comes before the ascent in prices, because its schedules are
         # mostly optimal for small instances.
-        self._place(FIRST_SHARE, patient=False)
-        if interval.is_done():
-            return
-        interval.phase = "prices"
-        prices = self._ascend()
-        if interval.is_done():
-            return
-        if prices is not None:
-            self._placing.prices = prices.as_floats()
-        late = self._ascend_on_states()
-        counts = self._last - self._instance.arrival_times + 1
-        if late is None and counts @ self._instance.output_lengths <= LARGEST_PROGRAM:
-            late = _late_by_memory(below, prices or NO_PRICES, self._last)
-        interval.phase = "schedules"
-        self._place(1.0 if late is None else SEARCH_SHARE)
-        if late is not None and not interval.is_done():
-            interval.phase = "program"
-            self._solve_program(late)
-            interval.phase = "schedules"
-            self._place(1.0)
+        first = partial(self._place, patient=False)
+        parts = [
+            Part(self._begin, "heuristics"),
+            Part(first, "heuristics", FIRST_SHARE),
+            Part(self._ascend, "prices", fits=self._rounds <= LONGEST_PRICES),
+            Part(self._ascend_on_states, "prices", STATES_SHARE, fits=has_states),
+            Part(self._place, "schedules", SEARCH_SHARE, fits=small),
+            Part(self._solve_program, "program", fits=small),
+            Part(self._place, "schedules"),
+        ]
+        run_parts(self._interval, parts)
 
-    def _place(self, share: float, *, patient: bool = True) -> None:
-        """Search for schedules by ruin and recreate, for at most a ``share`` of the time left.
+    def _place(self, *, patient: bool = True) -> None:
+        """Search for schedules by ruin and recreate.
 
         Ruin and recreate removes some requests from a schedule and places them again. The search
         also ends after `hindsight.schedules.cycles.ROUNDS_WITHOUT_GAIN` passes without a better
         schedule, unless ``patient`` is True and the solve has a time limit.
         """
-        interval, clock = self._interval, self._interval.clock
-        limited = patient and clock.limit_left() is not None
-        with clock.within(share * clock.seconds_left()):
-            for found in improved(self._placing, interval.is_done, patient=limited):
-                self._offer(found.starts, found.machines)
+        interval = self._interval
+        limited = patient and interval.clock.limit_left() is not None
+        for found in improved(self._placing, interval.is_done, patient=limited):
+            self._offer(found.starts, found.machines)
 
-    def _place_first(self) -> None:
-        """Build and offer five schedules, each by placing requests in ascending order of a key.
+    def _begin(self) -> None:
+        """Bound the number of late requests by volumes, and build five schedules.
 
-        The five keys of a request are its volume (sum over its rounds of the tokens held), its last
-        start on time, its arrival, its volume divided by the rounds from its arrival to its last
-        completion on time, and its last start on time minus its output length.
+        The volume of a request is the sum over its rounds of the tokens that it holds. The requests
+        on time hold at most M tokens in each round, so the sum of their volumes is at most M times
+        the number of rounds. At most as many requests are on time as those of the smallest volumes
+        for which this holds. This bound takes little time, unlike one from prices.
+
+        Each schedule places the requests in ascending order of a key. The five keys of a request
+        are its volume, its last start on time, its arrival, its volume divided by the rounds from
+        its arrival to its last completion on time, and its last start on time minus its output
+        length.
         """
+        interval, below = self._interval, self._below
+        rounds = self._rounds - int(below.arrival_times.min())
+        held = list(accumulate(sorted(below.volumes.tolist())))
+        fitting = bisect_right(held, below.memory_limit * rounds)
+        interval.prove(len(interval.source) - fitting, VOLUMES)
         volumes, a = self._instance.volumes, self._instance.arrival_times
         last, output = self._last, self._instance.output_lengths
         for key in (volumes, last, a, volumes / (last + output - a), last - output):
@@ -249,19 +247,16 @@ class _OnTime:
             served = self._able[placed]
             problem: Instance = self._interval.source
             within = starts[placed] + self._shifts[placed]
-            part = timetables.schedule_on(problem.of(served), replicas[placed], within)
+            part = schedule_on(problem.of(served), replicas[placed], within)
             self._interval.offer(part, served)
 
-    def _ascend(self) -> MemoryPrices | None:
-        """Improve memory prices by dual ascent, and return those that prove the largest bound.
+    def _ascend(self) -> None:
+        """Improve memory prices by dual ascent, and keep those that prove the largest bound.
 
         Memory prices are a price per token in each round. The lower bounds on the number of late
-        requests that they prove are recorded in the solve. If there are more than `LONGEST_PRICES`
-        rounds, return None.
+        requests that they prove are recorded in the solve. The prices guide later searches.
         """
         interval, instance = self._interval, self._below
-        if self._rounds > LONGEST_PRICES:
-            return None
         volumes = instance.prompt_lengths + instance.output_lengths / 2
         flat = 0.5 / float((volumes * instance.output_lengths).mean())
         options: Any = {"final": self._last, "penalty": 1.0, "must_stop": interval.is_done}
@@ -275,7 +270,7 @@ class _OnTime:
             # floats and rounded up. Compute it in exact integers only if ``least`` exceeds the best
             # lower bound so far, or for the first prices.
             if best is None or least > interval.lower_bound:
-                late, prices = self._late(dual.prices(x))
+                late, prices = self._bound(dual.prices(x))
                 if best is None or self._hopeless + late > interval.lower_bound:
                     best = prices
                 interval.prove(self._hopeless + late, MEMORY_PRICES)
@@ -283,9 +278,10 @@ class _OnTime:
         first = dual.variables(np.full(self._rounds, flat))
         stages = tuple(Stage(STEPS, (heat, heat), tolerance=1e-7) for heat in HEATS)
         ascend(dual.evaluate, first, stages, stepped=stepped, must_stop=interval.is_done)
-        return best
+        if best is not None:
+            self._prices, self._placing.prices = best, best.as_floats()
 
-    def _late(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
+    def _bound(self, prices: FloatArray) -> tuple[int, MemoryPrices]:
         """Round memory prices to integers; return the bound that they prove, and these prices.
 
         Memory prices are a price per token in each round. The bound is a lower bound on the number
@@ -298,39 +294,35 @@ class _OnTime:
         late: int = -(-(sum(least.tolist()) - paid) // exact.denominator)
         return late, exact
 
-    def _ascend_on_states(self) -> _Late | None:
-        """Improve state prices by dual ascent, and return the best lower bound on late requests.
+    def _ascend_on_states(self) -> None:
+        """Improve state prices by dual ascent, and keep the best lower bound on late requests.
 
         A state price is what a request pays in a round, by the tokens that it holds and the rounds
-        that it still runs. If M or the number of rounds is too large for these prices, return None.
+        that it still runs.
         """
         interval, instance = self._interval, self._below
-        if not fits(instance, self._rounds):
-            return None
-        best: _Late | None = None
         options: Any = {"last": self._last, "penalty": float(LATE_ROUNDS)}
         options |= {"threads": self._search.cores, "must_stop": interval.is_done}
-        with interval.clock.within(STATES_SHARE * interval.clock.seconds_left()):
-            ascent = StateAscent(instance, self._rounds, **options)
-            for fade in (0.0, *FADES):
-                if fade and not interval.is_done():
-                    ascent.improve(STATE_STEPS, fade, interval.is_done)
-                found = _late_by_states(instance, ascent, self._last)
-                if best is None or found.value > best.value:
-                    best = found
-                interval.prove(self._hopeless + best.bound, STATE_PRICES)
-                if interval.is_done():
-                    break
-        return best
+        ascent = StateAscent(instance, self._rounds, **options)
+        for fade in (0.0, *FADES):
+            if fade and not interval.is_done():
+                ascent.improve(STATE_STEPS, fade, interval.is_done)
+            found = _late_by_states(instance, ascent, self._last)
+            if self._late is None or found.value > self._late.value:
+                self._late = found
+            interval.prove(self._hopeless + self._late.bound, STATE_PRICES)
+            if interval.is_done():
+                break
 
-    def _solve_program(self, late: _Late) -> None:
+    def _solve_program(self) -> None:
         """Solve the integer program over the starts that may lead to fewer late requests.
 
-        The reduced costs of starts in ``late``, the lower bound from prices, exclude the starts
-        that no schedule with fewer late requests than the best one can use. Bounds and schedules
-        found are offered to the solve.
+        The reduced costs of starts, in the lower bound from prices, exclude the starts that no
+        schedule with fewer late requests than the best one can use. Bounds and schedules found are
+        offered to the solve.
         """
         interval = self._interval
+        late = self._late or _late_by_memory(self._below, self._prices, self._last)
         fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):

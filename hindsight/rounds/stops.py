@@ -14,6 +14,7 @@ whose schedules all fit the blocks (`instances.problem.memory_translation.restri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from hindsight.exact.stops import PreemptiveSearch
+from hindsight.outcomes.flow import Background, Part, run_parts
 from hindsight.outcomes.interval import Interval
 from hindsight.prices import stops as stop_prices
 from hindsight.prices.ascent import Stage, ascend
@@ -29,8 +31,6 @@ from hindsight.runtime.search import Search
 from hindsight.schedules.orders import PreemptiveOrders
 from instances import FleetSchedule
 from instances.problem.memory_translation import restricted
-
-from .background import Background
 
 LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
@@ -95,21 +95,21 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     orders = _Orders(interval, search.seed)
     schedules = Background(interval, search.cores, orders.step)
     schedules.advance()
-    bounds, phase = _Bounds(interval, schedules), 0
-    work = last * tokens * below.memory_limit
-    bounds.are_final = work > LARGEST_TABLE_WORK or longest > LONGEST_OUTPUT
-    with schedules.running(wanted=not bounds.are_final):
-        while not (bounds.are_final or interval.is_done()):
-            bounds.improve_prices(2**phase)
-            if not bounds.search_states(phase):
-                interval.stop_reason = "size"
-                return
-            schedules.advance()
-            phase += 1
-    while not interval.is_done():
-        if orders.runs >= 1 << STEPS and interval.clock.limit_left() is None:
-            break
-        schedules.advance()
+    bounds = _Bounds(interval, schedules.must_stop)
+    fits = last * tokens * below.memory_limit <= LARGEST_TABLE_WORK and longest <= LONGEST_OUTPUT
+
+    def is_open() -> bool:
+        return not bounds.are_final
+
+    def has_time() -> bool:
+        return orders.runs < 1 << STEPS or interval.clock.limit_left() is not None
+
+    anneal = Part(schedules.advance, "heuristics")
+    if fits:
+        with schedules.running():
+            run_parts(interval, [Part(bounds.improve, "relaxation"), anneal], is_open)
+    if interval.stop_reason != "size":
+        run_parts(interval, [anneal], has_time)
 
 
 class _Bounds:
@@ -125,9 +125,9 @@ class _Bounds:
         Whether no method can improve the lower bound any more.
     """
 
-    def __init__(self, interval: Interval, schedules: Background) -> None:
+    def __init__(self, interval: Interval, must_stop: Callable[[], bool]) -> None:
         self._interval, self._below = interval, interval.problem.below
-        self._must_stop, self._step, self.are_final = schedules.must_stop, 1, False
+        self._must_stop, self._step, self.are_final, self._phase = must_stop, 1, False, 0
         self._search: PreemptiveSearch | None = None
         self._above: PreemptiveSearch | None = None
         interval.phase = "relaxation"
@@ -155,19 +155,24 @@ class _Bounds:
         self._interval.prove(bound, "preemptive prices", proof=prices)
         return prices
 
-    def improve_prices(self, work: int) -> None:
+    def improve(self) -> None:
+        """Improve the prices, then search over states."""
+        self._improve_prices()
+        if not self._interval.is_done():
+            self._search_states()
+        self._phase += 1
+
+    def _improve_prices(self) -> None:
         """Improve the prices, by one ascent, and record the lower bound that they prove.
 
-        The price that a request pays in a round depends on the number of tokens that it holds. The
-        ascent has `ASCENT` times ``work`` steps, and begins with temperature and step size `HEAT` /
-        ``work``.
+        The price that a request pays in a round depends on the number of tokens that it holds. Each
+        phase doubles the number of steps, and halves the first temperature and step size.
         """
         interval, below = self._interval, self._below
-        interval.phase = "relaxation"
         if self._search is None:
             self._prices = self._prices * np.arange(below.memory_limit + 1)
-        heat = HEAT / work
-        stage = Stage(ASCENT * work, (heat, 0.2 * heat), (heat, 0.05 * heat))
+        heat = HEAT / 2**self._phase
+        stage = Stage(ASCENT << self._phase, (heat, 0.2 * heat), (heat, 0.05 * heat))
         dual = partial(stop_prices.smooth_bound, below.columns)
         options: Any = {"must_stop": self._must_stop, "settings": stop_prices.SETTINGS}
         self._prices = ascend(dual, self._prices, (stage,), **options)
@@ -176,18 +181,17 @@ class _Bounds:
         if self._search is None or interval.lower_bound > before:
             self._search = PreemptiveSearch(below, prices)
 
-    def search_states(self, phase: int) -> bool:
+    def _search_states(self) -> None:
         """Run a beam search, then exact searches for growing budgets of total latency.
 
         States are the numbers of tokens that each request has produced. The beam search looks for a
         better schedule. A budget is an upper limit on total latency. If an exact search finds no
-        schedule within its budget, it proves that the optimum exceeds the budget. Return False if
-        `MOST_STATES` states per round do not suffice for an exact search.
+        schedule within its budget, it proves that the optimum exceeds the budget. If `MOST_STATES`
+        states per round do not suffice for an exact search, the solve ends.
         """
         interval, source, stop = self._interval, self._interval.source, self._must_stop
-        search, most = self._search, min(STATES << 2 * phase, MOST_STATES)
-        if search is None or interval.is_done():
-            return True
+        search, most = self._search, min(STATES << 2 * self._phase, MOST_STATES)
+        assert search is not None
         interval.phase = "search"
         beam = search if interval.problem.is_plain else self._above
         if beam is None and self._linear is not None and source.replicas == 1:
@@ -195,7 +199,7 @@ class _Bounds:
             # schedules also fit the memory of the problem, which is in blocks.
             beam = self._above = PreemptiveSearch(restricted(source), self._linear)
         if beam is not None:
-            width = min(BEAM << phase, MOST_STATES)
+            width = min(BEAM << self._phase, MOST_STATES)
             found = beam.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
             interval.nodes += found.states
             if found.found is not None:
@@ -206,7 +210,9 @@ class _Bounds:
             interval.nodes += outcome.states
             if outcome.status != "exhausted":
                 self._step = max(1, self._step // 4)
-                return most < MOST_STATES or outcome.status == "stopped"
+                if most == MOST_STATES and outcome.status != "stopped":
+                    interval.stop_reason, self.are_final = "size", True
+                break
             self._step *= 2
             if outcome.found is None:
                 interval.prove(budget + 1, "state search")
@@ -219,7 +225,6 @@ class _Bounds:
                     interval.offer(here)
             interval.prove(outcome.found.total_latency, "state search")
             self.are_final = True
-        return True
 
 
 class _Orders:

@@ -13,17 +13,17 @@ left out if there are more than `hindsight.prices.volume.LONGEST_PRICES` rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 
-from hindsight.outcomes.result import Progress, Relaxation
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import MEMORY_PRICES, Progress, Relaxation
 from hindsight.prices import tokens, volume
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
-from hindsight.runtime.clock import StoppedEarlyError
-from hindsight.runtime.search import Search
+from hindsight.runtime.clock import Clock, StoppedEarlyError
 from hindsight.schedules.lists import best_list_schedule
 from instances import Instance
 from instances.arrays import FloatArray
@@ -55,6 +55,10 @@ SETTLED = 1e-6
 LARGEST_DENOMINATOR = 2**34
 """Largest denominator of rounded prices. Prices are about 1 / M, so rounding costs little."""
 
+FINE, COARSE, LARGE = 1e-5, 1e-3, 500
+"""Relative accuracies of the bound at which the relaxation counts as solved in a solve. `COARSE`
+suffices for more than `LARGE` requests, or if only heuristics use the result."""
+
 
 class TokenRelaxation:
     """Linear relaxation of one instance, solved by dual ascent in memory prices per round.
@@ -68,12 +72,20 @@ class TokenRelaxation:
         An instance of one machine whose memory is counted in tokens.
     tolerance : float
         Estimated relative accuracy of the bound at which the ascent ends.
-    search : Search
-        Options of the ascent: its clock, and a callback that is called at every improvement.
+    clock : Clock
+        The clock that stops the ascent.
+    report : Callable[[Progress], object]
+        Callback that is called with each better bound.
     """
 
-    def __init__(self, instance: Instance, tolerance: float, search: Search) -> None:
-        self.instance, self.clock, self._search = instance, search.clock, search
+    def __init__(
+        self,
+        instance: Instance,
+        tolerance: float,
+        clock: Clock,
+        report: Callable[[Progress], object],
+    ) -> None:
+        self.instance, self.clock, self._report_to = instance, clock, report
         self._tolerance = tolerance
         self._classes = request_classes(instance)
         self._certified, self._value = 0, -math.inf
@@ -86,9 +98,39 @@ class TokenRelaxation:
         self._mean_starts: FloatArray | None = None
         self._parts = self._ascend()
 
-    def go_on(self) -> None:
-        """Continue the dual ascent until the clock stops it or it ends by itself."""
+    @classmethod
+    def within(cls, interval: Interval, *, guides: bool = False) -> TokenRelaxation:
+        """Return the relaxation of the problem of a solve as one machine in tokens, not yet solved.
+
+        It has the clock of the solve. Each better bound is recorded in ``interval``. If ``guides``
+        is True, only heuristics use the result, so the coarser accuracy `COARSE` suffices.
+        """
+        tolerance = COARSE if guides or len(interval.source) > LARGE else FINE
+
+        def prove(line: Progress) -> None:
+            interval.prove(line.lower_bound, MEMORY_PRICES)
+
+        return cls(interval.problem.below, tolerance, interval.clock, prove)
+
+    def run(self) -> Relaxation:
+        """Continue the dual ascent until the clock stops it or it ends; return the result so far.
+
+        The result is the bound, the prices and the mean starts found so far.
+        """
         next(self._parts, None)
+        assert self._bound is not None
+        return Relaxation(
+            instance=self.instance,
+            objective=self._value,
+            certified_bound=self._certified,
+            expected_start_times=self._expected_starts(),
+            prices=self._bound.prices,
+            horizon=self._rounds,
+            runtime=self.clock.seconds(),
+            method="lagrangian",
+            iterations=self._iterations,
+            stop_reason=self._ended or self.clock.stop_reason(),
+        )
 
     def _first_prices(self) -> FloatArray:
         """Compute the mean-busy-time bound, and return the best of several simple memory prices.
@@ -220,7 +262,7 @@ class TokenRelaxation:
         least = math.floor(10 * self._value) / 10
         text = f"at least {self._certified} rounds, value at least {least}"
         ends = self.clock.seconds(), phase, self._certified, math.inf, 1.0
-        self._search.report(Progress(*ends, self._iterations, text))
+        self._report_to(Progress(*ends, self._iterations, text))
 
     def _expected_starts(self) -> FloatArray:
         """Return the mean start of each request in the best fractional solution, shape (n,).
@@ -238,19 +280,3 @@ class TokenRelaxation:
         # Identical requests share one mean start, as in a fractional solution.
         shared: FloatArray = np.bincount(classes.class_of, starts) / classes.counts
         return shared[classes.class_of]
-
-    def result(self) -> Relaxation:
-        """Return the bound, the prices and the mean starts found so far."""
-        assert self._bound is not None
-        return Relaxation(
-            instance=self.instance,
-            objective=self._value,
-            certified_bound=self._certified,
-            expected_start_times=self._expected_starts(),
-            prices=self._bound.prices,
-            horizon=self._rounds,
-            runtime=self.clock.seconds(),
-            method="lagrangian",
-            iterations=self._iterations,
-            stop_reason=self._ended or self.clock.stop_reason(),
-        )

@@ -28,10 +28,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hindsight.outcomes.flow import Background, Part, run_parts
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import NO_BOUND, rounded_down
 from hindsight.prices.deadlines import Deadlines, own_times
@@ -40,8 +42,6 @@ from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_min
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, SecondsProof
-from hindsight.runtime.beside import Beside
-from hindsight.runtime.clock import SLICE_SECONDS, Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.keys import KeySearch
 from instances import FleetSchedule, SecondsSchedule, Workload
@@ -53,9 +53,9 @@ OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
 alone. `PRICES`: bound that prices of machine time prove, which a dual ascent finds."""
 
-OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), 0.5
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), (1.0, 0.5)
 """Shares of the time left that each step gets: first schedules, then the ascent of prices (without
-and with deadlines), then (only with deadlines) the computation of the lower bound."""
+and with deadlines), then the computation of the lower bound (without and with deadlines)."""
 
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
@@ -172,60 +172,51 @@ class _Search:
         self._threads = search.cores
         recomputes = interval.problem.preemption == "recompute"
         self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
-        self._beside: Beside[Any] = Beside(self._find, self._offer)
+        # The search for schedules always has a thread of its own if the goal is total latency.
+        self._schedules = Background(interval, 2, self._find)
+        self._priced: _Priced | None = None
 
     def run(self) -> None:
         """Find schedules and lower bounds until the bounds meet or the solve must stop."""
         interval, clock = self._interval, self._interval.clock
         with clock.within(OPENING_SHARE * clock.seconds_left()):
             self._keys.open(interval.is_done)
-        self._hand_over(self._offer)
+        self._offer_best(interval)
         # Compute lower bounds without prices even if the time is up: otherwise there would be none.
         interval.phase = "bounds"
         self._prove_without_prices()
-        if interval.is_done():
-            return
-        if self._limits is not None:
-            self._prove_by_prices(EVALUATION_SHARE)
-            interval.phase = "schedules"
-            self._find(self._offer, interval.is_done)
-            return
-        with self._beside.running():
-            self._prove_by_prices(1.0)
-            while not (self._beside.ends_within(SLICE_SECONDS) or interval.is_done()):
-                self._beside.take()
+        with_deadlines = self._limits is not None
+        with (
+            ThreadPoolExecutor(self._threads) as pool,
+            self._schedules.running(wanted=not with_deadlines),
+        ):
+            parts = [
+                Part(partial(self._ascend, pool), "prices", ASCENT_SHARE[with_deadlines]),
+                Part(partial(self._evaluate, pool), "evaluation", EVALUATION_SHARE[with_deadlines]),
+                Part(lambda: self._find(interval), "schedules", fits=with_deadlines),
+                Part(self._schedules.wait, "schedules", fits=not with_deadlines),
+            ]
+            run_parts(interval, parts)
 
-    def _offer(self, found: tuple[Any, IntArray | None]) -> None:
-        """Offer a schedule to the `Interval` of the solve.
-
-        ``found`` is the schedule and the positions of its requests, or None for all requests.
-        """
-        self._interval.offer(*found)
-
-    def _find(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> None:
-        """Search for schedules, and call ``found`` with each better one.
+    def _find(self, interval: Interval) -> bool:
+        """Search for schedules until nothing is gained, and offer each better one to ``interval``.
 
         This runs in a second thread if the goal is total latency.
         """
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
-        keys.open(must_stop)
-        self._hand_over(found)
+        stop = interval.is_done
+        keys.open(stop)
+        self._offer_best(interval)
         if self._anneal:
-            for _ in keys.anneal(lambda: must_stop() or (not limited and keys.cycle >= CYCLES)):
-                self._hand_over(found)
+            for _ in keys.anneal(lambda: stop() or (not limited and keys.cycle >= CYCLES)):
+                self._offer_best(interval)
+        return False
 
-    def _hand_over(self, found: Callable[[Any], object]) -> None:
-        """Call ``found`` with the best schedule so far, if it has a request on time.
-
-        ``found`` also gets the positions of the requests in the schedule, or None for all requests.
-        """
-        best = (self._keys.schedule(), None) if self._limits is None else self._keys.on_time()
+    def _offer_best(self, interval: Interval) -> None:
+        """Offer the best schedule so far, of the requests on time, if it has any."""
+        best = self._keys.on_time()
         if best is not None:
-            found(best)
-
-    def _must_stop(self) -> bool:
-        """Take over a schedule that the second thread found; return whether the solve is done."""
-        return self._beside.take_then(self._interval.is_done)
+            interval.offer(best[0], None if self._limits is None else best[1])
 
     def _prove_without_prices(self) -> None:
         """Compute all lower bounds on the cost that need no prices of machine time."""
@@ -241,37 +232,23 @@ class _Search:
             for name, bound in machine_bounds(workload, workload.batch_time).items():
                 interval.prove(bound.total, name, certified=bound.certified)
 
-    def _prove_by_prices(self, share: float) -> None:
-        """Find prices of machine time by ascent, then compute the lower bound that they prove.
-
-        ``share`` is the share of the time left after the ascent that this computation may take.
-        """
-        interval, clock = self._interval, self._interval.clock
-        with ThreadPoolExecutor(self._threads) as pool:
-            best = self._ascend(pool)
-            if best is not None and not interval.is_done():
-                with clock.within(share * clock.seconds_left()):
-                    self._evaluate(best, pool)
-
-    def _ascend(self, pool: Executor) -> _Priced | None:
-        """Begin a price ascent for each minorant of the batch time, and return the best ascent.
+    def _ascend(self, pool: Executor) -> None:
+        """Begin a price ascent for each minorant of the batch time, and keep the best ascent.
 
         A minorant is an affine lower bound on the batch time. Only the best ascent runs to its end.
-        Return None if no ascent is possible.
+        None is kept if no ascent is possible.
         """
         interval, workload, clock = self._interval, self._workload, self._interval.clock
-        interval.phase = "prices"
         whole = interval.schedule if self._limits is None else _opened(workload, clock.must_stop)
         begun = [self._begin_ascent(one, whole) for one in self._minorants]
         priced = [one for one in begun if one is not None]
         if not priced:
-            return None
-        share = Clock(ASCENT_SHARE[self._limits is not None] * clock.seconds_left())
+            return
         if len(priced) > 1:
             # Try all minorants (affine lower bounds on the batch time). The one with the best lower
             # bound on the cost without prices may not be the best one with prices.
             for one in priced:
-                one.ascent.climb(PROBE_TURNS, self._must_stop, pool)
+                one.ascent.climb(PROBE_TURNS, self._schedules.must_stop, pool)
         best = max(priced, key=lambda one: one.ascent.estimate)
         ascent, limited = best.ascent, clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
@@ -279,22 +256,23 @@ class _Search:
         parts = 1 if best.deadlines else 64 if limited else 8
         finest = max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
         finest = max(finest, ascent.cell / parts)
-        reached, began, first = -math.inf, share.seconds(), ascent.turns
+        reached, began, first = -math.inf, clock.seconds(), ascent.turns
         while True:
-            ascent.climb(1, self._must_stop, pool)
-            if self._must_stop() or share.must_stop() or ascent.turns - first >= most:
-                return best if ascent.turns else None
+            ascent.climb(1, self._schedules.must_stop, pool)
+            self._priced = best if ascent.turns else None
+            if self._schedules.must_stop() or ascent.turns - first >= most:
+                return
             if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
                 continue
             # With halved price cells, as many turns take about three times as long.
-            lasts = 3 * (share.seconds() - began)
+            lasts = 3 * (clock.seconds() - began)
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
-            reached, began = ascent.estimate, share.seconds()
-            if ascent.cell / 2 >= finest and lasts <= share.seconds_left():
+            reached, began = ascent.estimate, clock.seconds()
+            if ascent.cell / 2 >= finest and lasts <= clock.seconds_left():
                 ascent.refine()
                 reached, first = -math.inf, ascent.turns
             elif stalls:
-                return best
+                return
 
     def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
         """Return a price ascent whose first prices come from a schedule of all requests.
@@ -326,14 +304,15 @@ class _Search:
         )
         return _Priced(ascent, minorant, deadlines)
 
-    def _evaluate(self, best: _Priced, pool: Executor) -> None:
-        """Compute the lower bound that the prices of an ascent prove.
+    def _evaluate(self, pool: Executor) -> None:
+        """Compute the lower bound that the prices of the best ascent prove.
 
         Do so on finer and finer time grids, which give better bounds, while time lasts.
         """
-        ascent, minorant, deadlines = best
+        if self._priced is None:
+            return
+        ascent, minorant, deadlines = self._priced
         interval, workload, prices = self._interval, self._workload, ascent.prices()
-        interval.phase = "evaluation"
         margin, a = 4 * float(minorant.d0), workload.arrival_times
         if deadlines is None:
             allowance = ascent.values * 1.02 + margin
@@ -353,9 +332,9 @@ class _Search:
             priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
             if priced.points(allowance) > LARGEST_WINDOW:
                 return
-            whole = priced.raise_values(values, allowance, order, pool, self._must_stop)
+            whole = priced.raise_values(values, allowance, order, pool, self._schedules.must_stop)
             interval.prove(priced.total(values), PRICES, certified=self._certified)
-            if not whole or self._must_stop():
+            if not whole or self._schedules.must_stop():
                 return
 
 

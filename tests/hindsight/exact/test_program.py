@@ -21,7 +21,7 @@ from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
-from hindsight.rounds.large_memory import close_at_any_size
+from hindsight.rounds.latency import TotalLatency
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
 from instances import Instance
@@ -100,7 +100,7 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     poor = one_after_another(instance)
     state = Interval(Problem(instance))
     state.offer(poor)
-    close_at_any_size(state, Search(threads=2), "mip")
+    TotalLatency(state, Search(threads=2), "mip", has_states=False).run()
     assert state.certified_lower_bound <= 5 == state.upper_bound
     assert optimal_total_latency(instance)[0] == 5
 

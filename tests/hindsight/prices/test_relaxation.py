@@ -16,7 +16,6 @@ from hindsight.relaxation import relax_until
 from hindsight.rounds.token_relaxation import TokenRelaxation
 from hindsight.runtime import clock as clock_module
 from hindsight.runtime.clock import Clock
-from hindsight.runtime.search import Search
 from instances import Instance
 
 
@@ -116,17 +115,17 @@ def test_a_broken_off_relaxation_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
         return False
 
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: clock))
-    run = TokenRelaxation(instance, 1e-6, Search(Clock(None, tick)))
+    run = TokenRelaxation(instance, 1e-6, Clock(None, tick), print)
     pieces = 0
     values = []
-    while not pieces or run.result().stop_reason not in ("tolerance", "stalled"):
+    found = None
+    while found is None or found.stop_reason not in ("tolerance", "stalled"):
         run.clock.allow(200.0)
-        run.go_on()
-        values.append(run.result().objective)
+        found = run.run()
+        values.append(found.objective)
         pieces += 1
     assert pieces > 3
     assert values == sorted(values)
-    found = run.result()
     assert found.stop_reason == whole.stop_reason
     assert found.objective == pytest.approx(whole.objective, rel=1e-5)
 

@@ -9,11 +9,11 @@ import pytest
 from left_to_graphs import leave_to_graphs
 
 import hindsight
+from hindsight.outcomes.flow import BACKGROUND
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import TooLargeError
 from hindsight.rounds.graphs import GraphSearch
-from hindsight.rounds.small_memory import SmallMemory
-from hindsight.runtime.beside import BESIDE
+from hindsight.rounds.latency import TotalLatency
 from hindsight.schedules.orders import OrderSearch
 from instances import generate
 
@@ -38,6 +38,12 @@ def test_graphs_that_never_fit_leave_the_proof_to_the_search(
             return 0  # no memory at all
         raise error
 
+    def search_states(self: TotalLatency) -> None:
+        if tried:
+            search(self)
+
+    search = TotalLatency._search_states
+    monkeypatch.setattr(TotalLatency, "_search_states", search_states)
     monkeypatch.setattr(part, fail)
     leave_to_graphs(monkeypatch, SETTLED=1.0, SEARCHED_STATES=150_000)
     instance = generate("arrival-model-1", 0, n=7)
@@ -52,7 +58,7 @@ PATIENCE = 60.0
 
 def is_beside() -> bool:
     """Whether this is the thread that improves schedules."""
-    return current_thread().name.startswith(BESIDE)
+    return current_thread().name.startswith(BACKGROUND)
 
 
 @pytest.mark.parametrize("end", [None, KeyboardInterrupt])
@@ -60,11 +66,11 @@ def test_what_is_found_beside_graphs_is_kept(
     end: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     improved, found = Event(), []
-    anneal = SmallMemory._anneal
+    anneal = TotalLatency._anneal
 
-    def annealing(self: SmallMemory, state: Interval) -> None:
+    def annealing(self: TotalLatency, state: Interval) -> None:
         anneal(self, state)
-        if is_beside() and state.upper_bound < self.interval.upper_bound:
+        if is_beside() and state.upper_bound < self._interval.upper_bound:
             found.append(state.upper_bound)
             improved.set()
 
@@ -74,7 +80,7 @@ def test_what_is_found_beside_graphs_is_kept(
             raise end
         return False
 
-    monkeypatch.setattr(SmallMemory, "_anneal", annealing)
+    monkeypatch.setattr(TotalLatency, "_anneal", annealing)
     monkeypatch.setattr(GraphSearch, "_refine", refine)
     leave_to_graphs(monkeypatch, SETTLED=1.0)
     result = hindsight.solve(
@@ -84,7 +90,7 @@ def test_what_is_found_beside_graphs_is_kept(
         progress=lambda _: improved.is_set(),
     )
     assert result.upper_bound <= found[0]
-    assert not any(thread.name.startswith(BESIDE) for thread in enumerate_threads())
+    assert not any(thread.name.startswith(BACKGROUND) for thread in enumerate_threads())
 
 
 def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight.rounds import openings, solving
+from hindsight import solving
+from hindsight.rounds import openings
 from instances import ctrl_c, generate
 from instances.ctrl_c import Interruption
 

@@ -1,15 +1,18 @@
-"""Solve in rounds: first bounds, methods that close the gap, and user-defined bounds.
+"""Solve a problem: first bounds, then the parts of the flow that fit it, and user-defined bounds.
 
-Total latency is minimised after idle gaps are removed, with or without preemption: the optimum
-stays the same (`hindsight.prices.idle_gaps`). The least makespan depends only on the requests after
-the last gap (`hindsight.rounds.openings`).
+`hindsight.rounds` and `hindsight.seconds.solving` have tables of parts (`hindsight.outcomes.flow`).
 
-**Bounds** are computed for one machine in tokens (`hindsight.outcomes.problem.Problem.below`).
-K replicas hold at most K M tokens in a round, so every schedule of the fleet is also feasible on a
-machine with K times the memory (`instances.problem.memory_translation.pooled`). Every schedule in
-blocks is also feasible for an instance in tokens (`instances.problem.memory_translation.relaxed`).
-So every lower bound for that machine is a lower bound for the problem, with the same proof. This
-also holds with preemption, and for the makespan.
+**Gaps.** In rounds, total latency is minimised after idle gaps are removed, with or without
+preemption: the optimum stays the same (`hindsight.prices.idle_gaps`). The least makespan depends
+only on the requests after the last gap (`hindsight.rounds.openings`).
+
+**Bounds** in rounds are computed for one machine in tokens
+(`hindsight.outcomes.problem.Problem.below`). K replicas hold at most K M tokens in a round, so
+every schedule of the fleet is also feasible on a machine with K times the memory
+(`instances.problem.memory_translation.pooled`). Every schedule in blocks is also feasible for an
+instance in tokens (`instances.problem.memory_translation.relaxed`). So every lower bound for that
+machine is a lower bound for the problem, with the same proof. This also holds with preemption, and
+for the makespan.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from hindsight.outcomes.errors import ScheduleCheckError
+from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
@@ -24,16 +29,16 @@ from hindsight.outcomes.result import Result
 from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.states import StatePrices
 from hindsight.prices.volume import small_transportation_bound
+from hindsight.rounds import on_time
+from hindsight.rounds.latency import TotalLatency, refusal
+from hindsight.rounds.openings import LastBlock, open_latency, open_makespan
+from hindsight.rounds.own_bounds import OwnBound
+from hindsight.rounds.program import close_makespan
+from hindsight.rounds.stops import close_preemptive
 from hindsight.runtime.search import Search
+from hindsight.seconds import solving as seconds
 from instances import Instance, InvalidValueError, UnknownNameError
 from instances.validation import as_name
-
-from .large_memory import close_at_any_size
-from .openings import LastBlock, open_latency, open_makespan
-from .own_bounds import OwnBound
-from .program import close_makespan
-from .small_memory import SmallMemory, refusal
-from .stops import close_preemptive
 
 METHODS = ("auto", "paths", "mip", "beams")
 """Names of the methods that minimise total latency (see `hindsight.solve`)."""
@@ -57,6 +62,38 @@ def checked_method(method: Any, problem: Problem) -> str:
         reason = f"does not minimise the goal {problem.goal_name!r}"
         raise InvalidValueError(None, "method", name, reason)
     return name
+
+
+def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
+    """Solve a problem in seconds, or maximise the number of requests on time in rounds.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+    search : Search
+        Search options, already checked.
+    anneal : bool, default True
+        For problems in seconds: whether simulated annealing improves the list schedules.
+        `hindsight.relax`, which is for lower bounds, passes False.
+    """
+    interval, goal = Interval(problem, search), problem.goal
+    with search.clock.listening(), interval.kept_when_interrupted():
+        if problem.in_seconds:
+            seconds.close_in_seconds(interval, search, anneal=anneal)
+        else:
+            on_time.close_on_time(interval, search)
+        interval.note_stop()
+    is_served = len(interval.served) == len(problem.source)
+    if isinstance(goal, OnTime) and goal.late == "serve" and not is_served:
+        with_late = seconds.with_late if problem.in_seconds else on_time.with_late
+        served: Any = with_late(interval.schedule, interval.served, problem.source)
+        interval.offer(served)
+        if not served.is_feasible:
+            raise ScheduleCheckError(f"a schedule is infeasible: {served.violations()[0]}")
+        interval.schedule = served
+        interval.note_stop()
+    return interval.result()
 
 
 def solve_in_rounds(
@@ -120,14 +157,13 @@ def _close(interval: Interval, search: Search, method: str, prices: StatePrices 
         raise InvalidValueError(None, "method", method, reason)
     if interval.is_done():
         return
-    if problem.goal == "makespan":
+    if is_latency:
+        has_states = reason is None
+        TotalLatency(interval, search, method, has_states=has_states, prices=prices).run()
+    elif problem.goal == "makespan":
         close_makespan(interval, search)
-    elif not is_latency:
-        close_preemptive(interval, search)
-    elif reason is None:
-        SmallMemory(interval, search, prices).run()
     else:
-        close_at_any_size(interval, search, method)
+        close_preemptive(interval, search)
 
 
 def _take_bounds(

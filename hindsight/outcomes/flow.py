@@ -1,0 +1,198 @@
+"""The flow of every solve: parts that run in turns, each in its share of the time.
+
+A part improves schedules or lower bounds, such as beam search, memory prices or an integer program.
+Each kind of problem has a table of its parts (`hindsight.rounds`, `hindsight.seconds.solving`).
+`run_parts` runs them. `Background` runs searches for schedules at the same time as a part that
+computes lower bounds. With two threads, they run in the second one. With one thread, they take a
+share of the time: the stop callback of the part also runs steps of the search.
+
+Compiled loops and HiGHS release the GIL, so both threads run at the same time. Only the main thread
+may change the interval of the solve and call the user's callbacks. So the background search puts
+its schedules into a queue, and the main thread takes them from there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from itertools import cycle
+from threading import Event
+from typing import Any, NamedTuple
+
+from hindsight.outcomes.interval import Interval
+from hindsight.runtime.clock import SLICE_SECONDS, never
+
+BACKGROUND = "background"
+"""Name of the thread that runs the background search."""
+
+
+class Part(NamedTuple):
+    """A part of a solve.
+
+    Attributes
+    ----------
+    run : Callable[[], object]
+        Function that improves schedules or bounds.
+    phase : str
+        Name of the part in progress reports.
+    share : float, default 1.0
+        Largest share of the time left that the part gets.
+    fits : bool, default True
+        Whether the part is for the present problem. Parts that do not fit are left out.
+    once : bool, default False
+        Whether the part runs only in the first turn.
+    """
+
+    run: Callable[[], object]
+    phase: str
+    share: float = 1.0
+    fits: bool = True
+    once: bool = False
+
+
+def run_parts(
+    interval: Interval,
+    parts: Iterable[Part],
+    again: Callable[[], bool] = never,
+    patience: int | None = None,
+) -> None:
+    """Run parts in turns until the solve is done or another turn does not help.
+
+    Parameters
+    ----------
+    interval : Interval
+        The bounds of the solve.
+    parts : Iterable[Part]
+        The parts, in the order in which they run.
+    again : Callable[[], bool], default never
+        Called after each turn: whether another turn may help.
+    patience : int or None, default None
+        Number of consecutive turns without progress that end a solve without a time limit. None:
+        any number.
+    """
+    left, fruitless, clock = [part for part in parts if part.fits], 0, interval.clock
+    while True:
+        reports = len(interval.log)
+        for part in left:
+            if interval.is_done():
+                return
+            interval.phase = part.phase
+            with clock.within(part.share * clock.seconds_left()):
+                part.run()
+        left = [part for part in left if not part.once]
+        fruitless = 0 if len(interval.log) > reports else fruitless + 1
+        if not again() or (fruitless == patience and clock.limit_left() is None):
+            return
+
+
+class Background:
+    """A search for schedules that runs next to the computation of lower bounds.
+
+    Parameters
+    ----------
+    interval : Interval
+        The bounds of the solve. It already has a schedule.
+    cores : int
+        Number of available threads. With two or more, the search runs in a second thread.
+    *steps : Callable[[Interval], bool or None]
+        Functions that search for a while, and offer better schedules to the interval that they get.
+        The second thread runs them in turn, again and again, until one returns False or raises a
+        MemoryError. If there is no second thread, `advance` runs the first step, and `must_stop`
+        runs the last step.
+    share : float, default 0.0
+        Largest share of time that `must_stop` may spend on the last step. It is a share of the time
+        since the end of the ``after`` seconds.
+    after : float, default 0.0
+        Number of seconds, from the creation of this object, in which `must_stop` runs no step.
+    """
+
+    def __init__(
+        self,
+        interval: Interval,
+        cores: int,
+        *steps: Callable[[Interval], bool | None],
+        share: float = 0.0,
+        after: float = 0.0,
+    ) -> None:
+        self._interval, self._cores, self._steps, self._share = interval, cores, steps, share
+        self._begun, self._spent = interval.clock.seconds() + after, 0.0
+        # Queue of length 1: a better schedule replaces the one before.
+        self._found: deque[Any] = deque(maxlen=1)
+        self._over = Event()
+        self._thread: Future[None] | None = None
+
+    @contextmanager
+    def running(self, *, wanted: bool = True) -> Iterator[None]:
+        """Repeat the steps of the search in a second thread during the ``with`` block.
+
+        No thread is started if ``wanted`` is False, if only one core is available, or if the solve
+        is done. When the block ends, the search is asked to stop. The block waits until it has
+        ended, and offers its last schedule. An error of the search is raised here, or earlier where
+        its schedules are taken.
+        """
+        if self._cores == 1 or not wanted or self._interval.is_done():
+            yield
+            return
+        self._over.clear()
+        try:
+            with ThreadPoolExecutor(1, BACKGROUND) as pool:
+                try:
+                    self._thread = pool.submit(self._search)
+                    yield
+                finally:
+                    self._over.set()
+        finally:
+            self._take()
+            self._thread = None
+        # The last schedule from the second thread may have closed the gap of bounds. Then `is_done`
+        # records this as the reason why the solve ends.
+        self._interval.is_done()
+
+    def _search(self) -> None:
+        apart = self._interval.apart(self._found.append, self._over.is_set)
+        with suppress(MemoryError):
+            for step in cycle(self._steps):
+                if self._over.is_set():
+                    return
+                apart.offer(self._interval.schedule)
+                if step(apart) is False:
+                    return
+
+    def _take(self) -> None:
+        """Offer the latest schedule from the second thread; raise the error that ended it."""
+        if self._found:
+            self._interval.offer(self._found.popleft())
+        if self._thread is not None and self._thread.done():
+            self._thread.result()
+
+    def wait(self) -> None:
+        """Take schedules from the second thread until it has ended or the solve is done."""
+        thread = self._thread
+        while thread is not None and not self._interval.is_done():
+            if not wait([thread], SLICE_SECONDS).not_done:
+                return
+            self._take()
+
+    def advance(self) -> None:
+        """Run the first step of the search now, unless a second thread runs the steps."""
+        if self._thread is None:
+            self._steps[0](self._interval)
+
+    def must_stop(self) -> bool:
+        """Return whether the solve is done: the stop callback of the computation of lower bounds.
+
+        If the search runs in a second thread, first offer the latest schedule that it found to the
+        solve. Otherwise first run the last step of the search, if its runs in this function have
+        taken less than the share ``share`` of the time since the ``after`` seconds ended.
+        """
+        interval, clock = self._interval, self._interval.clock
+        if self._thread is not None:
+            self._take()
+        elif self._spent < self._share * (clock.seconds() - self._begun) and not interval.is_done():
+            now, phase = clock.seconds(), interval.phase
+            self._steps[-1](interval)
+            interval.phase = phase
+            self._spent += clock.seconds() - now
+        return interval.is_done()

@@ -1,0 +1,400 @@
+"""Minimise total latency without preemption: one table of parts, for every memory and size.
+
+**Schedules** come from annealed orders (`hindsight.schedules.orders`), and from beam searches and
+local search (`hindsight.rounds.heuristics`), which the linear relaxation guides.
+
+**The relaxation** (`hindsight.rounds.token_relaxation`) gives an exact lower bound and memory
+prices for one machine in tokens. If its time share ends before it converges, it continues after the
+search for schedules has stopped gaining. If reduced costs at its prices leave few starts, HiGHS
+solves the integer program over these starts (`hindsight.rounds.program`). Meanwhile schedules
+improve in a second thread or, if there is one thread, in the callbacks of HiGHS.
+
+**State prices**, for small memory limits, are improved by dual ascent
+(`hindsight.prices.state_ascent`, started from a few state tables). They prove a lower bound in
+exact integers (`hindsight.prices.states`). They also prune up to three exact searches:
+
+* partial schedules within growing budgets of total latency (`hindsight.exact.states`), for one
+  machine in tokens: if a budget is exhausted, no schedule has a total latency within it;
+* path graphs (`hindsight.rounds.graphs`), for one machine in tokens or blocks;
+* the integer program, in blocks or on replicas, if reduced costs leave few starts.
+
+State prices are computed for the problem with its memory counted in tokens. The requests that run
+together on a replica form a configuration that fits into its memory. So the requests on K replicas
+pay at most K times the price of the most expensive configuration.
+
+Annealing, price ascents and exact searches count moves, steps and states, not seconds. So a solve
+with these alone repeats the same steps on every computer. Ruin and recreate has a share of the
+time, and with two threads schedules of more than a few requests improve in the second one. Then the
+steps depend on the computer. All bounds are proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hindsight.exact.starts import start_sets
+from hindsight.exact.states import StateSearch
+from hindsight.outcomes.flow import Background, Part, run_parts
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.result import STATE_PRICES
+from hindsight.prices.starts import request_classes
+from hindsight.prices.state_ascent import StateAscent, fits
+from hindsight.prices.states import StatePrices, exact_bound
+from hindsight.runtime.search import Search
+from hindsight.schedules.orders import OrderSearch
+from instances import Schedule
+from instances.problem.memory_translation import relaxed
+
+from .graphs import GraphSearch
+from .heuristics import Heuristics
+from .program import search_program, starts_left, starts_left_by_states
+
+MOVES, MOVE_SLICE = 100_000, 10_000
+"""Number of moves of the first annealing of the request order; moves between two clock polls."""
+
+SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
+"""Share of the time that ruin and recreate gets if there is one thread, and seconds before it
+begins. Key True: one machine with memory in tokens, where annealing also finds schedules and the
+price ascent gains more in the first second. Key False: memory in blocks, or replicas."""
+
+FEWEST_RUINED = 36
+"""Least number of requests for which ruin and recreate runs if there is one machine with memory in
+tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
+
+SEARCHED_STATES, MOST_STATES = 150_000, 1_500_000
+"""Largest numbers of partial schedules in the exact search over them: in each phase (path graphs
+gain more than further ones), and at any one epoch (time between two rounds). The second number is
+for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
+
+FEW_REQUESTS = 28
+"""Largest number of requests for which the exact search is likely to close the gap of bounds."""
+
+FIRST_STEP = 0.002
+"""The exact search first covers total latencies <= lower bound + FIRST_STEP x upper bound."""
+
+ASCENT, FIRST_WIDTH = 60, 8
+"""Ascent in state prices: number of steps at each width in the first phase, and first width. The
+width is the number of consecutive epochs (times between two rounds) with equal prices. It is 1 for
+few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until each epoch has its
+own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
+
+FADES = (1.0, 1.0, 0.5, 0.25)
+"""Factors on temperatures and step sizes of price ascents with ASCENT x (1, 2, 4, >= 8) steps."""
+
+RESUMED = 2
+"""Number of first factors in `FADES` that are skipped if the user gave state prices."""
+
+LEAST_SHARES = 32
+"""Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
+lower bound that the prices prove would be much smaller for instances with few rounds."""
+
+MANY_ALIKE = 4
+"""Least mean number of identical requests for which the exact search over partial schedules also
+runs before the price ascent. With many identical requests, few partial schedules differ."""
+
+SETTLED, FEW_NODES = 0.0035, 5_000_000
+"""`SETTLED`: path graphs wait for better state prices, which make them several times smaller, if
+the last ascent raised the lower bound by more than this share of the upper bound. `FEW_NODES`:
+largest expected number of nodes of a path graph that does not wait after the first phase."""
+
+CONVERGED = 0.002
+"""The price ascent ends once a phase raises the lower bound from state prices by at most this share
+of the upper bound, because path graphs then raise the bound more in the same time."""
+
+PATIENCE = 3
+"""Number of turns of all parts without progress that end a solve without a time limit, for small
+memory limits in blocks or on replicas."""
+
+RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
+"""Share of the remaining time that the linear relaxation gets before each search for schedules.
+`GUIDE_SHARE`: the same if there are state prices, and it only guides a search."""
+
+LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
+"""Largest number of non-zeros in the memory constraints of an integer program that HiGHS solves
+next to heuristics, and of (request, start, replica) triples in the program of a fleet."""
+
+SEARCH_SHARE, UNDISTURBED, CYCLES = 0.7, 10.0, 7
+"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, number of
+seconds for which HiGHS runs alone first, and local-search runs in each turn of the heuristics."""
+
+OWN_SHARE, PRICED_SHARE = 0.3, 0.5
+"""For memory in blocks or replicas: share of the remaining time that HiGHS gets. `PRICED_SHARE`:
+the same if state prices have excluded starts too."""
+
+
+def refusal(interval: Interval) -> str | None:
+    """Return the reason why state prices cannot be used for the problem, or None if they can.
+
+    A state price is what a request pays in a round, by the tokens that it holds and the rounds that
+    it still runs. The reason completes an error message about the method ``"paths"``.
+    """
+    if interval.source.is_weighted:
+        return "counts every request alike: it takes no weights"
+    if fits(relaxed(interval.source), interval.schedule.makespan):
+        return None
+    return "needs a small memory_limit and few rounds"
+
+
+class TotalLatency:
+    """Solver for total latency without preemption.
+
+    Parameters
+    ----------
+    interval : Interval
+        The bounds of the solve. It already has a schedule.
+    search : Search
+        Options of the solve.
+    method : {"auto", "paths", "mip", "beams"}, default "auto"
+        ``"mip"``: only HiGHS searches for schedules. ``"beams"``: only heuristics do. With the
+        other methods all parts run that fit the problem.
+    has_states : bool, default True
+        Whether there are state prices. A state price is what a request pays in a round, by the
+        tokens that it holds and the rounds that it still runs.
+    prices : StatePrices or None, default None
+        State prices given by the user, from which the price ascent starts. None: it starts from
+        the prices of a few state tables (`hindsight.prices.state_ascent`).
+    """
+
+    def __init__(
+        self,
+        interval: Interval,
+        search: Search,
+        method: str = "auto",
+        *,
+        has_states: bool = True,
+        prices: StatePrices | None = None,
+    ) -> None:
+        self._interval, self._source, self._search = interval, interval.source, search
+        self._method, self._has_states, self._known_prices = method, has_states, prices
+        self._is_plain, n = interval.problem.is_plain, len(self._source)
+        self._has_few_requests = n <= FEW_REQUESTS
+        threads = 1 if has_states else search.cores
+        self._heuristics = Heuristics(interval, search.seed, threads, guides=has_states)
+        if has_states:
+            self._begin_states()
+
+    def _begin_states(self) -> None:
+        interval, search, n = self._interval, self._search, len(self._source)
+        self._in_tokens = relaxed(self._source)
+        steps: list[Callable[[Interval], Any]] = []
+        if self._is_plain:
+            # A state of the exact search is a partial schedule, and stores the starts of all
+            # requests. So with more requests, fewer states fit into memory.
+            most_states = max(1, min(SEARCHED_STATES, MOST_STATES * 64 // n))
+            self._states = StateSearch(self._source.columns, most_states)
+            self._orders = OrderSearch(self._source, interval.schedule.start_times, search.seed)
+            self._moves, self._step = MOVES, max(1, round(FIRST_STEP * interval.upper_bound))
+            steps.append(self._anneal)
+        self._is_ruined = not self._is_plain or n >= FEWEST_RUINED
+        share, after = SHARES[self._is_plain]
+        if self._is_ruined:
+            steps.append(self._heuristics.step)
+        share *= self._is_ruined
+        self._schedules = Background(interval, search.cores, *steps, share=share, after=after)
+        self._graphs = GraphSearch(interval, search.cores)
+        # State prices and capacities with the largest bound so far.
+        self._root: Any = None
+        # Number of price ascents, the largest bound from state prices so far, and by how much the
+        # last ascent raised it, in rounds.
+        self._ascents, self._priced_bound, self._gain = 0, 0, 0
+
+    def run(self) -> None:
+        """Run the parts that fit the problem, until nothing improves the bounds.
+
+        With state prices, two threads and more than `FEW_REQUESTS` requests, the second thread
+        improves schedules all the time.
+        """
+        interval, plain, heuristics = self._interval, self._is_plain, self._heuristics
+        if not self._has_states:
+            search = Part(partial(heuristics.step, interval), "search", fits=self._method != "mip")
+            parts = [
+                search._replace(once=True),
+                Part(heuristics.relax, "relaxation", RELAXATION_SHARE),
+                search,
+                Part(self._solve_programs, "search", fits=self._method != "beams"),
+                search._replace(run=partial(heuristics.step, interval, None)),
+            ]
+            run_parts(interval, parts, lambda: not heuristics.is_solved)
+            return
+        one_machine = self._source.replicas == 1
+        parts = [
+            Part(self._schedules.advance, "heuristics", fits=plain),
+            Part(self._start_prices, "relaxation", once=True),
+            Part(heuristics.relax, "relaxation", GUIDE_SHARE, fits=self._is_ruined, once=True),
+            Part(self._improve_prices, "relaxation"),
+            Part(self._search_states, "search", fits=plain),
+            Part(self._search_graphs, "search", fits=one_machine),
+            Part(self._solve_programs, "search", PRICED_SHARE, fits=not plain, once=True),
+        ]
+        try:
+            with self._schedules.running(wanted=not self._has_few_requests):
+                run_parts(interval, parts, lambda: True, None if plain else PATIENCE)
+        finally:
+            interval.root_bound = max(self._graphs.root_bound, interval.root_bound or 0)
+
+    def _solve_programs(self) -> None:
+        """Solve integer programs in HiGHS over the starts that better schedules may use.
+
+        All other starts are excluded by reduced-cost fixing. Memory prices (per token and round)
+        and state prices (by tokens held and rounds to go), if there are any, prove that every
+        schedule with such a start is worse than the best one found so far. Without state prices,
+        memory in blocks or several replicas, HiGHS first solves the program of the single-machine
+        relaxation. Heuristics improve schedules at the same time, except with the method ``"mip"``,
+        with which HiGHS has all threads.
+        """
+        interval, search, heuristics = self._interval, self._search, self._heuristics
+        source, clock, relaxed = interval.source, interval.clock, heuristics.relaxed
+        if relaxed is None or not heuristics.is_solved:
+            return
+        useful = starts_left(interval, relaxed.prices)
+        if useful is None:
+            interval.stop_reason = "size"
+            return
+        if self._has_states:
+            useful = starts_left_by_states(interval, self._root, useful)
+        starts = start_sets(source, useful)
+        pairs, entries = sum(map(len, starts.starts)), np.array(list(map(len, useful)))
+        if source.replicas > 1 and pairs > MOST_PAIRS:
+            return
+        if self._has_states or self._method == "mip":
+            search_program(interval, search, starts)
+        elif entries @ source.output_lengths <= LARGEST_BESIDE:
+            improve = partial(heuristics.step, runs=CYCLES)
+            shares = {"share": 1 - SEARCH_SHARE, "after": UNDISTURBED}
+            schedules = Background(interval, search.cores, improve, **shares)
+            share = 1.0 if self._is_plain else OWN_SHARE
+            with schedules.running(), clock.within(share * clock.seconds_left()):
+                search_program(interval, search, starts, schedules.must_stop)
+
+    def _anneal(self, interval: Interval) -> None:
+        """Improve the schedule by simulated annealing of the order and the delays of the requests.
+
+        Each request, in this order, takes the first start at which it fits. With a delay of d
+        rounds, it takes the first one at least d rounds later. In the main thread, each call makes
+        twice as many moves as the one before. The schedule is offered to ``interval``.
+        """
+        orders, done, interval.phase = self._orders, 0, "heuristics"
+        orders.best.offer(interval.schedule.start_times)
+        while done < self._moves and not interval.clock.must_stop():
+            orders.run(min(MOVE_SLICE, self._moves - done))
+            done += MOVE_SLICE
+            if orders.best_cost < interval.upper_bound:
+                interval.offer(Schedule(self._source, orders.best.starts))
+        if interval is self._interval:
+            # In the main thread, each annealing has twice as many moves as the one before. In a
+            # second thread, annealings of equal length take turns with ruin and recreate.
+            self._moves *= 2
+
+    def _start_prices(self) -> None:
+        """Start the ascent in state prices from the user's prices, or from a few state tables.
+
+        A state price is what a request pays in a round, by the tokens that it holds and the rounds
+        that it still runs. A state table has such prices that are the same in all rounds. The lower
+        bound that the first prices prove is computed and recorded.
+        """
+        self._ascent = StateAscent(
+            self._in_tokens,
+            self._interval.schedule.makespan,
+            threads=self._search.cores,
+            known=self._known_prices,
+            must_stop=self._schedules.must_stop,
+        )
+        width = 1
+        # ``width`` is the number of consecutive epochs (times between two rounds) with equal
+        # prices. With few requests the exact search is decisive, and it needs separate prices for
+        # each epoch.
+        if self._known_prices is None and not self._has_few_requests:
+            width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
+        self._prove_root()
+        self._ascent.share(width)
+        kinds = len(request_classes(self._in_tokens).counts)
+        if self._is_plain and MANY_ALIKE * kinds <= len(self._source):
+            self._search_states()
+
+    def _improve_prices(self) -> None:
+        """Run an ascent in state prices, and record the lower bound that they prove and its gain.
+
+        Each ascent has twice as many steps as the one before, at each width, the number of
+        consecutive epochs with equal prices. The gain is the increase of the lower bound by the
+        ascent. For the first ascent it is the whole bound. Once an ascent gained at most
+        `CONVERGED` times the upper bound, no further ascent runs.
+        """
+        interval, ascent, before = self._interval, self._ascent, self._priced_bound
+        if self._ascents and self._gain <= CONVERGED * interval.upper_bound:
+            self._gain = 0
+            return
+        fades = FADES if self._known_prices is None else FADES[RESUMED:]
+        steps, fade = ASCENT << self._ascents, fades[min(self._ascents, len(fades) - 1)]
+        is_finest = False
+        while not is_finest:
+            ascent.improve(steps, fade, self._schedules.must_stop)
+            self._prove_root()
+            ascent.share(max(1, ascent.width // 2))
+            is_finest = ascent.width == 1 or interval.is_done()
+        self._ascents, self._priced_bound = self._ascents + 1, interval.root_bound or 0
+        self._gain = self._priced_bound - before
+
+    def _prove_root(self) -> None:
+        Q, W = self._ascent.integer_prices()
+        bound, interval = exact_bound(Q, self._in_tokens), self._interval
+        if self._is_plain:
+            self._states.set_prices(Q, W)
+        is_better = interval.root_bound is None or bound > interval.root_bound
+        if is_better:
+            interval.root_bound = bound
+            # Make the state prices Q the proof of the solve, unless path graphs have proved a bound
+            # that is at least as large.
+            if self._graphs.proved < bound:
+                interval.proof = StatePrices(Q)
+        # ``_root`` has the state prices that path graphs and reduced-cost fixing use: those with
+        # the largest bound so far. The first prices are kept even if another method has already
+        # proved a larger bound.
+        if is_better or self._root is None:
+            self._root = Q, W
+        interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
+
+    def _search_states(self) -> None:
+        """Search all partial schedules for growing budgets (upper limits) of total latency.
+
+        If a search for one budget covers all schedules and finds none, every schedule has a larger
+        total latency. The searches for all budgets together visit at most `SEARCHED_STATES` partial
+        schedules.
+        """
+        interval, step, left = self._interval, self._step, SEARCHED_STATES
+        while left > 0 and not interval.is_done():
+            budget = min(interval.lower_bound + step - 1, interval.upper_bound - 1)
+            stop = self._schedules.must_stop
+            outcome = self._states.run(budget, should_stop=stop, state_limit=left)
+            left -= outcome.states
+            interval.nodes += outcome.states
+            if outcome.found is not None:
+                interval.offer(Schedule(self._source, outcome.found))
+            if outcome.status != "exhausted":
+                self._step = max(1, step // 3)
+                break
+            # The search has covered all schedules whose total latency is at most ``budget``. If it
+            # has found a schedule, the best one found is optimal, and its cost is the upper bound.
+            # Otherwise the optimum is at least budget + 1.
+            proved = budget + 1 if outcome.found is None else interval.upper_bound
+            interval.prove(min(proved, interval.upper_bound), "state search")
+            self._step = step
+            step *= 2
+
+    def _search_graphs(self) -> None:
+        """Search path graphs, which contain all schedules up to a total latency as paths.
+
+        Path graphs wait until state prices have nearly converged, or a graph is expected to be
+        small. After the first ascent, its gain is the whole bound, and does not show whether the
+        prices have converged.
+        """
+        interval, graphs = self._interval, self._graphs
+        root = interval.root_bound or 0
+        is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
+        nodes = graphs.growth.nodes(interval.upper_bound - 1 - root)
+        if is_settled or (self._gain < root and nodes <= FEW_NODES):
+            with self._schedules.running(wanted=self._has_few_requests):
+                graphs.run(self._root, self._schedules.must_stop)
