@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +12,7 @@ import numpy as np
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.problem.batches import BatchTime
+from instances.problem.batches import BatchStretch, BatchTime
 from instances.problem.memory import held_tokens
 from instances.problem.request import RequestId
 from instances.problem.schedule import TimedSchedule, Violation
@@ -21,7 +21,6 @@ from instances.service_level import BoolArray, Limits
 from instances.validation import as_integer, as_number, decimal, set_fields
 
 from .exact import exact_seconds
-from .models import RoundBatches, stored_tokens
 
 ADVANCES = -1
 """In the column ``chunk_tokens``: the request advances in every round of the stretch."""
@@ -146,20 +145,6 @@ class SecondsSchedule(TimedSchedule):
         """Seconds of a round."""
         return self.workload.require_batch_time()
 
-    @classmethod
-    def from_start_rounds(
-        cls, workload: Workload, start_rounds: Sequence[int] | IntArray
-    ) -> SecondsSchedule:
-        """Every request advances in o rounds on end, the first of them ``start_rounds[i] + 1``.
-
-        Rounds start as early as they can.
-        """
-        places = np.arange(len(workload))
-        advances, none = np.full_like(places, ADVANCES), np.zeros_like(places)
-        first, outputs = np.asarray(start_rounds) + 1, workload.output_lengths
-        columns = (places, first, outputs, advances, none, workload.prompt_lengths)
-        return cls(workload, np.stack(columns, axis=1))
-
     def without_waiting(self) -> SecondsSchedule:
         """The same rounds, each as soon as the one before it is over and all have arrived."""
         return SecondsSchedule(self.workload, self.stretches)
@@ -178,8 +163,7 @@ class SecondsSchedule(TimedSchedule):
     def keeps_tokens(self) -> bool:
         """True if a request that left the cache came back without processing all of it again."""
         follows = self.first_round == self._before(self.first_round + self.rounds)
-        whole = self.workload.prompt_lengths[self.request] + self.tokens_before
-        return bool(np.any(~follows & (self.prompt_left < whole)))
+        return bool(np.any(~follows & (self.prompt_left < self._tokens)))
 
     @cached_property
     def _same(self) -> BoolArray:
@@ -191,8 +175,12 @@ class SecondsSchedule(TimedSchedule):
         return np.where(self._same, np.roll(column, 1), 0)
 
     @cached_property
-    def batches(self) -> RoundBatches:
-        """Requests, tokens and memory of each round."""
+    def _tokens(self) -> IntArray:
+        """Return prompt and output tokens of the request when a stretch begins, (stretches,)."""
+        return self.workload.prompt_lengths[self.request] + self.tokens_before
+
+    def batches(self) -> Iterator[BatchStretch]:
+        """Yield each round as a batch time takes it: its requests, tokens and memory."""
         last = int((self.first_round + self.rounds).max(initial=1)) - 1
         count = max(last, len(getattr(self, "round_starts", ())))
         before, advances = self.first_round - 1, self.advances
@@ -208,14 +196,12 @@ class SecondsSchedule(TimedSchedule):
 
         new = advances & (self.prompt_left > 0)
         prompts, entered, squares, past = np.zeros((4, count), dtype=np.int64)
+        processed = self._tokens - self.prompt_left
         np.add.at(prompts, before[new], self.prompt_left[new])
         np.add.at(entered, before[new], 1)
-        processed = (
-            self.workload.prompt_lengths[self.request] + self.tokens_before - self.prompt_left
-        )
         np.add.at(squares, before[new], self.prompt_left[new] ** 2)
         np.add.at(past, before[new], (self.prompt_left * processed)[new])
-        return RoundBatches(
+        columns = (
             each_round(advances.astype(np.int64)),
             prompts,
             entered,
@@ -226,22 +212,34 @@ class SecondsSchedule(TimedSchedule):
             # Each chunk finds those before it.
             past + each_round(chunks * (processed - chunks), chunks**2),
         )
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            requests, prompt, starts, memory, chunk, held, square, old = row
+            counts = (1, requests, prompt, starts, memory, requests, chunk, held)
+            # In a single round it does not matter whose prompts they are.
+            yield BatchStretch(*counts, 0, 0, square, old)
 
     @cached_property
     def _stored(self) -> tuple[IntArray, IntArray]:
-        return stored_tokens(
-            self.workload.memory_rule,
-            self.workload.prompt_lengths[self.request] + self.tokens_before,
-            self.prompt_left,
-            self.chunk_tokens,
-            self.advances,
-        )
+        """Return tokens stored in first rounds less what a round adds, and what it adds.
+
+        Stretches are in order of request, then of round.
+        """
+        rule, advances = self.workload.memory_rule, self.advances
+        # The newest token is stored by the round that continues from it: it is missing from one
+        # that advances, and as long as the request is held after one. Prompts hold all they keep.
+        continues = np.where(advances | (self.prompt_left > 0), np.arange(len(advances)), 0)
+        owing = advances[np.maximum.accumulate(continues)]
+        stored, growth = self._tokens - rule.unstored * owing, advances.astype(np.int64)
+        if rule.prompt_allocation == "chunks":
+            stored = stored - np.where(advances, 0, self.prompt_left)
+            growth = np.where(advances, 1, self.chunk_tokens)
+        return stored, growth
 
     @cached_property
     def durations(self) -> FloatArray:
         """Seconds of each round, from the batch time, shape (rounds,)."""
         durations = self.batch_time.durations
-        return read_only([durations(one)[0] for one in self.batches.stretches()])
+        return read_only([durations(one)[0] for one in self.batches()])
 
     @cached_property
     def round_ends(self) -> FloatArray:
@@ -272,7 +270,7 @@ class SecondsSchedule(TimedSchedule):
         seconds = exact_seconds(self.batch_time)
         lengths = map(decimal, self.durations.tolist())
         if seconds is not None:
-            lengths = map(seconds, self.batches.stretches())
+            lengths = map(seconds, self.batches())
         now, ends = Fraction(0), np.empty(len(until), dtype=object)
         for position, (begin, length) in enumerate(zip(until.tolist(), lengths, strict=True)):
             if begin > 0:
@@ -353,7 +351,7 @@ class SecondsSchedule(TimedSchedule):
         had, left, ended = before(tokens_after), before(prompt_after), before(after)
         # What the request had processed when it left: its newest token only if it went on from it.
         processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
-        reused = s + self.tokens_before - self.prompt_left
+        reused = self._tokens - self.prompt_left
         goes_on = (
             same
             & (self.first_round == ended)

@@ -19,29 +19,6 @@ COLUMNS = ("tokens", "kv_tokens", "seconds")
 FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
 
 
-def round_of(
-    decodes: float, kv_tokens: float, prompt: float, square: float, past: float
-) -> BatchStretch:
-    """Return a measured round in the form a batch time takes; it completes no prompt.
-
-    Parameters
-    ----------
-    decodes, kv_tokens, prompt, square, past : float
-        See `Measurements`; ``prompt`` counts tokens of requests that do not decode.
-    """
-    return BatchStretch(
-        rounds=1,
-        requests=decodes,  # type: ignore[arg-type]
-        new_prompt_tokens=0,
-        new_requests=0,
-        memory=kv_tokens,  # type: ignore[arg-type]
-        growth=0,
-        chunk_tokens=prompt,  # type: ignore[arg-type]
-        chunk_squares=square,  # type: ignore[arg-type]
-        chunk_past=past,  # type: ignore[arg-type]
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Measurements:
     """Measured rounds, as columns of shape (k,).
@@ -113,7 +90,11 @@ class Measurements:
         columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
         # Means over several rounds need not be integers; the models accept them.
         for row in zip(*[column.tolist() for column in columns], strict=True):
-            yield round_of(*row)
+            count, memory, prompt, square, y = row
+            # No round completes a prompt.
+            yield BatchStretch(
+                1, count, 0, 0, memory, 0, prompt, chunk_squares=square, chunk_past=y
+            )
 
     def predicted(self, model: BatchTime) -> FloatArray:
         """Return the seconds that a batch time predicts for each round."""

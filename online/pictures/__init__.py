@@ -1,13 +1,12 @@
 """Pictures of schedules, runs and ratios: matplotlib functions that take ``ax``.
 
 Without ``ax`` each draws into a figure of its own, ``ax.figure``, made for print at that size. None
-touches pyplot or matplotlib's settings. matplotlib comes with the extra ``plot`` and is imported
-when something is drawn.
+touches pyplot or matplotlib's settings. matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations
 
-from .curves import Curve, latency_curves
+from .curves import latency_curves
 from .gantt import gantt
 from .histograms import ratio_histogram
 from .memory import policy_and_optimum, stacked_memory
@@ -15,7 +14,6 @@ from .page import page
 from .style import new_axes, save
 
 __all__ = [
-    "Curve",
     "gantt",
     "latency_curves",
     "new_axes",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,74 +17,45 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A mean and its confidence interval at each x.
+def student_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Return a mean and the half width of Student's t interval, infinite for a single value.
 
-    Attributes
-    ----------
-    x, mean, low, high : tuple[float, ...]
-        Equally long.
+    Raises
+    ------
+    InvalidValueError
+        There are no values, one is not finite, or the confidence is not between 0 and 1. A run that
+        never ended has no latency: leave it out and name it.
     """
+    from scipy.stats import t
 
-    x: tuple[float, ...]
-    mean: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-    @classmethod
-    def from_samples(
-        cls, samples: Mapping[float, Sequence[float]], confidence: float = 0.95
-    ) -> Curve:
-        """Compute means with Student's t intervals; that of a single sample is unbounded.
-
-        Parameters
-        ----------
-        samples : Mapping[float, Sequence[float]]
-            Measured values for each x, one value per seed.
-        confidence : float, default 0.95
-            Confidence level of each interval by itself.
-
-        Raises
-        ------
-        InvalidValueError
-            An x has no samples, a sample is not finite, or the confidence is not between 0 and 1.
-            A run that never ended has no latency: leave it out and name it.
-        """
-        from scipy.stats import t
-
-        confidence = as_number(confidence, None, "confidence", above=0, below=1)
-        points = []
-        for x, found in sorted(samples.items()):
-            values = np.array([as_number(one, f"x = {x:g}", "sample") for one in found])
-            if not len(values):
-                raise InvalidValueError(f"x = {x:g}", "samples", list(found), "is empty")
-            mean, half = float(values.mean()), math.inf
-            if len(values) > 1:
-                error = float(values.std(ddof=1)) / math.sqrt(len(values))
-                half = float(t.ppf(0.5 + confidence / 2, len(values) - 1)) * error
-            points.append((float(x), mean, mean - half, mean + half))
-        if not points:
-            raise InvalidValueError(None, "samples", dict(samples), "is empty")
-        return cls(*zip(*points, strict=True))
+    confidence = as_number(confidence, None, "confidence", above=0, below=1)
+    numbers = np.array([as_number(one, None, "sample") for one in values])
+    if not len(numbers):
+        raise InvalidValueError(None, "samples", list(values), "is empty")
+    half = math.inf
+    if len(numbers) > 1:
+        error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+        half = float(t.ppf(0.5 + confidence / 2, len(numbers) - 1)) * error
+    return float(numbers.mean()), half
 
 
 def latency_curves(
-    curves: Mapping[str, Curve],
+    samples: Mapping[str, Mapping[float, Sequence[float]]],
     *,
     ax: Axes | None = None,
     title: str = "",
     x_label: str = "requests",
     y_label: str = "mean latency (rounds)",
 ) -> Axes:
-    """Draw a line for each policy, with error bars from low to high.
+    """Draw a line of means for each policy, with Student's t intervals (95 %) as error bars.
 
     Lines differ by colour, marker and dashes. A point of a single sample has no error bar.
 
     Parameters
     ----------
-    curves : Mapping[str, Curve]
-        Curves by label. Eight have different colours.
+    samples : Mapping[str, Mapping[float, Sequence[float]]]
+        For each label, measured values for each x, one value per seed. Eight labels have different
+        colours.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str, default ''
@@ -94,13 +64,18 @@ def latency_curves(
         Label of the horizontal axis.
     y_label : str, default 'mean latency (rounds)'
         Label of the vertical axis.
+
+    Raises
+    ------
+    InvalidValueError
+        An x has no samples, or a sample is not finite.
     """
     ax = style.axes_or_new(ax, 4.6, 3.0)
-    for place, (label, curve) in enumerate(curves.items()):
-        errors = np.abs(np.array([curve.low, curve.high]) - np.array(curve.mean))
+    for place, (label, points) in enumerate(samples.items()):
+        x = sorted(points)
+        means, errors = np.array([student_interval(points[one]) for one in x]).reshape(-1, 2).T
         errors[~np.isfinite(errors)] = np.nan
-        look = style.line(place)
-        ax.errorbar(curve.x, curve.mean, errors, label=label, **look, linewidth=1.2, capsize=2.5)
+        ax.errorbar(x, means, errors, label=label, **style.line(place), linewidth=1.2, capsize=2.5)
     if ax.get_yscale() == "linear":
         ax.set_ylim(bottom=0)
     style.dress(ax, title, x_label, y_label)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,8 +25,6 @@ FEW_BANDS = 200
 """More bands have no edges, which would hide them."""
 SENT_BACK = "sent back to the queue"
 """Label of stays that did not end by completion."""
-LETTER_WIDTH, LINE_HEIGHT = 0.012, 0.06
-"""Room that an id needs, as shares of the axes."""
 
 
 def stacked_memory(
@@ -41,7 +38,7 @@ def stacked_memory(
 
     Round r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion
     time. Earlier starts lie lower. Colour is the output length; a stay that ended in an eviction
-    is hatched. Bands with room for it carry the request's id.
+    is hatched.
 
     Parameters
     ----------
@@ -151,7 +148,6 @@ def _draw_bands(
         edges = np.arange(stays.begin[row], stays.begin[row] + len(top) + 1)
         if stays.completed[row]:
             ax.stairs(top, edges, baseline=bottom, fill=True, color=shades[row], ec="w", lw=line)
-            _write_id(ax, str(holder.ids[stays.request[row]]), edges, bottom, top, shades[row])
         else:
             ax.stairs(top, edges, baseline=bottom, fill=True, **lost)
             lost.pop("label", None)
@@ -160,24 +156,6 @@ def _draw_bands(
     style.legend(ax)
     if colorbar:
         length_scale(colorbar, lengths)
-
-
-def _write_id(
-    ax: Axes, name: str, edges: IntArray, bottom: IntArray, top: IntArray, shade: Any
-) -> None:
-    """Write an id into the middle of a band that has room for it."""
-    middle, wide = len(top) // 2, LETTER_WIDTH * len(name) * ax.get_xlim()[1]
-    reach = max(0, math.ceil(wide / 2 - 0.5))
-    window = slice(middle - reach, middle + reach + 1)
-    if middle < reach or middle + reach >= len(top):
-        return
-    low, high = int(bottom[window].max()), int(top[window].min())
-    if high - low >= LINE_HEIGHT * ax.get_ylim()[1]:
-        is_pale = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) > 0.5
-        place: dict[str, Any] = {"ha": "center", "va": "center", "clip_on": True}
-        place |= {"fontsize": style.TEXT_POINTS - 1.5}
-        place |= {"color": style.ON_PALE if is_pale else style.ON_DARK}
-        ax.text(edges[middle] + 0.5, (low + high) / 2, name, **place)
 
 
 def stacked(

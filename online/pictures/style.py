@@ -24,8 +24,6 @@ LENGTH_COLOURS = "viridis"
 LOST = "#ececec"
 LIMIT = "#c1121f"
 GRID = "#e6e6e6"
-ON_PALE, ON_DARK = "#010101", "#fefefe"
-"""Letters in coloured areas, which a dark page leaves as they are."""
 INK = "#222222"
 QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0

@@ -14,11 +14,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from instances import InvalidValueError
 from instances.arrays import FloatArray
-from instances.validation import as_integer, as_number
+from instances.validation import as_choice, as_number
 
-from .interval_ratios import check_shares
+from .interval_ratios import checked_lengths
 
 Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"]
 """Registered names; ``a-min-reserve`` is ``a-min(overdue="reserve")``, ``a-max-peaks`` is
@@ -57,12 +56,9 @@ def fluid_latency(
     InvalidValueError
         No shares, a negative one, or all 0; ``batches`` not positive; another rule.
     """
-    s = as_integer(prompt_length, None, "prompt_length", minimum=0)
-    ell = as_integer(lower, None, "lower", minimum=1)
-    check_shares(x)
+    s, ell = checked_lengths(x, prompt_length, lower)
     batches = as_number(batches, None, "batches", above=0)
-    if rule not in get_args(Rule):
-        raise InvalidValueError(None, "rule", rule, f"is none of {', '.join(get_args(Rule))}")
+    as_choice(rule, None, "rule", get_args(Rule))
     return _Fluid(np.asarray(x, dtype=np.float64), s, ell, batches, rule).total_latency()
 
 

@@ -42,7 +42,7 @@ def a_min_ratio(
     InvalidValueError
         No shares, a negative one, or all 0.
     """
-    s, ell = _checked(x, prompt_length, lower)
+    s, ell = checked_lengths(x, prompt_length, lower)
     exact = all(isinstance(share, Rational) for share in x)
     number: Any = Fraction if exact else float
     shares, k = (
@@ -65,25 +65,21 @@ def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
     sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i): every batch is taken to hold the peaks of its
     requests from start to end. Parameters and errors as for `a_min_ratio`, shares adding up to 1.
     """
-    s, ell = _checked(x, prompt_length, lower)
+    s, ell = checked_lengths(x, prompt_length, lower)
     shares = np.asarray(x, dtype=np.float64)
     k = np.arange(ell, ell + len(shares), dtype=np.float64)
     return float((k * (s + k) * shares * (2 * _tails(shares) - shares)).sum())
 
 
-def _checked(
+def checked_lengths(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> tuple[int, int]:
+    """Return both lengths; refuse shares but numbers >= 0, one of them above 0."""
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
-    check_shares(x)
-    return s, ell
-
-
-def check_shares(x: Sequence[float] | Sequence[Fraction]) -> None:
-    """Refuse anything but a list of numbers >= 0, one of them above 0."""
     if not sum(as_number(share, None, "x", minimum=0) for share in x):
         raise InvalidValueError(None, "x", list(x), "is not a list of shares")
+    return s, ell
 
 
 def _tails(values: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ LONG = Workload([0.0], [5], [10**8], memory_limit=10**9, batch_time=TIME)
 LEVEL = ServiceLevel(latency=1)
 FAR = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
 WIDE = Instance.from_arrays([1], [1], memory_limit=256)
-UNIT = SecondsSchedule.from_start_rounds(WORK.with_batch_time(IterationTime(1.0)), [0])
+UNIT = SecondsSchedule(WORK.with_batch_time(IterationTime(1.0)), [(0, 1, 2)])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
 NO_LENGTH = "batch time: durations = .* must all be above 0"
 

@@ -159,7 +159,7 @@ VALUES: Rows = [
         "replicas = 2",
         lambda: Schedule(FLEET, [0, 0, 0]),
         lambda: PreemptiveSchedule.from_rounds(FLEET, [[1, 2, 3, 4], [1, 2], [2, 3, 4]]),
-        lambda: SecondsSchedule.from_start_rounds(TIMED, [0, 0, 0]),
+        lambda: SecondsSchedule(TIMED, [(0, 1, 4)]),
     ),
     # Bounds that contradict their schedule or one another.
     *every("upper_bound", bounds(upper_bound=7, start_times=SERIAL), bounds(-1)),

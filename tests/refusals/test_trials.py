@@ -144,7 +144,7 @@ VALUES: Rows = [
     # Pictures.
     *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0, [1.0], [2.0, 1.0]),
     (lambda: pictures.ratio_histogram([]), "is empty"),
-    *each(pictures.Curve.from_samples, "is empty", {}),
+    *each(pictures.latency_curves, "is empty", {"fcfs": {10: []}}),
     # The fluid model.
     *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
     (lambda: equilibrium([], 1, 0), "types = "),

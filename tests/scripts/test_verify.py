@@ -69,7 +69,7 @@ def test_a_certificate_of_a_fleet_and_one_in_seconds(
     assert (shown["replicas"], shown["optimum rounds"]) == ("2", optimum)
     machine = {"memory_limit": 4, "batch_time": AffineTime(0.5, 0.25, 0)}
     workload = instances.Workload([0.0, 0.5], [1, 2], [2, 1], **machine)
-    document = make_certificate(SecondsSchedule.from_start_rounds(workload, [0, 2]))
+    document = make_certificate(SecondsSchedule(workload, [(0, 1, 2), (1, 3, 1)]))
     shown = fields(ok(f"verify {written(path, document)} --json found.json"))
     assert shown["verdict"] == "valid lower bound"
     assert shown["optimum seconds"].endswith(", ?]")

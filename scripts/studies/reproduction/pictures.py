@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from online.pictures import Curve, latency_curves, new_axes, style
+from online.pictures import latency_curves, new_axes, style
 
 Points = Mapping[Any, Sequence[float]]
 """Samples at each x."""
@@ -39,8 +39,7 @@ def lines(
         Horizontal lines by label.
     """
     ax = new_axes(6.4, 3.4) if ax is None else ax
-    means = {label: Curve.from_samples(points) for label, points in curves.items()}
-    latency_curves(means, ax=ax, title=title, x_label=x, y_label=y)
+    latency_curves(curves, ax=ax, title=title, x_label=x, y_label=y)
     for label, level in (levels or {}).items():
         ax.axhline(level, color=style.QUIET, linestyle=":", linewidth=1.2, label=label)
     if "y" in log:

@@ -26,7 +26,7 @@ def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailOf) 
     rule = MemoryRule(emitted_token="next")
     time = AffineTime(0.1, 0.05, 0.5)
     workload = Workload([0.0], [3], [2], memory_limit=50, memory_rule=rule, batch_time=time)
-    schedule = SecondsSchedule.from_start_rounds(workload, [0])
+    schedule = SecondsSchedule(workload, [(0, 1, 2)])
     assert not schedule.violations()
     reached = {"latency": schedule.latencies, "first_token": schedule.first_token_times}
     found = hindsight.solve(workload, 2, goal=hindsight.Tail(1.0, limit))

@@ -183,7 +183,7 @@ def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() ->
     # Three tokens of the prompt, held, the other two and a token, held, two tokens.
     deeds: list[Any] = [(0, 1, 1, 3), (0, 2, 1, 0, 0, 2), (0, 3, 1, -1, 0, 2), (0, 4, 1, 0, 1, 0)]
     schedule = SecondsSchedule(workload, [*deeds, (0, 5, 2, -1, 1, 0)])
-    assert schedule.batches.memory.tolist() == [3, 3, 5, 5, 6, 7]
+    assert [one.memory for one in schedule.batches()] == [3, 3, 5, 5, 6, 7]
     assert schedule.memory_profile().tolist() == [4, 4, 6, 6, 6, 8]
     assert schedule.is_feasible
     whole = workload.under(MemoryRule(2, "next"))
@@ -192,11 +192,11 @@ def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() ->
 
 
 def test_equality_and_pickling_keep_the_schedule() -> None:
-    schedule = SecondsSchedule.from_start_rounds(TWO, [0, 1])
+    rows = [(0, 1, 2), (1, 2, 2)]
+    schedule = SecondsSchedule(TWO, rows)
     again = pickle.loads(pickle.dumps(schedule))  # noqa: S301 (our own bytes)
     assert again == schedule
     assert hash(again) == hash(schedule)
     assert not again.round_starts.flags.writeable
-    assert again != SecondsSchedule.from_start_rounds(TWO, [1, 0])
-    other = TWO.with_batch_time(AffineTime(0.5, 0.25, 0.0))
-    assert again != SecondsSchedule.from_start_rounds(other, [0, 1])
+    assert again != SecondsSchedule(TWO, [(0, 2, 2), (1, 1, 2)])
+    assert again != SecondsSchedule(TWO.with_batch_time(AffineTime(0.5, 0.25, 0.0)), rows)

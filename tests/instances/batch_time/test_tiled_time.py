@@ -82,8 +82,8 @@ def test_a_schedule_counts_squares_and_what_was_processed_before() -> None:
             Stretch(0, 5, 1, tokens_before=1, prompt_left=3),
         ],
     )
-    assert schedule.batches.squares.tolist() == [9, 9 + 16, 1, 0, 9]
-    assert schedule.batches.past.tolist() == [0, 9, 6, 0, 15]
+    assert [one.chunk_squares for one in schedule.batches()] == [9, 9 + 16, 1, 0, 9]
+    assert [one.chunk_past for one in schedule.batches()] == [0, 9, 6, 0, 15]
     assert schedule.durations.tolist() == [
         2 + 64 + 0.25 * 7 + 9000,
         1 + 64 + 0.25 * (7 + 5) + 25000 + 90000,

@@ -230,8 +230,8 @@ def test_with_one_replica_digests_are_those_of_older_versions() -> None:
 
 def test_a_fleet_in_seconds_costs_what_its_replicas_cost() -> None:
     parts = [
-        SecondsSchedule.from_start_rounds(TIMED.alone(own), starts)
-        for own, starts in (([0], [0]), ([1, 2], [0, 2]))
+        SecondsSchedule(TIMED.alone(own), rows)
+        for own, rows in (([0], [(0, 1, 4)]), ([1, 2], [(0, 1, 2), (1, 3, 3)]))
     ]
     schedule = FleetSchedule(TIMED, [0, 1, 1], parts)
     assert schedule.is_feasible

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from instances import FileFormatError, InvalidValueError
-from instances.batch_time import BatchTime
+from instances.batch_time import BatchStretch, BatchTime
 from online import TiledTime
 from online.batch_time import Measurements, fit_tiled_time
-from online.batch_time.measurements import round_of
 
 TILED = TiledTime(
     [8, 32, 64, 128, 136, 512, 1024, 4096],
@@ -41,7 +40,8 @@ def rounds_of(model: BatchTime) -> Measurements:
     rows = []
     for (requests, kv_tokens), (x, y) in pairs:
         memory = kv_tokens + x + y
-        seconds = model.durations(round_of(requests, memory, x, x * x, x * y))[0]
+        past = {"chunk_squares": x * x, "chunk_past": x * y}
+        seconds = model.durations(BatchStretch(1, requests, 0, 0, memory, 0, x, **past))[0]
         rows.append((requests + x, memory, seconds, requests, x * x, x * y))
     return Measurements(*np.array(rows, dtype=np.float64).T)
 

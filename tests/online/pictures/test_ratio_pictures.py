@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from online import Interval, pictures
+from online.pictures.curves import student_interval
 from online.pictures.histograms import certain_and_possible
 
 
@@ -85,25 +86,20 @@ def test_proved_ratios_leave_nothing_hatched() -> None:
 
 def test_error_bars_are_student_intervals() -> None:
     values = [3.0, 5.0, 4.0, 8.0]
-    curve = pictures.Curve.from_samples({20: values, 10: [2.0]})
-    assert curve.x == (10.0, 20.0)
     # The 97.5 % point of Student's t with three degrees of freedom, from a printed table.
     half = 3.182446 * statistics.stdev(values) / 2
-    assert curve.mean == (2.0, 5.0)
-    assert curve.low[1] == pytest.approx(5 - half, rel=1e-6)
-    assert curve.high[1] == pytest.approx(5 + half, rel=1e-6)
-    assert (curve.low[0], curve.high[0]) == (-math.inf, math.inf)
+    assert student_interval(values) == (5.0, pytest.approx(half, rel=1e-6))
+    assert student_interval([2.0]) == (2.0, math.inf)
 
 
 def test_curves_are_drawn_with_their_bars() -> None:
-    curve = pictures.Curve.from_samples({10: [2.0], 20: [3.0, 5.0], 30: [6.0, 6.0, 9.0]})
-    ax = pictures.latency_curves({"mc-sf": curve, "fcfs": curve}, x_label="requests")
+    samples = {30: [6.0, 6.0, 9.0], 10: [2.0], 20: [3.0, 5.0]}
+    ax = pictures.latency_curves({"mc-sf": samples, "fcfs": samples}, x_label="requests")
     ax.figure.canvas.draw()
     bars = [path.vertices[:, 1] for path in ax.containers[0].lines[2][0].get_paths()]
     drawn = [tuple(ends) for ends in bars if len(ends) == 2 and np.isfinite(ends).all()]
-    assert drawn == [
-        pytest.approx(pair) for pair in zip(curve.low[1:], curve.high[1:], strict=True)
-    ]
+    expected = (student_interval(samples[x]) for x in (20, 30))
+    assert drawn == [pytest.approx((mean - half, mean + half)) for mean, half in expected]
     lines = [container.lines[0] for container in ax.containers]
     assert len({line.get_color() for line in lines}) == 2
     assert len({line.get_marker() for line in lines}) == 2

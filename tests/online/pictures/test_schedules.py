@@ -91,15 +91,6 @@ def test_a_run_that_keeps_tokens_is_drawn_above_the_preemptive_optimum_by_name()
     assert below.get_title(loc="left").startswith("preemptive optimum: total latency")
 
 
-def test_ids_are_written_where_they_fit() -> None:
-    # Two wide bands of eight tokens in ten, and one of a single round.
-    wide = Instance.from_arrays([8, 8, 1], [2, 2, 1], memory_limit=10)
-    ax = drawn(pictures.stacked_memory(Schedule(wide, [0, 2, 300])))
-    assert {text.get_text() for text in ax.texts} == {"M = 10"}
-    ax = drawn(pictures.stacked_memory(Schedule(wide, [0, 2, 4])))
-    assert {"0", "1"} <= {text.get_text() for text in ax.texts}
-
-
 def test_lost_work_is_drawn_and_named(evicting: online.Run) -> None:
     ax = drawn(pictures.stacked_memory(evicting))
     assert len(polygons(ax)) == len(evicting.attempts.request)

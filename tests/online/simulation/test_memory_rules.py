@@ -55,7 +55,7 @@ def test_every_policy_keeps_to_the_rule(instance: Instance, rule: MemoryRule, se
                 assert (run.memory_profile() <= blocks).all()
         run = online.simulate(timed, name, seed=seed, level=LEVEL)
         if run.status == "completed":
-            stored = run.schedule.batches.memory.tolist()
+            stored = [one.memory for one in run.schedule.batches()]
             assert stored == run.memory_profile()[1:].tolist(), name
 
 

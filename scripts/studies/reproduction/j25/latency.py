@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from instances import InvalidValueError
-from online.pictures import Curve
+from online.pictures.curves import student_interval
 from online.policy_interface.specs import read_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.figure import (
@@ -65,8 +65,8 @@ def point(found: Sequence[tuple[float, int]]) -> tuple[list[float | None], float
     evictions = float(np.mean([count for _, count in found]))
     if math.inf in latencies:
         return [None] * 3, evictions
-    curve = Curve.from_samples({0: latencies})
-    return [curve.mean[0], curve.low[0], curve.high[0]], evictions
+    mean, half = student_interval(latencies)
+    return [mean, mean - half, mean + half], evictions
 
 
 def slope_and_fit(points: Mapping[float, float]) -> tuple[float, float]:
