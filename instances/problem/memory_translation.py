@@ -26,7 +26,7 @@ held whole or by chunks stays part of the rule.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -99,13 +99,10 @@ def _stored(problem: Instance | Workload) -> tuple[IntArray, IntArray]:
 def _in_tokens(problem: Problem, slack: IntArray, limit: int) -> Problem:
     prompts = problem.prompt_lengths - problem.memory_rule.unstored + slack
     metadata = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
+    changes: dict[str, Any] = {"memory_limit": limit, "metadata": metadata, "memory_rule": TOKENS}
     if isinstance(problem, Workload):
         rule = MemoryRule(prompt_allocation=problem.memory_rule.prompt_allocation)
-        return problem.replaced(
-            prompt_lengths=prompts, memory_limit=limit, metadata=metadata, memory_rule=rule
-        )
-    requests = [
-        replace(request, prompt_length=prompt)
-        for request, prompt in zip(problem, prompts.tolist(), strict=True)
-    ]
-    return Instance(requests, limit, problem.name, metadata, replicas=problem.replicas)
+        return problem.replaced(**changes | {"memory_rule": rule, "prompt_lengths": prompts})
+    rows = zip(problem, prompts.tolist(), strict=True)
+    requests = [replace(request, prompt_length=prompt) for request, prompt in rows]
+    return problem.replaced(requests=requests, **changes)

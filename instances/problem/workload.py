@@ -140,9 +140,8 @@ class Workload(Problem):
         """
         if self.batch_time is None:
             reason = (
-                "is not known: give it as workload.with_batch_time(...), or batch_time=... where "
-                "the workload is made, such as AffineTime(0.05, 0.0003, 2e-6) or "
-                "preset(NAME).batch_time of instances.batch_time"
+                "is not known: give it as workload.with_batch_time(AffineTime(0.05, 0.0003, 2e-6)) "
+                "or with_batch_time(preset(NAME).batch_time)"
             )
             raise InvalidValueError("workload", "batch_time", None, reason)
         return self.batch_time

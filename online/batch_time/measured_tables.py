@@ -10,8 +10,6 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module, resources
 from itertools import product
 from typing import Any
@@ -63,29 +61,31 @@ def _engine_of(text: str) -> tuple[Any, int]:
     settings: dict[str, Any] = {"backend_version": "current", "tp_size": int(gpus)}
     if quantised:
         settings |= {"gemm_quant_mode": quantised, "kvcache_quant_mode": "fp8"}
-    with _quiet():
-        try:
-            sdk: Any = import_module("aiconfigurator_core.sdk.engine")
-            memory: Any = import_module("aiconfigurator_core.sdk.memory")
-            place = (_model(model), system, backend)
-            estimate = memory.estimate_kv_cache(
-                *place,
-                **settings,
-                max_num_tokens=LARGEST_STEP,
-                max_batch_size=LARGEST_BATCH,
-                memory_fraction_kind="of_free" if backend == "trtllm" else "of_total",
-                memory_fraction_value=MEMORY_SHARE,
-            )
-            made = sdk.EngineHandle.compile(*place, **settings)
-        except ImportError:
-            install = "pip install 'llm-hindsight[aiconfigurator]'"
-            reason = f"needs the package 'aiconfigurator-core': {install}"
-            raise InvalidValueError(None, "batch time", text, reason) from None
-        # Errors of the package are of many kinds; each names what the tables lack.
-        except Exception as error:
-            reason = f"is not in the tables of aiconfigurator-core: {error}"
-            raise InvalidValueError(None, "batch time", text, reason) from error
-    return made, int(estimate["total_kv_size_tokens"])
+    # The package logs messages about tables that were not asked for.
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        sdk: Any = import_module("aiconfigurator_core.sdk.engine")
+        memory: Any = import_module("aiconfigurator_core.sdk.memory")
+        place = (_model(model), system, backend)
+        estimate = memory.estimate_kv_cache(
+            *place,
+            **settings,
+            max_num_tokens=LARGEST_STEP,
+            max_batch_size=LARGEST_BATCH,
+            memory_fraction_kind="of_free" if backend == "trtllm" else "of_total",
+            memory_fraction_value=MEMORY_SHARE,
+        )
+        return sdk.EngineHandle.compile(*place, **settings), int(estimate["total_kv_size_tokens"])
+    except ImportError:
+        reason = "needs the package: pip install 'llm-hindsight[aiconfigurator]'"
+        raise InvalidValueError(None, "batch time", text, reason) from None
+    # Errors of the package are of many kinds; each names what the tables lack.
+    except Exception as error:
+        reason = f"is not in the tables of aiconfigurator-core: {error}"
+        raise InvalidValueError(None, "batch time", text, reason) from error
+    finally:
+        logging.disable(before)
 
 
 def _model(name: str) -> str:
@@ -99,17 +99,6 @@ def _model(name: str) -> str:
         number = "several models" if found else "none"
         raise LookupError(f"{name!r} is {number} of {', '.join(sorted(found or known))}")
     return found[0].replace("--", "/", 1)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress log messages of the package about unrequested tables."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def steps_of(engine: Any) -> Measurements:

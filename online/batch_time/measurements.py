@@ -92,9 +92,7 @@ class Measurements:
         for row in zip(*[column.tolist() for column in columns], strict=True):
             count, memory, prompt, square, y = row
             # No round completes a prompt.
-            yield BatchStretch(
-                1, count, 0, 0, memory, 0, prompt, chunk_squares=square, chunk_past=y
-            )
+            yield BatchStretch(1, count, 0, 0, memory, 0, prompt, 0, 0, 0, square, y)
 
     def predicted(self, model: BatchTime) -> FloatArray:
         """Return the seconds that a batch time predicts for each round."""

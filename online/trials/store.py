@@ -6,6 +6,7 @@ wrote, the last line has no end: readers leave it out, and the next writer remov
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,8 @@ from instances import FileFormatError, InvalidValueError
 
 from .trial import Trial, with_best_bounds
 
-HEAD = {"format": "llm-hindsight/trials", "version": 1}
+HEAD = b'{"format": "llm-hindsight/trials", "version": 1}\n'
+"""First line."""
 
 
 def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
@@ -74,41 +76,28 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
         return
     file = Path(path)
     with file.open("a+b") as stream:
-        _lock(stream.fileno(), file)
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reason = "is being written by another process"
+            raise InvalidValueError(None, "store", str(file), reason) from None
         stream.seek(0)
         content = stream.read()
         trials = _parse(file, content)
         if not content.endswith(b"\n"):
             stream.truncate(content.rfind(b"\n") + 1)
         if not stream.seek(0, os.SEEK_END):
-            stream.write(json.dumps(HEAD).encode() + b"\n")
+            stream.write(HEAD)
             stream.flush()
         yield Store(file, trials)
 
 
-def _lock(descriptor: int, file: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        reason = "is being written by another process"
-        raise InvalidValueError(None, "store", str(file), reason) from None
-
-
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:
-    head, *lines = content.split(b"\n")[:-1] or [b""]
-    try:
-        is_store = not content or json.loads(head or content) == HEAD
-    except ValueError:
-        # A store whose first line was cut off has nothing else.
-        is_store = not head and json.dumps(HEAD).encode().startswith(content)
-    if not is_store:
+    # A store whose first line was cut off has nothing else.
+    if not content.startswith(HEAD) and not HEAD.startswith(content):
         raise FileFormatError(file, "is not a store of trials of this version")
     trials = {}
-    for number, line in enumerate(lines, start=2):
+    for number, line in enumerate(content.split(b"\n")[1:-1], start=2):
         try:
             one = Trial.from_json(json.loads(line))
         except (TypeError, ValueError) as error:
