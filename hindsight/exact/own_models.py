@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -170,30 +169,21 @@ def _required_columns(
         model without some constraints of the program is accepted. This can only lower the lower
         bound, and a solution that violates a missing constraint fails the check of the schedule.
     """
-    for key, count in Counter(columns).items():
-        if count > 1:
-            raise _refused(model, f"has two variables {_named(key)}: rename the added one")
     known, places = {key: place for place, key in enumerate(columns)}, []
-    for key, is_whole in zip(program.labels()[0], program.linear.integer, strict=True):
-        if key not in known:
+    for (name, index), is_whole in zip(program.labels()[0], program.linear.integer, strict=True):
+        place, shown = known.get((name, index), -1), f"{name}{np.ravel(index).tolist()}"
+        if place < 0:
             reason = "build it for this instance, and fix variables by added constraints"
-            raise _refused(model, f"has no variable {_named(key)}: {reason}")
-        places.append(known[key])
-        if linear.column_lower[places[-1]] < 0 or is_whole > linear.integer[places[-1]]:
+            raise _refused(model, f"has no variable {shown}: {reason}")
+        if linear.column_lower[place] < 0 or is_whole > linear.integer[place]:
             reason = "be negative or fractional: use a model built with relax=False"
-            raise _refused(model, f"lets {_named(key)} {reason}")
+            raise _refused(model, f"lets {shown} {reason}")
+        places.append(place)
     costs = np.zeros(len(columns))
     costs[places] = program.linear.costs
     if (costs != linear.costs).any() or program.linear.offset != linear.offset:
         raise _refused(model, "must keep the objective that build_model gave it")
     return places
-
-
-def _named(key: Label) -> str:
-    name, index = key
-    if index is None:
-        return name
-    return f"{name}[{', '.join(map(str, index if isinstance(index, tuple) else (index,)))}]"
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
@@ -218,4 +208,4 @@ def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
         column_upper=np.array([np.inf if v.ub is None else float(v.ub) for v in form.columns]),
         integer=np.array([v.is_integer() or v.is_binary() for v in form.columns], dtype=bool),
     )
-    return linear, [(v.parent_component().local_name, v.index()) for v in form.columns]
+    return linear, [(v.parent_component().name, v.index()) for v in form.columns]
