@@ -2,12 +2,8 @@
 
 A state at epoch tau describes a partial schedule, all of whose starts are < tau: the set of started
 requests, the memory that active ones will hold in each later round (the *profile*), the cost so
-far, and a lower bound on the total latency of every completion. Bounds are int64 in units of 1 /
-`SCALE`.
-
-**Costs** are compared lexicographically: first f = sum over started i of t_i + o_i - a_i, then w =
-sum over started i of (s_i + o_i) t_i. Both are sums over requests, so the cost of a schedule is
-that of any prefix plus that of the rest. In code a cost is one integer, (f << COST_SHIFT) + w.
+far, sum over started i of t_i + o_i - a_i, and a lower bound on the total latency of every
+completion. Bounds are int64 in units of 1 / `SCALE`.
 
 **Bound.** For epoch prices Q(tau, m, r) >= 0 and capacities W_tau (no configuration has a total
 Q(tau, .) above W_tau), every feasible schedule satisfies
@@ -28,11 +24,7 @@ by the slack of tau and by u_i(tau + 1) - u_i(tau) >= 0 for each request still u
 *drift*). From the end T of the priced epochs on, u_i grows by SCALE per round if i has arrived by
 T, so the prices must reach past the last arrival.
 
-**Merge.** Two states at tau with the same started set and the same profile have the same
-completions, at the same additional cost; the cheaper one stays.
-
-`hindsight.exact.state_pruning` states and proves all other rules by which states are removed, and
-why all rules are sound together.
+`hindsight.exact.states` states and proves all other rules by which states are removed.
 """
 
 from __future__ import annotations
@@ -46,13 +38,11 @@ from hindsight.prices.states import SCALE
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import IntArray, RequestColumns
 
-from .state_pruning import improvable
-
 Keys = npt.NDArray[np.uint64]
 
-COST_SHIFT = 26
-"""Number of bits of w in the cost (TEL << COST_SHIFT) + w of a partial schedule: TEL is the total
-latency of its requests, w the sum of (s + o) t over them with prompt s, output o and start t."""
+MOST_SETS = 1_000_000
+"""Largest number of sets of requests that may start in one state. The search ends if there are
+more, because it cannot be interrupted while it enumerates them, about a second."""
 
 
 class Layer(NamedTuple):
@@ -67,16 +57,12 @@ class Layer(NamedTuple):
         Hash of each state: of its set of started requests and the memory that they hold in later
         rounds.
     costs : int64 array, shape (capacity,)
-        Cost of each state: (TEL << COST_SHIFT) + sum of (s + o) t over the started requests. TEL is
-        their total latency. s, o and t are prompt, output and start of each, and the sum decides
-        between states of equal TEL.
+        Cost of each state: the total latency of the started requests, in rounds.
     bounds : int64 array, shape (capacity,)
         Lower bound on the total latency of all schedules that extend each state, in units of 1 /
         SCALE rounds.
-    memory : uint8 array, shape (capacity, past + largest o)
-        Tokens that started requests hold in round tau + 1 + j, in column past + j. The first
-        ``past`` columns are rounds up to tau. The other columns are later rounds, in which these
-        requests hold memory while they run.
+    memory : uint8 array, shape (capacity, largest o)
+        Tokens that started requests hold in round tau + 1 + j, in column j.
     starts : int16 array, shape (capacity, n)
         Start of each request, -1 if it has not started.
     """
@@ -144,9 +130,6 @@ class Child(NamedTuple):
         Indices of the requests that may start at tau: they have arrived and fit in memory.
     chosen : int64 array, shape (n + 1,)
         Positions in ``candidates`` of the requests that start at tau in the child.
-    depth : int64 array, shape (1,)
-        If the last call of `expand` stopped early, the number of requests that start at tau in the
-        child at which it stopped; else 0.
     """
 
     starts: IntArray
@@ -156,7 +139,6 @@ class Child(NamedTuple):
     weights: IntArray
     candidates: IntArray
     chosen: IntArray
-    depth: IntArray
 
 
 class Expansion(NamedTuple):
@@ -181,9 +163,6 @@ class Expansion(NamedTuple):
         -1 if there is none.
     marks : uint64 array, shape (n + largest o,)
         Random factors for hashes: one per request, and one per later round in which memory is held.
-    past : int
-        Number of rounds up to round tau for which states store the memory held. They also store it
-        for later rounds.
     prices : Prices
         Prices from which the lower bounds of states are computed.
     child : Child
@@ -197,7 +176,6 @@ class Expansion(NamedTuple):
     requests: RequestColumns
     twin: IntArray
     marks: Keys
-    past: int
     prices: Prices
     child: Child
 
@@ -211,8 +189,7 @@ class _Sums(NamedTuple):
     Attributes
     ----------
     cost : int
-        (TEL << COST_SHIFT) + sum of (s + o) t over the started requests, where TEL is their total
-        latency, and s, o and t are prompt, output and start of each.
+        Total latency of the started requests, in rounds.
     bound : int
         Lower bound on the total latency of all schedules that extend the child, minus ``drift`` and
         ``slack``.
@@ -237,12 +214,11 @@ def _fits(i: int, search: Expansion) -> bool:
 
     Epoch tau is the time between rounds tau and tau + 1. Request i must fit together with the
     started requests of ``search.child``, the partial schedule that is being extended. They hold
-    child.memory[search.past + j] tokens in round tau + 1 + j.
+    child.memory[j] tokens in round tau + 1 + j.
     """
     s, o, _, M = search.requests
-    memory, past = search.child.memory, search.past
-    j = o[i] - 1
-    while j >= 0 and memory[past + j] + s[i] + j + 1 <= M:
+    memory, j = search.child.memory, o[i] - 1
+    while j >= 0 and memory[j] + s[i] + j + 1 <= M:
         j -= 1
     return bool(j < 0)
 
@@ -260,7 +236,7 @@ def _key(search: Expansion) -> Any:
         if child.starts[i] >= 0:
             key += marks[i]
     for j in range(len(marks) - n):
-        key += np.uint64(child.memory[search.past + 1 + j]) * marks[n + j]
+        key += np.uint64(child.memory[1 + j]) * marks[n + j]
     return key ^ (key >> np.uint64(29))
 
 
@@ -273,7 +249,7 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     later rounds. If there is no equal state, the index is -1, and the slot is a free one. ``key``
     is the hash of the child.
     """
-    child, table, past = search.child, search.table, search.past
+    child, table = search.child, search.table
     keys, _, _, memory, starts = search.following
     n, width = starts.shape[1], memory.shape[1]
     slot: Any = np.int64(key & np.uint64(len(table) - 1))
@@ -282,7 +258,7 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
         if keys[v] == key:
             # Compare the rows of the two states entry by entry: creating views of the rows would
             # take longer.
-            i, k = 0, past
+            i, k = 0, 0
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
             while i == n and k < width and memory[v, k] == child.memory[k + 1]:
@@ -335,10 +311,10 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
     for j in range(o[i]):
-        child.memory[search.past + j] += sign * (s[i] + j + 1)
+        child.memory[j] += sign * (s[i] + j + 1)
     child.starts[i] = tau if sign > 0 else -1
     return _Sums(
-        sums.cost + sign * (((tau + o[i] - a[i]) << COST_SHIFT) + (s[i] + o[i]) * tau),
+        sums.cost + sign * (tau + o[i] - a[i]),
         sums.bound + sign * child.regrets[i],
         sums.drift - sign * child.drifts[i],
         sums.slack - sign * child.weights[i],
@@ -368,21 +344,18 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
 
 
 @step
-def _emit(tau: int, count: int, cost: int, bound: int, search: Expansion) -> int:
+def _emit(count: int, cost: int, bound: int, search: Expansion) -> int:
     """Append ``search.child`` to the states of epoch tau + 1, or merge it with an equal state.
 
     Epoch tau is the time between rounds tau and tau + 1. The child is a partial schedule. ``cost``
     is its cost as in `Layer.costs`, and ``bound`` its lower bound on total latency in units of 1 /
     SCALE rounds. States are equal if the same requests have started and hold the same memory in
-    later rounds. Of equal states, the cheaper one is kept. The child is left out if every schedule
-    that extends it has a cheaper variant (`improvable`). ``count`` is the number of states in
+    later rounds. Of equal states, the cheaper one is kept. ``count`` is the number of states in
     ``search.following`` before this call. Return their number after the call, or -1 if the arrays
     are full.
     """
     keys, costs, bounds, memory, starts = search.following
     child = search.child
-    if improvable(tau + 1, search.past, child.starts, child.memory, search.requests):
-        return count
     key = _key(search)
     slot, v = _find(key, search)
     if v >= 0:
@@ -420,25 +393,6 @@ def _price_epoch(tau: int, search: Expansion) -> None:
         if tau < T:
             child.drifts[i] = u[i, tau + 1] - u[i, tau]
             child.weights[i] = Q[tau, s[i], o[i]]
-
-
-@step
-def _resume(tau: int, sums: _Sums, search: Expansion) -> tuple[int, int, _Sums]:
-    """Start again the requests of the child at which the last call of `expand` stopped early.
-
-    Epoch tau is the time between rounds tau and tau + 1. The child is a partial schedule in which a
-    set of candidates starts at epoch tau. ``sums`` are its cost and the terms of its lower bound on
-    total latency (`_Sums`) before any of them starts. If the last call did not stop early, nothing
-    is started. Return the number of requests started, the position in `Child.candidates` after the
-    last of them, and the sums with them.
-    """
-    child, k = search.child, 0
-    depth = child.depth[0]
-    child.depth[0] = 0
-    for d in range(depth):
-        sums = _toggle(child.chosen[d], tau, 1, search, sums)
-        k = child.chosen[d] + 1
-    return depth, k, sums
 
 
 @step
@@ -503,39 +457,71 @@ def expand(
 
     No request is added to a set if it would not fit in memory, or if the lower bound on total
     latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of
-    `hindsight.exact.state_pruning`). Children are left out if their lower bound exceeds the budget,
-    or if every schedule that extends them has a cheaper variant (`improvable`). Children with the
-    same started requests and the same memory in later rounds are merged through a hash table. When
-    the call begins, ``search.following`` and the hash table have ``count`` children.
+    `hindsight.exact.states`). Children are left out if their lower bound exceeds the budget.
+    Children with the same started requests and the same memory in later rounds are merged through
+    a hash table. When the call begins, ``search.following`` and the hash table have ``count``
+    children.
 
-    The call stops early once it has visited ``patience`` children. The next call resumes at the
-    next child.
+    The call ends before the next state once it has visited ``patience`` children.
 
     Returns
     -------
     tuple[int, int]
         The number of children in ``search.following``, and the index of the state at which to
-        resume. The index is the number of states if all are expanded, and -1 if the arrays of
-        ``search.following`` are full.
+        continue. The index is the number of states if all are expanded. It is -1 if the arrays of
+        ``search.following`` are full, or if a state has more than `MOST_SETS` children.
     """
     _price_epoch(tau, search)
     visits = 0
     for q in range(first, len(search.layer.costs)):
+        if visits >= patience:
+            return count, q
         some, sums = _begin(q, tau, search)
-        depth, k, sums = _resume(tau, sums, search)
+        depth, k = 0, 0
         while k >= 0:
-            if visits >= patience:
-                search.child.depth[0] = depth
-                return count, q
             # Append the child: the partial schedule in which the chosen requests start at tau.
             # Leave it out if its lower bound on total latency exceeds the budget, the largest total
             # latency that is searched.
             bound = sums.bound + sums.slack + sums.drift
             if bound <= budget:
-                found = _emit(tau, count, sums.cost, bound, search)
+                found = _emit(count, sums.cost, bound, search)
                 if found < 0:
                     return count, -1
                 count = found
             visits += 1
+            if visits > patience + MOST_SETS:
+                return count, -1
             k, depth, sums = _next_set(tau, k, some, depth, sums, budget, search)
     return count, len(search.layer.costs)
+
+
+@njit
+def dominated(
+    rows: npt.NDArray[np.int16], begin: IntArray, end: IntArray, gone: npt.NDArray[np.bool_]
+) -> None:
+    """Set ``gone`` for each state that is dominated by an earlier state that is not gone itself.
+
+    States are partial schedules in order of cost, so earlier ones cost no more. An earlier state
+    dominates another one if no number in its row of ``rows`` is larger.
+
+    Parameters
+    ----------
+    rows : int16 array, shape (states, columns)
+        Row of numbers for each state, of which smaller ones are better: the tokens held in each
+        round, or -1 times the tokens that each request has produced.
+    begin, end : int64 array, shape (states,)
+        Range of earlier states with which each state is compared: begin .. end - 1. With a smaller
+        range, fewer dominated states are found.
+    gone : bool array, shape (states,)
+        Whether each state is dominated. All are False at first.
+    """
+    for y in range(len(rows)):
+        for x in range(begin[y], end[y]):
+            if gone[x]:
+                continue
+            k = 0
+            while k < rows.shape[1] and rows[x, k] <= rows[y, k]:
+                k += 1
+            if k == rows.shape[1]:
+                gone[y] = True
+                break

@@ -1,16 +1,64 @@
 """Exact forward search (dynamic programming) over epochs, pruned by prices.
 
 `StateSearch.run` enumerates, epoch by epoch, every partial schedule that may still end with a total
-latency of at most ``budget``. States are removed by these rules, which are proved in
-`hindsight.exact.state_kernels` (bound, merge) and `hindsight.exact.state_pruning`:
+latency of at most ``budget``. States are removed by five rules. Costs, bounds and symbols are those
+of `hindsight.exact.state_kernels`.
 
-* *bound*: a state is removed if its lower bound from prices exceeds the budget;
-* *fixing*: a request does not start now if the bound would then exceed the budget;
-* *merge*: of states with equal started sets and equal future memory, only the cheapest is kept;
-* *dominance*: a state is removed if another one has the same started set, no larger cost, and no
-  more memory in any later round;
-* *improvable*: a state is removed if every schedule that extends it has a strictly cheaper variant;
-* *twins*: requests of the same lengths start in order of arrival.
+**Bound.** A state is removed if its lower bound from prices exceeds the budget.
+
+**Twins.** Requests of the same lengths start in order of arrival, and in index order where they
+arrive together. Let i come before j in this order, so a_i <= a_j, and t_j < t_i. Exchanging the two
+starts is feasible, as t_j >= a_j >= a_i and t_i > t_j >= a_j, and changes neither the memory nor
+the cost. A class of twins is sorted after finitely many such exchanges. The search makes each
+request wait for one twin: of those before it in this order that have a smaller index, the last. If
+requests are numbered by arrival, this keeps the whole class in order. (Starting the shorter of two
+requests first would not be valid: the longer one need not fit where the shorter one was.)
+
+**Fixing.** Request i is not started at tau if the bound before the starts at tau, plus the regrets
+of all requests that start at tau including i, exceeds the budget. This is valid because the slack
+of tau and the requests left unstarted add >= 0 to the bound.
+
+Bound and fixing prune all that *start windows* and *precedences* derived from prices would prune.
+Let B be the bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the
+budget - B. Then SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i)
+<= c, which fixes the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves
+that i starts no later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over
+started of x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them
+>= 0. So a start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at
+tau with i unstarted past its latest start is pruned by its bound; and so is one with j started and
+i, which may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau >
+t_j.
+
+**Merge.** Two states at tau with the same started set and the same memory in later rounds have the
+same completions, at the same additional cost; the cheaper one stays.
+
+**Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
+more memory than b in any later round. Every completion of b is one of c: the requests left are the
+same, and in every round after tau the memory of c plus theirs is at most that of b plus theirs. So
+b may go.
+
+**Why all rules are sound together.** Assume that the budget is at least the optimum. *Claim*: at
+every epoch tau, until an optimal schedule has been found, some kept state is the prefix of an
+optimal schedule whose twins start in order. At tau = 0 the empty state is one (sort the starts of
+twins). Let it hold at tau, with kept state x and optimal schedule S, and let y be the prefix of S
+at tau + 1: a child of x, which `expand` enumerates unless it is pruned.
+
+1. y is not pruned by its bound, nor is the branch towards it: bounds are at most SCALE * optimum <=
+   SCALE * budget. (The budget is lowered only to one less than the total latency of a schedule
+   found, so it stays >= optimum until an optimum is found.)
+2. y obeys the twin rule, as S does.
+3. If y is merged away or dominated, there is a state z at tau + 1 with the same started set, a cost
+   no larger, and memory nowhere larger in later rounds. Complete z as S completes y: this schedule
+   is feasible, and its cost, prefix plus rest, is at most that of S, so it is optimal. Its twins
+   start in order: a request and the twin it waits for are both in z, which obeys the rule, or both
+   in the rest, as in S, or the twin is in z and so starts earlier. z contains no request without
+   the twin it waits for. If z is itself merged away or dominated, repeat; the order in which states
+   remove each other has no cycles (each removal refers to a state that is kept at the time, and the
+   last one stays).
+
+So the claim holds at tau + 1. Hence if an unrestricted run ends with no state left and without a
+schedule of TEL <= budget, every schedule has TEL >= budget + 1; if it ends with one, the cheapest
+found is optimal.
 
 All arithmetic is on integers.
 
@@ -18,7 +66,8 @@ All arithmetic is on integers.
 requests, and from the slack of the memory these leave free: a tenth fewer states at twice the time.
 Capacities of the requests that can run within the start windows: the same at n = 15 and 20, better
 by 0.015 of 9241 rounds at n = 50. Pruning branches by what skipped requests add to the bound: no
-faster. Dominance between different started sets: no state removed.)
+faster. Dominance between different started sets: no state removed. Removing states of which every
+completion has a cheaper variant: a tenth fewer states, and no further proof.)
 """
 
 from __future__ import annotations
@@ -32,8 +81,7 @@ from hindsight.prices.states import SCALE, start_values
 from hindsight.runtime.clock import never
 from instances.arrays import IntArray, RequestColumns
 
-from .state_kernels import COST_SHIFT, Child, Expansion, Layer, Prices, expand
-from .state_pruning import dominated
+from .state_kernels import Child, Expansion, Layer, Prices, dominated, expand
 
 SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 
@@ -43,7 +91,7 @@ DOMINANCE_WINDOW = 200
 """Number of cheapest partial schedules of the same requests that may exclude a partial schedule."""
 
 PATIENCE = 5_000
-"""Largest number of partial schedules built between two polls of ``should_stop``."""
+"""Number of partial schedules built after which ``should_stop`` is polled before the next state."""
 
 ANY = 1 << 40
 """Default limit on total latency and on numbers of states, too large to matter."""
@@ -78,9 +126,7 @@ class StateSearch:
     A *state* at an epoch is a partial schedule whose starts are all before this epoch. An epoch is
     the time between two rounds. Prices for lower bounds of states are 0 until `set_prices` is
     called. It may be called again for better prices. For n requests, the search needs up to 2
-    ``max_states`` * (60 + 2 n + 2 (largest o) + H) bytes of memory. H is the number of past rounds
-    whose memory each state stores: the least power of two that is at least 64 and at least the
-    largest output length o plus 24.
+    ``max_states`` * (60 + 2 n + 2 (largest o)) bytes of memory.
 
     Parameters
     ----------
@@ -94,26 +140,20 @@ class StateSearch:
     def __init__(self, requests: RequestColumns, max_states: int = 2_000_000) -> None:
         s, o, _, limit = self.requests = requests
         n, rounds = len(s), int(o.max())
-        self._past = max(64, 1 << (rounds + 23).bit_length())
-        # Last epoch (time between two rounds) up to which the search can go. Starts t must fit into
-        # int16. The second part of a cost, the sum of (s + o) t over all requests with prompt s and
-        # output o, must fit into COST_SHIFT bits.
-        most = ((1 << COST_SHIFT) - 1) // int((s + o).sum())
-        self._last_epoch = min(np.iinfo(np.int16).max, most)
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
-        self._given = requests, _twins(requests), marks.astype(np.uint64), self._past
+        self._given = requests, _twins(requests), marks.astype(np.uint64)
         # An uninitialised array takes memory only where it is written, so these arrays have the
         # largest size that they may need.
         self._following = Layer(
             np.empty(max_states, np.uint64),
             np.empty(max_states, np.int64),
             np.empty(max_states, np.int64),
-            np.empty((max_states, self._past + rounds), np.uint8),
+            np.empty((max_states, rounds), np.uint8),
             np.empty((max_states, n), np.int16),
         )
         self._table = np.zeros(1 << (2 * max_states).bit_length(), np.int64)
         self._slots, self._used = np.empty(max_states, np.int64), 0
-        sizes = n, self._past + rounds + 1, n, n, n, n + 1, n + 1, 1
+        sizes = n, rounds + 1, n, n, n, n + 1, n + 1
         self._child = Child._make(np.zeros(size, np.int64) for size in sizes)
         self.set_prices(np.zeros((1, limit + 1, limit + 1), np.int64), np.zeros(1, np.int64))
 
@@ -158,7 +198,7 @@ class StateSearch:
         layer, best = self.root(), None
         states, tau = 1, 0
         while len(layer.costs):
-            if tau > self._last_epoch:
+            if tau > np.iinfo(np.int16).max:
                 status = "epochs"
                 break
             found = self.children(tau, layer, budget, should_stop, state_limit - states)
@@ -172,7 +212,7 @@ class StateSearch:
                 # total price of requests that fit in memory) minus the prices of the requests that
                 # run then. So the bound may be within the budget although the total latency is not.
                 winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
-                latency = int(found.costs[winner]) >> COST_SHIFT
+                latency = int(found.costs[winner])
                 if latency <= budget:
                     budget, best = latency - 1, found.starts[winner].astype(np.int64)
             alive = np.flatnonzero(~finished & (found.bounds <= budget * SCALE))
@@ -210,7 +250,7 @@ class StateSearch:
         budget : int
             Largest total latency to search for, in rounds.
         should_stop : Callable[[], bool], default never
-            Polled every `PATIENCE` children.
+            Polled before a state if about `PATIENCE` children were built since the last poll.
         most : int, default 2^40
             Largest number of children. If there are more, the status ``"states"`` is returned.
         """
@@ -219,7 +259,7 @@ class StateSearch:
         self._table[self._slots[: self._used]] = 0
         arrays = layer, self._following, self._table, self._slots
         search = Expansion(*arrays, *self._given, self.prices, self._child)
-        count = position = self._used = self._child.depth[0] = 0
+        count = position = self._used = 0
         while position < len(layer.costs):
             if should_stop():
                 return "stopped"
@@ -243,7 +283,7 @@ class StateSearch:
         is_first = np.append(True, (np.diff(words[order], axis=0) != 0).any(axis=1))[: len(order)]
         places = np.arange(len(order))
         begin = np.maximum.accumulate(np.where(is_first, places, 0))
-        rows = found.memory[alive[order], self._past :].astype(np.int16)
+        rows = found.memory[alive[order]].astype(np.int16)
         gone = np.zeros(len(order), np.bool_)
         dominated(rows, begin, np.minimum(places, begin + DOMINANCE_WINDOW), gone)
         kept = np.delete(alive, order[gone])

@@ -137,13 +137,13 @@ def _slot(slots: IntArray, key: np.uint64, found: States, row: Progress) -> int:
     """Return the hash table's slot of the state with the produced tokens ``row``, or a free slot.
 
     ``row`` has the number of tokens that each request has produced, and ``key`` is its hash. The
-    hash table ``slots`` holds indices of states in ``found``, and -1 in free slots. If no state in
-    ``found`` has these tokens, return the free slot in which its index belongs.
+    hash table ``slots`` holds indices of states in ``found`` plus 1, and 0 in free slots. If no
+    state in ``found`` has these tokens, return the free slot in which it belongs.
     """
     size = len(slots)
     at: Any = np.int64(key % np.uint64(size))
-    while slots[at] >= 0:
-        child = slots[at]
+    while slots[at] > 0:
+        child = slots[at] - 1
         i = 0
         if found.keys[child] == key:
             while i < len(row) and found.progress[child, i] == row[i]:
@@ -251,11 +251,11 @@ def _add_child(
                 cost += task.round - requests.arrival_times[i]
         key ^= task.marks[task.offset[i] + row[i]]
     at = _slot(slots, key, found, row)
-    child = slots[at]
+    child = slots[at] - 1
     if child < 0:
         if count == len(found.progress):
             return -1
-        slots[at], found.keys[count] = count, key
+        slots[at], found.keys[count] = count + 1, key
         for i in range(len(row)):
             found.progress[count, i] = row[i]
         found.costs[count], found.bounds[count], found.parents[count] = cost, bound, state
@@ -280,7 +280,7 @@ def expand_states(
     Return the number of children in ``found`` after the call, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
-    for state in range(begin, end):
+    for state in range(begin, min(end, len(states.progress))):
         total, base = _candidates(state, states, task)
         if total < 0:
             continue

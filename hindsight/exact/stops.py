@@ -44,7 +44,7 @@ from hindsight.prices.stops import PreemptivePrices, costs_to_go, heaviest_sets
 from instances import Instance, PreemptiveSchedule
 from instances.arrays import IntArray
 
-from .state_pruning import dominated
+from .state_kernels import dominated
 from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
@@ -164,25 +164,19 @@ class PreemptiveSearch:
         tail = int(self._tails[r]) if r <= self._last else 0
         to_go, most = self._costs_after(r), budget * self._task.unit
         task = self._task._replace(round=r, to_go=to_go, tail=tail, budget=most)
-        states = len(last.progress)
-        room = min(max_states, max(1024, 4 * states))
-        while True:
-            # Repeat the expansion with arrays four times as large until they hold all children, the
-            # states after the next round.
-            found = States.room(room, len(self._instance))
-            slots = np.full(2 * room, -1, dtype=np.int64)
-            begin = count = 0
-            while begin < states and count >= 0:
-                if should_stop():
-                    return "stopped"
-                end = min(begin + SLICE, states)
-                count = expand_states(begin, end, count, task, last, found, slots)
-                begin = end
-            if count >= 0:
-                return found.at(slice(count))
-            if room == max_states:
+        # Arrays of zeros take memory only where they are written.
+        found = States.room(max_states, len(self._instance))
+        slots = np.zeros(2 * max_states, dtype=np.int64)
+        begin = count = 0
+        while begin < len(last.progress):
+            if should_stop():
+                return "stopped"
+            end = begin + SLICE
+            count = expand_states(begin, end, count, task, last, found, slots)
+            if count < 0:
                 return "states"
-            room = min(max_states, 4 * room)
+            begin = end
+        return found.at(slice(count))
 
     def _costs_after(self, t: int) -> IntArray:
         """Return the least cost to go of each request, by the number of tokens produced by round t.
