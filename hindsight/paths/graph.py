@@ -67,8 +67,6 @@ within the limit end by T + B / SCALE plus the largest output length.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +85,10 @@ from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 SETS_AT_ONCE = 2_000
 """Largest number of graph nodes whose predecessors are found between polls of ``should_stop``."""
 
+TABLE_BYTES = 400_000_000
+"""Approximate size in bytes of `AnonymousStates.tables`, the largest total prices of requests that
+fit into memory together, among those whose starts the nodes of a path graph do not record."""
+
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two polls of
 ``should_stop`` while a graph is built, if each graph node needs a table of its own."""
@@ -94,34 +96,8 @@ CELLS_AT_ONCE = 2_000_000
 MOST_NODES = (1 << 30) - 2
 """Largest number of nodes N of a path graph. Arrays with 2 N entries must have int32 indices."""
 
-MOST_THREADS = 4
-"""Largest number of threads that build a path graph. Each thread reserves memory of its own."""
-
 NEVER = 1 << 50
 """Cost above all real ones, of starts that no schedule within the limit on total latency has."""
-
-
-class Room(NamedTuple):
-    """Limits on the size of a path graph, and the number of threads that build it.
-
-    A path graph contains all schedules within a limit on total latency as paths.
-
-    Attributes
-    ----------
-    nodes : int
-        Largest number of nodes of the graph. Each epoch (time between two rounds) may have at most
-        max(4096, nodes // 8) of them.
-    table_bytes : int
-        Approximate total size of the tables of `AnonymousStates` of all threads, in bytes. They
-        have the largest total prices of requests whose starts the nodes of the graph do not record.
-    threads : int, default 1
-        Number of threads, of which at most `MOST_THREADS` are used. The resulting graph does not
-        depend on this number.
-    """
-
-    nodes: int
-    table_bytes: int
-    threads: int = 1
 
 
 class TooLargeError(Exception):
@@ -251,7 +227,7 @@ def finer_graph(
     followed: layers.Flags,
     added: IntArray,
     u: IntArray,
-    room: Room,
+    most_nodes: int,
     should_stop: Callable[[], bool],
 ) -> layers.PathGraph | None:
     """Build a path graph that follows more requests than a coarser one.
@@ -275,8 +251,9 @@ def finer_graph(
     u : int64 array, shape (n,)
         Start prices u_i, the multipliers of "request i starts once", in units of 1 / SCALE rounds.
         For requests that the coarser graph does not follow they are `PricedInstance.first_prices`.
-    room : Room
-        Limits on the size of the finer graph.
+    most_nodes : int
+        Largest number of nodes of the finer graph. Each epoch (time between two rounds) may have at
+        most max(4096, most_nodes // 8) of them.
     should_stop : Callable[[], bool]
         Polled while the graph is built.
 
@@ -288,7 +265,7 @@ def finer_graph(
     Raises
     ------
     TooLargeError
-        The graph needs more nodes than ``room`` allows.
+        The graph needs more than ``most_nodes`` nodes.
     StoppedEarlyError
         ``should_stop`` returned True.
     """
@@ -296,13 +273,11 @@ def finer_graph(
     paid = costs_from_the_start(coarse, arcs)
     coarser = layers.CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
-    room = room._replace(threads=min(room.threads, MOST_THREADS))
-    builder = _Builder(priced, coarser, added, u, room)
-    with builder.pool:
-        for tau in range(priced.epochs - 1, -1, -1):
-            builder.add(tau, should_stop)
-            if not builder.count:
-                return None
+    builder = _Builder(priced, coarser, added, u, most_nodes)
+    for tau in range(priced.epochs - 1, -1, -1):
+        builder.add(tau, should_stop)
+        if not builder.count:
+            return None
     return builder.graph()
 
 
@@ -319,15 +294,14 @@ class _Builder:
         coarser: layers.CoarserGraph,
         added: IntArray,
         u: IntArray,
-        room: Room,
+        most_nodes: int,
     ) -> None:
-        self.priced, self.pool = priced, ThreadPoolExecutor(room.threads)
-        self.followed = coarser.followed.copy()
+        self.priced, self.followed = priced, coarser.followed.copy()
         self.followed[added] = True
         o, side = priced.columns.output_lengths, priced.columns.memory_limit + 1
         longest = int(o[~self.followed].max(initial=0))
         self.unpriced = np.zeros((side, side), dtype=np.int64)
-        self.most_nodes = min(room.nodes, MOST_NODES)
+        self.most_nodes = min(most_nodes, MOST_NODES)
         self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
         # Epochs (times between two rounds) are built from the last one on. When the nodes of epoch
         # tau are built, ``above`` has nodes of epoch tau + 1. Each node is a set of running
@@ -347,25 +321,21 @@ class _Builder:
             above=layers.Sets.room(self.room, most),
             coarser=coarser,
         )
-        # Each thread writes the nodes that it finds at one epoch to arrays of its own. An array of
-        # zeros takes memory only where it is written, so all have the largest size they may need.
-        self.parts = [
-            layers.Found(
-                layers.Sets.room(self.room, most),
-                layers.Scratch(
-                    np.zeros(1 << (2 * self.room).bit_length() if first else 1, np.int64),
-                    *(np.zeros(self.room, np.int64) for _ in layers.Scratch._fields[1:]),
-                ),
-                np.zeros(2 * (room.nodes + 1) if first else 4 * self.room, np.int16),
-                room_for_states(longest, most, side - 1, room.table_bytes // room.threads),
-                layers.Members(*np.zeros((5, most + 1), np.int64)),
-            )
-            for first in [True] + [False] * (room.threads - 1)
-        ]
-        cells = self.parts[0].states.tables[0].size
+        # An array of zeros takes memory only where it is written, so these arrays have the largest
+        # size that they may need.
+        table = np.zeros(1 << (2 * self.room).bit_length(), np.int64)
+        rest = np.zeros((len(layers.Scratch._fields) - 1, self.room), np.int64)
+        self.found = layers.Found(
+            layers.Sets.room(self.room, most),
+            layers.Scratch(table, *rest),
+            np.zeros(2 * (most_nodes + 1), np.int16),
+            room_for_states(longest, most, side - 1, TABLE_BYTES),
+            layers.Members(*np.zeros((5, most + 1), np.int64)),
+        )
+        cells = self.found.states.tables[0].size
         self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
-        columns = (np.zeros(room.nodes + 1, kind) for kind in layers.COLUMNS)
-        self.arrays = layers.PathGraph._make([*columns, self.parts[0].ended])
+        columns = (np.zeros(most_nodes + 1, kind) for kind in layers.COLUMNS)
+        self.arrays = layers.PathGraph._make([*columns, self.found.ended])
         later, parents, requests, epochs, *_ = self.arrays
         later[0] = parents[0] = requests[0] = -1
         epochs[0] = priced.epochs
@@ -387,64 +357,20 @@ class _Builder:
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room = min(self.room, self.most_nodes - self.size)
         given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        # Thread k finds the nodes at epoch tau with arcs to the nodes borders[k] .. borders[k + 1]
-        # - 1 of epoch tau + 1. Results are joined in the order of threads, so the graph does not
-        # depend on the number of threads.
-        borders = [-(-self.count * k // len(self.parts)) for k in range(len(self.parts) + 1)]
-        if self.count < self.at_once:
-            borders[1:] = [self.count] * len(self.parts)
-
-        def extend(k: int) -> tuple[int, int]:
-            part, nodes, taken = self.parts[k], 0, self.ended if k == 0 else 0
-            set_epoch(tau, prices, priced.columns, self.followed, part.states)
-            for begin in range(borders[k], borders[k + 1], self.at_once):
-                if should_stop():
-                    raise StoppedEarlyError
-                stop = min(borders[k + 1], begin + self.at_once)
-                nodes, taken = extend_sets(given, begin, stop, (nodes, taken), part)
-                if nodes < 0:
-                    raise TooLargeError("too many nodes of a path graph at one epoch")
-            return nodes, taken
-
-        busy = [k for k in range(len(self.parts)) if borders[k] < borders[k + 1]]
-        results = [extend(0)] if len(busy) == 1 else list(self.pool.map(extend, busy))
-        nodes, self.ended = results[0]
-        for k, (more, taken) in zip(busy[1:], results[1:], strict=True):
-            self._append(self.parts[k], nodes, more, taken, room)
-            nodes += more
-        nodes = join_parents(given, nodes, self.parts[0])
+        nodes, found = 0, self.found
+        set_epoch(tau, prices, priced.columns, self.followed, found.states)
+        for begin in range(0, self.count, self.at_once):
+            if should_stop():
+                raise StoppedEarlyError
+            end = min(self.count, begin + self.at_once)
+            nodes, self.ended = extend_sets(given, begin, end, (nodes, self.ended), found)
+            if nodes < 0:
+                break
+        nodes = join_parents(given, nodes, found) if nodes >= 0 else nodes
         if nodes < 0:
             raise TooLargeError("too many nodes of a path graph at one epoch")
-        self.count = store_epoch(given, nodes, self.size, self.parts[0], self.arrays)
+        self.count = store_epoch(given, nodes, self.size, found, self.arrays)
         self.size += nodes
-
-    def _append(self, part: layers.Found, nodes: int, more: int, taken: int, room: int) -> None:
-        """Append the nodes of an epoch that another thread found to those of the first thread.
-
-        An epoch is the time between two rounds. A node is a set of requests that run then.
-
-        Parameters
-        ----------
-        part : Found
-            Arrays of the other thread.
-        nodes, more : int
-            Number of nodes in the arrays of the first thread, and number of nodes in ``part``.
-        taken : int
-            Number of indices of completing requests that the other thread wrote to ``part.ended``.
-        room : int
-            Largest number of nodes of the epoch.
-        """
-        first = self.parts[0]
-        if nodes + more > room or self.ended + taken > len(first.ended):
-            raise TooLargeError("too many nodes of a path graph at one epoch")
-        part.scratch.ended_first[:more] += self.ended
-        # Copy the entries of the nodes in ``part`` behind those of the first thread, in all arrays
-        # except scratch[0]. This is the hash table, which only the first thread has.
-        both: Any = [(*one.here, *one.scratch[1:]) for one in (first, part)]
-        for target, source in zip(*both, strict=True):
-            target[nodes : nodes + more] = source[:more]
-        first.ended[self.ended : self.ended + taken] = part.ended[:taken]
-        self.ended += taken
 
     def graph(self) -> layers.PathGraph:
         """Return the graph built so far. Its arrays are those of this object, cut to length."""

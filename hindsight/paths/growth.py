@@ -42,12 +42,9 @@ class GraphGrowth:
     """
 
     def __init__(self, nodes: float, growth: float, requests: int) -> None:
-        self.is_tried = False
-        self._reach, self._nodes, self._growth = 0.0, nodes, growth
+        self.is_tried, self._reach, self._nodes, self._growth = False, 0.0, nodes, growth
         self._later_growth = GROWTH_OF_MANY * max(1.0, MANY / requests)
         self._seconds_a_node = SECONDS_A_NODE
-        self._measured: tuple[float, float] | None = None
-        self._too_far: tuple[float, float] | None = None
 
     def nodes(self, reach: float) -> float:
         """Return the expected number of nodes of a path graph with this reach.
@@ -70,7 +67,10 @@ class GraphGrowth:
     def learn(self, reach: float, nodes: float, seconds: float) -> None:
         """Update the predicted sizes and times of path graphs after a search on such graphs.
 
-        The search built one or more graphs, all for the same limit on total latency.
+        The search built one or more graphs, all for the same limit on total latency. Sizes are
+        extrapolated from the last search. Its growth of log(nodes) per round of reach since the
+        search before is assumed to continue, between LEAST_GROWTH and MOST_GROWTH. It may not be
+        positive, because prices improve between graphs. Then the growth stays the same.
 
         Parameters
         ----------
@@ -78,51 +78,17 @@ class GraphGrowth:
             Limit on total latency of these graphs minus the lower bound that prices prove, in
             rounds.
         nodes : float
-            Number of nodes of the largest of these graphs.
+            Number of nodes of the largest of these graphs. `BEYOND` times the largest number of
+            nodes allowed, if the search was abandoned because a graph exceeded it.
         seconds : float
             Time in which all of these graphs were built and searched.
         """
-        before, self._measured = self._measured, (reach, nodes)
-        self._reach, self._nodes = self._measured
         if not self.is_tried:
             self._growth = min(self._growth, self._later_growth)
-        if self._too_far is not None and self._too_far[0] <= reach:
-            self._too_far = None
-        if nodes > LARGE and seconds > 0:
+        elif abs(reach - self._reach) > 1:
+            slope = math.log(nodes / self._nodes) / (reach - self._reach)
+            if slope > 0:
+                self._growth = min(max(slope, LEAST_GROWTH), MOST_GROWTH)
+        if nodes > LARGE:
             self._seconds_a_node = seconds / nodes
-        self.is_tried = True
-        self._fit(before, self._too_far)
-
-    def learn_too_large(self, reach: float, room: float) -> None:
-        """Update the estimate after a path graph exceeded its limit of ``room`` nodes.
-
-        ``reach`` is the limit on total latency for which the graph was built minus the proved lower
-        bound, in rounds.
-        """
-        self._too_far = reach, BEYOND * room
-        self.is_tried = True
-        self._fit(self._too_far)
-        if self.nodes(reach) < room:
-            # ``reach`` is that of the graph that was too large: its limit on total latency minus
-            # the lower bound. The estimate still predicts fewer than ``room`` nodes for it, but it
-            # had more. From now on, extrapolate from it, as if it had BEYOND * room nodes.
-            self._reach, self._nodes = self._too_far
-
-    def _fit(self, *known: tuple[float, float] | None) -> None:
-        """Set the growth of log(number of nodes) per round of reach, from measured path graphs.
-
-        The reach of a graph is its limit on total latency minus the proved lower bound, in rounds.
-        Each entry of ``known`` is the reach x and the number of nodes N of an earlier graph, or
-        None. The graph from which sizes are extrapolated has reach y and K nodes. Each earlier
-        graph gives a growth log(N / K) / (x - y). The largest of these is used if it is positive.
-        Some may be negative because prices improve between graphs. The growth is kept between
-        LEAST_GROWTH and MOST_GROWTH. Pairs with x within 1 round of y are skipped.
-        """
-        slopes = [
-            math.log(point[1] / self._nodes) / (point[0] - self._reach)
-            for point in known
-            if point is not None and abs(point[0] - self._reach) > 1
-        ]
-        steepest = max(slopes, default=0.0)
-        if steepest > 0:
-            self._growth = min(max(steepest, LEAST_GROWTH), MOST_GROWTH)
+        self.is_tried, self._reach, self._nodes = True, reach, nodes

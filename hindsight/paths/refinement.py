@@ -20,7 +20,7 @@ from hindsight.prices.states import PathStage
 from hindsight.runtime.clock import StoppedEarlyError
 from instances.arrays import IntArray
 
-from .graph import PricedInstance, Room, TooLargeError, coarsest_graph, finer_graph
+from .graph import PricedInstance, TooLargeError, coarsest_graph, finer_graph
 from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
@@ -70,7 +70,7 @@ class PathOutcome(NamedTuple):
 
 
 def refine(
-    priced: PricedInstance, room: Room, climb: Climb, should_stop: Callable[[], bool]
+    priced: PricedInstance, most_nodes: int, climb: Climb, should_stop: Callable[[], bool]
 ) -> PathOutcome:
     """Search finer and finer path graphs for the best schedule within one limit on total latency.
 
@@ -82,8 +82,8 @@ def refine(
     ----------
     priced : PricedInstance
         The problem with its prices and the limit.
-    room : Room
-        Limits on the size of a graph.
+    most_nodes : int
+        Largest number of nodes of a graph.
     climb : Climb
         Parameters of the ascent on start prices for each graph.
     should_stop : Callable[[], bool]
@@ -104,7 +104,7 @@ def refine(
         while is_open and not followed.all():
             added = _next_ones(order, priced.kinds, followed, len(graph.later), gained)
             stages.append(PathStage(u, tuple(added.tolist())))
-            finer = finer_graph(priced, graph, followed, added, u, room, should_stop)
+            finer = finer_graph(priced, graph, followed, added, u, most_nodes, should_stop)
             followed[added] = True
             if finer is None:
                 lower = priced.limit + 1
@@ -114,7 +114,7 @@ def refine(
             graph = finer
             del finer
             nodes.append(len(graph.later))
-            relaxation = PathRelaxation(priced, graph, followed, u, room.nodes, should_stop)
+            relaxation = PathRelaxation(priced, graph, followed, u, most_nodes, should_stop)
             try:
                 relaxation.climb(climb)
                 if followed.all():

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hindsight.outcomes.interval import Interval
-from hindsight.paths.graph import PricedInstance, Room, TooLargeError
-from hindsight.paths.growth import LARGE, GraphGrowth
+from hindsight.paths.graph import PricedInstance, TooLargeError
+from hindsight.paths.growth import BEYOND, LARGE, GraphGrowth
 from hindsight.paths.refinement import refine
 from hindsight.paths.relaxation import Climb
 from hindsight.prices.states import PathPrices, StatePrices
@@ -27,10 +27,6 @@ BYTES_A_NODE = 80
 
 MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
-
-TABLE_BYTES = 400_000_000
-"""Largest size in bytes of the tables used to build a path graph. They have largest total prices of
-requests that fit into memory together, among those whose starts its nodes do not record."""
 
 EXPECTED = 300_000.0, 0.05
 """Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes N
@@ -67,8 +63,6 @@ class GraphSearch:
     ----------
     interval : Interval
         The bounds and the best schedule of the solve, which the search improves.
-    threads : int
-        Number of threads that build a graph.
 
     Attributes
     ----------
@@ -81,9 +75,8 @@ class GraphSearch:
         Largest lower bound on total latency proved by any graph.
     """
 
-    def __init__(self, interval: Interval, threads: int) -> None:
-        self._interval, self._threads = interval, threads
-        self._room = MOST_NODES
+    def __init__(self, interval: Interval) -> None:
+        self._interval, self._room = interval, MOST_NODES
         self.growth = GraphGrowth(*EXPECTED, len(interval.source))
         self.root_bound = self.proved = 0
 
@@ -158,8 +151,7 @@ class GraphSearch:
             priced = PricedInstance(interval.source, *prices, limit)
         except (TooLargeError, MemoryError):
             return False
-        room_of = Room(room, TABLE_BYTES, self._threads)
-        outcome = refine(priced, room_of, CLIMB, must_stop)
+        outcome = refine(priced, room, CLIMB, must_stop)
         interval.nodes += outcome.nodes
         self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:
@@ -169,8 +161,7 @@ class GraphSearch:
             self.proved = proved
             interval.proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
         interval.prove(proved, "paths")
-        if outcome.is_whole and outcome.most_nodes:
-            self.growth.learn(limit - root, outcome.most_nodes, clock.seconds())
-        elif not (outcome.is_whole or interval.is_proved):
-            self.growth.learn_too_large(limit - root, room)
+        nodes, factor = (outcome.most_nodes, 1.0) if outcome.is_whole else (room, BEYOND)
+        if nodes and (outcome.is_whole or not interval.is_proved):
+            self.growth.learn(limit - root, factor * nodes, factor * clock.seconds())
         return outcome.is_whole

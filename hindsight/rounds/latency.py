@@ -195,7 +195,7 @@ class TotalLatency:
             steps.append(self._heuristics.step)
         share *= self._is_ruined
         self._schedules = Background(interval, search.cores, *steps, share=share, after=after)
-        self._graphs = GraphSearch(interval, search.cores)
+        self._graphs = GraphSearch(interval)
         # State prices and capacities with the largest bound so far.
         self._root: Any = None
         # Number of price ascents, the largest bound from state prices so far, and by how much the

@@ -11,7 +11,7 @@ from effort import sweep
 from tiny_problems import least_total_latency as best
 
 import hindsight
-from hindsight.paths.graph import PricedInstance, Room
+from hindsight.paths.graph import PricedInstance
 from hindsight.paths.refinement import PathOutcome, refine
 from hindsight.paths.relaxation import Climb
 from hindsight.prices.states import PathPrices, StatePrices
@@ -60,7 +60,7 @@ def test_graphs_of_paths_leave_a_schedule_in_blocks_from_the_optimum_on(seed: in
 
     def outcome(within: int) -> PathOutcome:
         priced = PricedInstance(instance, Q, W, within)
-        return refine(priced, Room(200_000, 100_000), Climb(9), never)
+        return refine(priced, 200_000, Climb(9), never)
 
     found, closed = outcome(optimum_here + 1), outcome(optimum_here - 1)
     assert found.start_times is not None

@@ -13,7 +13,6 @@ from effort import sweep
 from hindsight.paths.anonymous_states import room_for_states
 from hindsight.paths.graph import (
     PricedInstance,
-    Room,
     TooLargeError,
     coarsest_graph,
     finer_graph,
@@ -26,8 +25,13 @@ from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance
 from instances.arrays import FloatArray
 
-ROOM = Room(200_000, 100_000)
-"""Of 100 kB the tree of tables is begun anew now and then."""
+MOST = 200_000
+
+
+@pytest.fixture(autouse=True)
+def _few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 100 kB, the tree of tables is emptied now and then."""
+    monkeypatch.setattr("hindsight.paths.graph.TABLE_BYTES", 100_000)
 
 
 def priced_case(seed: int, above: int = 0) -> tuple[PricedInstance, Instance, int]:
@@ -40,13 +44,13 @@ def priced_case(seed: int, above: int = 0) -> tuple[PricedInstance, Instance, in
 
 
 def finest(
-    priced: PricedInstance, room: Room = ROOM, count: int | None = None, stop: Any = never
+    priced: PricedInstance, most: int = MOST, count: int | None = None, stop: Any = never
 ) -> PathGraph | None:
     """The graph that follows everybody, or the first few, at once."""
     n = len(priced.kinds)
     nobody, followed = np.zeros(n, np.bool_), np.arange(n if count is None else count)
     coarse, u = coarsest_graph(priced), priced.first_prices
-    return finer_graph(priced, coarse, nobody, followed, u, room, stop)
+    return finer_graph(priced, coarse, nobody, followed, u, most, stop)
 
 
 def test_graphs_have_as_many_nodes_as_ever() -> None:
@@ -64,19 +68,15 @@ def test_graphs_have_as_many_nodes_as_ever() -> None:
     assert found.tolist() == [[11100, 590], [14912, 590], [20825, 590]]
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_of_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindsight.paths.graph.SETS_AT_ONCE", 1)
     for seed in range(6):
         priced, *_ = priced_case(seed, 3)
-        graphs = [finest(priced, Room(100_000, 100_000, each)) for each in (1, threads)]
-        assert graphs[0] is not None
-        assert graphs[1] is not None
-        for one, several in zip(*graphs, strict=True):
-            assert (one == several).all()
-        for room in np.linspace(1, len(graphs[0].later) - 2, 4).astype(int).tolist():
+        graph = finest(priced)
+        assert graph is not None
+        for most in np.linspace(1, len(graph.later) - 2, 4).astype(int).tolist():
             with pytest.raises(TooLargeError):
-                finest(priced, Room(room, 100_000, threads))
+                finest(priced, most)
 
 
 def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch
 
     priced, *_ = priced_case(3)
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
-    outcome = refine(priced, Room(10_000, 100_000), Climb(3), never)
+    outcome = refine(priced, 10_000, Climb(3), never)
     assert (outcome.is_whole, outcome.lower_bound, outcome.nodes) == (False, 0, 0)
 
 
@@ -105,7 +105,7 @@ def test_prices_that_go_astray_prove_nothing_false(
         monkeypatch.setattr("hindsight.paths.path_kernels.gibbs_paths", overflowing)
     for seed in range(8):
         priced, _, optimum = priced_case(seed, 3)
-        outcome = refine(priced, ROOM, Climb(9, (1.0, 0.2), rate), never)
+        outcome = refine(priced, MOST, Climb(9, (1.0, 0.2), rate), never)
         assert (outcome.is_whole, outcome.lower_bound) == (True, optimum)
 
 
@@ -144,11 +144,11 @@ def test_a_climb_closes_the_gap_of_the_three() -> None:
 def test_limits_and_stops() -> None:
     priced, _, optimum = priced_case(3)
     with pytest.raises(TooLargeError):
-        finest(priced, Room(1, 100_000), 1)
+        finest(priced, 1, 1)
     with pytest.raises(StoppedEarlyError):
-        finest(priced, ROOM, 1, lambda: True)
+        finest(priced, MOST, 1, lambda: True)
     for room, stop in ((200_000, lambda: True), (1, never), (60, never), (200, never)):
-        outcome = refine(priced, Room(room, 100_000), Climb(3), stop)
+        outcome = refine(priced, room, Climb(3), stop)
         # Whatever it had no time or room for, what it says holds.
         assert outcome.lower_bound <= optimum
 
@@ -157,11 +157,11 @@ def test_limits_and_stops() -> None:
 def test_the_optimum_of_500_instances(block: int) -> None:
     for seed in range(50 * block, 50 * block + 50):
         priced, instance, optimum = priced_case(seed, -1)
-        below = refine(priced, ROOM, Climb(9), never)
+        below = refine(priced, MOST, Climb(9), never)
         assert (below.lower_bound, below.start_times) == (optimum, None)
         for limit in (optimum, optimum + 2):
             priced = PricedInstance(instance, priced.prices, priced.capacities, limit)
-            outcome = refine(priced, ROOM, Climb(9), never)
+            outcome = refine(priced, MOST, Climb(9), never)
             assert outcome.root_bound <= outcome.lower_bound == optimum
             assert outcome.start_times is not None
             assert feasible_total(instance, outcome.start_times.tolist()) == optimum
