@@ -3,9 +3,9 @@
 Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
 requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
 several rules and assignments. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
-changes the key of a request, moves it to another machine, or changes the rule of a machine. Only
-the changed machines are simulated again. If the goal is requests on time, rules stay as they are,
-but a request may be rejected, which leaves machine time to others.
+changes the key of a request or moves it to another machine. Only the changed machines are simulated
+again. If the goal is requests on time, a request may be rejected, which leaves machine time to
+others.
 
 Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
@@ -63,15 +63,11 @@ HOT, COOLING = 0.15, 0.05
 with deadlines at 0. `COOLING`: its last temperature divided by its first."""
 
 REACH = 0.6
-"""A move multiplies a sort key or a number of a rule by exp(x): standard deviation of normal x."""
+"""A move multiplies a sort key by exp(x): standard deviation of the normal x."""
 
-MOVED = {"prompt_cap": PROMPT_CAPS, "wait": (0.0, 0.2), "fill": (0.0, 0.2), "token": TOKENS}
-"""Fields of `Rule` that moves change if the goal is total latency, to a random one of these values
-times a random factor. Units: for caps that of `PROMPT_CAPS`, for waits a round of one token."""
-
-RULE_SHARE, KEY_SHARE = 0.05, 0.4
-"""Shares of moves. `RULE_SHARE`: change a rule, if the goal is total latency. `KEY_SHARE`: change a
-rule or a sort key, if there are several machines. Other moves change a request's machine."""
+KEY_SHARE = 0.4
+"""Share of moves that change a sort key, if there are several machines. Other moves change the
+machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """With deadlines: probability that a move is of a late request, and that it rejects a request."""
@@ -239,7 +235,6 @@ class KeySearch:
         n, most, again = len(charge), len(seconds) - 1, self._recomputes
         doubled = seconds >= 2 * seconds[1]
         unit = int(doubled.argmax()) if doubled.any() else most
-        self._units = {"prompt_cap": float(unit), "wait": float(seconds[1])}
         if self._limits is not None:
             shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
             for cap, power, patience, (share, left) in shapes:
@@ -315,11 +310,6 @@ class KeySearch:
             trial.factor[i] = fresh
         elif self._limits is not None and rng.random() < REJECTED:
             there = NOBODY
-        elif self._limits is None and kind < RULE_SHARE:
-            (key, rule), name = trial.ways[here], str(rng.choice([*MOVED]))
-            value: Any = float(rng.choice(MOVED[name])) * fresh * self._units.get(name, 1.0)
-            trial.ways[here] = key, rule._replace(**{name: value})
-            return trial, [here]
         elif self._machines == 1 or kind < KEY_SHARE:
             trial.factor[i] *= fresh
             return trial, [here]

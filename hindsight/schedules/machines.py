@@ -6,11 +6,10 @@ First schedules use assignments by rules that differ as much as possible.
 *By cost.* In order of arrival, each request goes to the machine on which it adds the least cost. In
 the model of the cost, a machine serves one request at a time, for a time equal to its charge, the
 least charge first. So a new request waits for all smaller charges that are left, and delays each
-larger one by its own charge (Megow, Uetz and Vredeveld, 2006). In a real batch, a long prompt also
-delays all other requests. So each machine gets its own range of prompt lengths, with equal work,
-and a request costs more the farther its prompt is from the range of the machine.
+larger one by its own charge (Megow, Uetz and Vredeveld, 2006).
 
-*Other rules.* Requests are dealt out in turn, or assigned by the ranges of prompt lengths alone.
+*Other rules.* Requests are dealt out in turn. Or each machine gets a range of prompt lengths, with
+equal work: in a batch, a long prompt delays all other requests.
 """
 
 from __future__ import annotations
@@ -39,14 +38,9 @@ LONGEST_ROUND = 1e100
 CLASSES = 24
 """Number of classes into which `assignments` sorts requests by the machine seconds they need."""
 
-AFFINITIES = (0.2, 0.0)
-"""Factors on the penalty of a request on a machine that prefers another range of prompt lengths.
-`assignments` tries each factor. Penalty: (distance from it, in ranges) * (machine seconds that the
-request needs) * (1 + mean number of requests that a machine has not completed)."""
-
 RANGE_POWER = 0.7
-"""Each machine prefers a range of prompt lengths. The sum of (machine seconds that a request needs)
-** `RANGE_POWER` over the requests in a range is the same for all ranges."""
+"""An assignment gives each machine a range of prompt lengths, such that the sum of (machine seconds
+that a request needs) ** `RANGE_POWER` over the requests in a range is the same for all ranges."""
 
 
 class Machine(NamedTuple):
@@ -180,7 +174,7 @@ def assignments(
     if machines == 1:
         yield np.zeros(n, dtype=np.int64)
         return
-    order, ranges = np.lexsort((charges, arrival)), _ranges(prompt, charges) * machines
+    order = np.lexsort((charges, arrival))
     # Assign each request, in order of arrival, to the machine on which it adds the least cost. To
     # estimate costs, sort the requests into classes of similar charges (machine seconds that they
     # need). ``typical`` is the mean charge in each class.
@@ -189,41 +183,28 @@ def assignments(
     counts = np.bincount(place, minlength=CLASSES)
     typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
     typical[typical == 0] = 1.0
-    for affinity in AFFINITIES:
-        work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
-        assignment = np.zeros(n, dtype=np.int64)
-        for i in order.tolist():
-            # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
-            # classes 0 .. c, those with the smallest charges. The estimate assumes that since the
-            # last arrival the machine has served the requests with the smallest charges first.
-            left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
-            work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
-            there = work / typical
-            cost = left[:, c] + charges[i] * there[:, c + 1 :].sum(axis=1)
-            far = np.abs(ranges[i] - (np.arange(machines) + 0.5))
-            cost += affinity * far * charges[i] * (1 + there.sum() / machines)
-            best = np.lexsort((dealt, cost))[0]
-            assignment[i] = best
-            work[best, c] += charges[i]
-            dealt[best] += 1
-        yield assignment
+    work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
+    assignment = np.zeros(n, dtype=np.int64)
+    for i in order.tolist():
+        # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
+        # classes 0 .. c, those with the smallest charges. The estimate assumes that since the last
+        # arrival the machine has served the requests with the smallest charges first.
+        left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
+        work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
+        cost = left[:, c] + charges[i] * (work / typical)[:, c + 1 :].sum(axis=1)
+        best = np.lexsort((dealt, cost))[0]
+        assignment[i] = best
+        work[best, c] += charges[i]
+        dealt[best] += 1
+    yield assignment
     # Assign requests to the machines in turn: in order of arrival, then of charge.
     in_turn = np.empty(n, dtype=np.int64)
     in_turn[order] = np.arange(n) % machines
     yield in_turn
-    # Assign requests by prompt length: each machine gets one range of prompt lengths.
-    yield np.minimum(ranges.astype(np.int64), machines - 1)
-
-
-def _ranges(prompt: IntArray, charges: FloatArray) -> FloatArray:
-    """Return, for each request, the share of all work that belongs to requests of shorter prompts.
-
-    The work of a request is charge ** `RANGE_POWER`, where the charge is the machine seconds that
-    it needs. Half of the work of the request itself is added to that of the requests of shorter
-    prompts. The shares, shape (n,), are in [0, 1].
-    """
-    order = np.argsort(prompt, kind="stable")
-    work = charges[order] ** RANGE_POWER
-    place = np.empty(len(order))
-    place[order] = (np.cumsum(work) - 0.5 * work) / work.sum()
-    return place
+    # Assign requests by prompt length: each machine gets one range of prompt lengths, so that the
+    # sum of charge ** `RANGE_POWER` is the same for all ranges.
+    shortest = np.argsort(prompt, kind="stable")
+    shares = np.cumsum(charges[shortest] ** RANGE_POWER)
+    by_length = np.empty(n, dtype=np.int64)
+    by_length[shortest] = np.minimum(shares / shares[-1] * machines, machines - 1)
+    yield by_length

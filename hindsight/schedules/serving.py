@@ -64,9 +64,6 @@ class Rule(NamedTuple):
     patience : float
         A request joins a round only if the round then takes at most ``patience`` times (seconds
         until the deadline) / (tokens left) of every request already in it.
-    wait : float
-        Longest time, in seconds, for which the next round waits for an arrival. If the next request
-        arrives sooner, the round starts at its arrival.
     reserves : bool
         Whether a request starts only if its memory fits, with that of all running requests, in
         every round until it completes. Then no request is ever preempted.
@@ -87,7 +84,6 @@ class Rule(NamedTuple):
     skips: int = 0
     prompt_cap: float = math.inf
     patience: float = math.inf
-    wait: float = 0.0
     reserves: bool = False
     recomputes: bool = False
     fill: float = 0.0
@@ -439,7 +435,7 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
     number of late requests. The simulation ends early, with an infinite cost, once the cost is
     certain to exceed ``bound``.
     """
-    machine, wait, late = run.machine, run.rule.wait, run.late
+    machine, late = run.machine, run.late
     active = position = r = written = steps_left = on_time = 0
     t = total = 0.0
     for i in members:
@@ -457,13 +453,9 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         following = machine.arrival[members[position]] if position < members.size else math.inf
         if active == 0:
             continue
-        if following - t < wait:
-            total += active * (following - t)
-            t = following
-            continue
         running, tokens, stored, span, written = _choose(r, t, active, written, run)
         first = t + machine.seconds[tokens] + machine.d2 * stored
-        rounds, end = _last(running, stored, span, first, following - wait, machine)
+        rounds, end = _last(running, stored, span, first, following, machine)
         total += active * (end - t)
         steps_left -= running * rounds
         t = end
