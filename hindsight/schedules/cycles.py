@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
 from . import timetables
-from .moves import Work, ruin_and_recreate, work_space
+from .moves import CycleSettings, Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, SEARCH, Timetable, first_state
 
 MOVES_BETWEEN_CUTS = 4096
@@ -51,32 +50,6 @@ LIVES_IN_A_REGION = 8
 
 SPARE_ROUNDS = 1.3
 """A cycle may use SPARE_ROUNDS * (rounds of the best schedule) + 2 * (longest output) rounds."""
-
-
-class CycleSettings(NamedTuple):
-    """Parameters of one cycle: an annealing with a fixed number of moves.
-
-    Attributes
-    ----------
-    most : int
-        Largest number of scheduled requests that one move removes, >= 2.
-    reach : float
-        Each move draws a random round, and removes requests that start at most this far from it.
-        Unit: the mean output length.
-    hot, cold : float
-        First and last temperature of the annealing. If the cost is latency, their unit is the mean
-        output length times the mean weight. If the cost is the number of requests left out, their
-        unit is one request.
-    weight : float
-        Factor on the price of the memory that a request holds, which is added to the cost of its
-        start. This is its value when the cycle begins. During the cycle, it falls to 0.
-    """
-
-    most: int = 8
-    reach: float = 1.0
-    hot: float = 0.1
-    cold: float = 0.003
-    weight: float = 0.0
 
 
 ON_TIME = (
@@ -134,7 +107,7 @@ class RuinAndRecreate:
         self._are_optional, n = last is not None, len(instance)
         output, arrival = instance.output_lengths, instance.arrival_times
         self._mean_output, self._longest_output = float(output.mean()), int(output.max())
-        self._unit = 1.0 if self._are_optional else self._mean_output * instance.weights.mean()
+        self._unit = 1.0 if last is not None else self._mean_output * float(instance.weights.mean())
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
         # Two numbers of rounds for memory profiles. ``_most_rounds`` is always enough: for requests
@@ -250,18 +223,15 @@ class RuinAndRecreate:
         sums, regions, done, slices = self._price_sums(rounds), self._regions(table), 0, Slices()
         each = -(-moves // len(regions))
         spaces = [work_space(settings.most, len(self.starts)) for _ in self._states]
-        reach, unit = max(2.0, settings.reach * self._mean_output), float(self._unit)
-        parameters = (
-            settings.most,
-            reach,
-            settings.hot * unit,
-            settings.cold * unit,
-            settings.weight,
+        scaled = settings._replace(
+            reach=max(2.0, settings.reach * self._mean_output),
+            hot=settings.hot * self._unit,
+            cold=settings.cold * self._unit,
         )
         with ThreadPoolExecutor(min(len(regions), self._most_threads)) as pool:
             while done < each:
                 works = [
-                    Work._make([table, space, *region, *sums, each, *parameters])
+                    Work(table, space, *region, *sums, each, scaled)
                     for region, space in zip(regions, spaces, strict=False)
                 ]
                 until = min(each, done + MOVES_BETWEEN_CUTS)

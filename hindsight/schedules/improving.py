@@ -35,7 +35,8 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_rule import TOKENS
 
 from .beams import BeamSettings, beam_schedule, most_running
-from .cycles import FIRST_MOVES, MOST_MOVES, CycleSettings, RuinAndRecreate
+from .cycles import FIRST_MOVES, MOST_MOVES, RuinAndRecreate
+from .moves import CycleSettings
 from .order_moves import PLACED
 from .orders import OrderAnnealing
 from .timetables import columns_of, first_state, schedule_on

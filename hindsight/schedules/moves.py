@@ -77,6 +77,32 @@ class Removed(NamedTuple):
     is_taken: IntArray
 
 
+class CycleSettings(NamedTuple):
+    """Parameters of one cycle: an annealing with a fixed number of moves.
+
+    Attributes
+    ----------
+    most : int
+        Largest number of scheduled requests that one move removes, >= 2.
+    reach : float
+        Each move draws a random round, and removes requests that start at most this far from it.
+        Unit: the mean output length.
+    hot, cold : float
+        First and last temperature of the annealing. If the cost is latency, their unit is the mean
+        output length times the mean weight. If the cost is the number of requests left out, their
+        unit is one request.
+    weight : float
+        Factor on the price of the memory that a request holds, which is added to the cost of its
+        start. This is its value when the cycle begins. During the cycle, it falls to 0.
+    """
+
+    most: int = 8
+    reach: float = 1.0
+    hot: float = 0.1
+    cold: float = 0.003
+    weight: float = 0.0
+
+
 class Work(NamedTuple):
     """Data of the moves of one thread in one region (interval of rounds) of a schedule.
 
@@ -102,16 +128,9 @@ class Work(NamedTuple):
         price of its memory in the whole run is (s - t) (A[e] - A[t]) + B[e] - B[t].
     total : int
         Number of moves of the whole cycle (annealing).
-    most : int
-        Largest number of scheduled requests that one move removes, >= 2.
-    reach : float
-        A move removes requests that start at most this many rounds before or after a random round.
-    hot, cold : float
-        First and last temperature, in the unit of costs.
-    weight : float
-        Factor on the price of the memory that a request holds, before it is added to the cost of
-        the start of the request. ``weight`` is the factor at the first move of the cycle. It falls
-        to 0 during the cycle.
+    settings : CycleSettings
+        Parameters of the cycle. The unit of ``reach`` is a round, and that of the temperatures is
+        the unit of costs.
     """
 
     table: Timetable
@@ -123,11 +142,7 @@ class Work(NamedTuple):
     sums: FloatArray
     weighted_sums: FloatArray
     total: int
-    most: int
-    reach: float
-    hot: float
-    cold: float
-    weight: float
+    settings: CycleSettings
 
 
 def work_space(most: int, count: int) -> Removed:
@@ -252,7 +267,7 @@ def _draw(work: Work) -> int:
     start, if it is left out). If requests may be left out, some of those that are left out at
     present are drawn too.
     """
-    table, removed, reach = work.table, work.removed, work.reach
+    table, removed, reach = work.table, work.removed, work.settings.reach
     candidates, state = work.candidates, work.state
     requests, starts, machines = table.requests, table.starts, table.machines
     i = _draw_waiting(work)
@@ -260,7 +275,7 @@ def _draw(work: Work) -> int:
     end = starts[i] if starts[i] >= 0 else requests.last[i]
     begin = max(requests.arrival[i], work.first, end - int(reach))
     moment = begin + int(next_uniform(state) * (end - begin + 1))
-    wanted = 2 + int(next_uniform(state) * (work.most - 1))
+    wanted = 2 + int(next_uniform(state) * (work.settings.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
     # Draw further requests from all machines, or only from the machines ``one`` and ``two``. From
     # only two machines, the move removes more requests each, and so frees more memory on each.
@@ -306,7 +321,7 @@ def _draw_order(work: Work, count: int) -> None:
             key = (s * o + 0.5 * o * (o + 1)) * (0.7 + 0.6 * next_uniform(state))
             key /= max(1, requests.weight[i])
         elif kind < BY_START:
-            key += (next_uniform(state) - 0.5) * work.reach
+            key += (next_uniform(state) - 0.5) * work.settings.reach
         elif kind >= FIRST_WAITING:
             key = -1.0 * (s + o)
         elif q == 0:
@@ -364,7 +379,7 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
     # Sometimes try a later start too. Take it if it costs less, with the price of memory, than the
     # first one.
     if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
-        passed = at + 1 + int(next_uniform(state) ** 2 * work.reach)
+        passed = at + 1 + int(next_uniform(state) ** 2 * work.settings.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)
         paid_later = _paid(work, weight, i, later)
         if later >= 0 and paid_later < paid:
@@ -440,19 +455,19 @@ def ruin_and_recreate(work: Work, first_move: int, last_move: int) -> float:
     run inside the region and puts them back. The schedule is changed in place. Return the change in
     its cost, without memory prices.
     """
-    change = 0.0
+    settings, change = work.settings, 0.0
     for move in range(first_move, last_move):
         if move % (len(work.candidates) // SORTED + 1) == 0:
             _sort(work)
         done = move / work.total
-        weight = work.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
+        weight = settings.weight * max(0.0, 1.0 - done / PRICED_UNTIL)
         # Ruin: remove requests.
         count = _draw(work)
         before, freed = _take_out(work, weight, count)
         # Recreate: put these requests back. Give up once the sum of their costs is certain to
         # exceed ``most``, a random threshold up to which the move is accepted.
         _draw_order(work, count)
-        most = threshold(before, work.hot, work.cold, done, next_uniform(work.state))
+        most = threshold(before, settings.hot, settings.cold, done, next_uniform(work.state))
         placed = _put_back(work, weight, count, freed, most)
         if placed < count:
             _undo(work, placed, count)

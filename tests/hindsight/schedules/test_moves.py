@@ -16,9 +16,9 @@ from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
 from hindsight.schedules import cycles as module
-from hindsight.schedules.cycles import CycleSettings, RuinAndRecreate
+from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import one_after_another
-from hindsight.schedules.moves import Work, ruin_and_recreate, work_space
+from hindsight.schedules.moves import CycleSettings, Work, ruin_and_recreate, work_space
 from hindsight.schedules.timetables import (
     Requests,
     Timetable,
@@ -99,7 +99,7 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         return
     prices = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rounds, max_size=rounds)))
     sums = np.cumsum(prices / 8.0), np.cumsum(prices / 8.0 * np.arange(rounds, dtype=np.float64))
-    cycle = 4, 6.0, 5.0, 0.1, data.draw(st.sampled_from((0.0, 1.0)))
+    cycle = CycleSettings(4, 6.0, 5.0, 0.1, data.draw(st.sampled_from((0.0, 1.0))))
     reached = []
     for strange in (False, True):
         nowhere = np.zeros_like(schedule.start_times)
@@ -111,7 +111,7 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
             profile[outside] = data.draw(st.integers(0, 2 * instance.memory_limit))
         kept = profile[outside].copy()
         region = first, last, inside.copy(), np.array([5], np.int64)
-        work = Work(table, work_space(4, 9), *region, *sums, 60, *cycle)
+        work = Work(table, work_space(4, 9), *region, *sums, 60, cycle)
         change = ruin_and_recreate(work, 0, 60)
         assert change == instance.weights @ (starts - schedule.start_times)
         assert (profile[outside] == kept).all()
