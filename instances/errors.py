@@ -55,17 +55,22 @@ class UnknownNameError(ValueError):
         super().__init__(kind, name, known)
         self.kind, self.name, self.known = kind, name, known
 
+    @property
+    def nearest(self) -> str:
+        """The question whether a similar name was meant; empty without one."""
+        lowered = {one.lower(): one for one in self.known}
+        near = difflib.get_close_matches(str(self.name).lower(), lowered, n=2, cutoff=0.65)
+        meant = " or ".join(repr(lowered[one]) for one in near)
+        return f"did you mean {meant}?" if near else ""
+
     def __str__(self) -> str:
         known = self.known
-        lowered = {one.lower(): one for one in known}
-        near = difflib.get_close_matches(str(self.name).lower(), lowered, n=2, cutoff=0.65)
         more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
         listed = f"{', '.join(known[:MOST_LISTED])}{more}"
-        hint = f"; known: {listed}"
-        if near:
-            meant = " or ".join(repr(lowered[one]) for one in near)
-            hint = f"; did you mean {meant}?{'' if more else f' Known: {listed}'}"
-        return f"unknown {self.kind} {self.name!r}{hint}"
+        hint = f"known: {listed}"
+        if near := self.nearest:
+            hint = near if more else f"{near} Known: {listed}"
+        return f"unknown {self.kind} {self.name!r}; {hint}"
 
 
 class FileFormatError(ValueError):

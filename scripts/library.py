@@ -19,7 +19,7 @@ from hindsight.runtime.clock import Clock
 from instances import FileFormatError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
 from instances.files import write_atomically
-from online.commands.console import FAILED_STATUS, complain, reject, run, say
+from online.commands.console import FAILED_STATUS, complain, run, say
 from studies.library.page import SCORES, write_library_summary
 from studies.library.scores import play, scores_csv
 
@@ -70,7 +70,7 @@ def main(
         verdicts = [verify_record(entry, store) for entry in entries]
         refused = [one for one in verdicts if one.kind == "refused"]
         for one in refused:
-            reject(f"{one.name}: {one.reason}")
+            complain(f"{one.name}: {one.reason}", "rejected")
         say(f"{len(verdicts)} records checked, {len(refused)} refused")
         return FAILED_STATUS if refused else 0
     store.require_writable()

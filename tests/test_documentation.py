@@ -230,7 +230,7 @@ def environment(project: Path) -> dict[str, str]:
         "PYTHONPATH": "" if INSTALLED_PYTHON else str(project),
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "Agg",
-        "COLUMNS": "100",
+        "COLUMNS": "200",
         "NO_COLOR": "1",
         "TERM": "dumb",
     }

@@ -33,11 +33,14 @@ class Preset:
         Seconds of a round.
     memory_limit : int
         Capacity M of the KV cache, tokens.
+    what : str
+        The model, the GPUs of a machine and, in brackets, the engine or the kind of fit.
     """
 
     name: str
     batch_time: StorableTime
     memory_limit: int
+    what: str
 
 
 FILES = ("papers.json", "measured.json")
@@ -51,7 +54,8 @@ def _presets() -> Registry[Preset]:
     for name in FILES:
         text = (resources.files(__package__) / name).read_text("utf-8")
         for name, one in json.loads(text)["presets"].items():
-            presets[name] = Preset(name, batch_time_of(one["batch_time"]), one["memory_limit"])
+            time = batch_time_of(one["batch_time"])
+            presets[name] = Preset(name, time, one["memory_limit"], one["what"])
     return presets
 
 

@@ -17,7 +17,7 @@ from instances.validation import as_integer, check_ranges, chosen, ranged
 
 GeneratorFunction = TypeVar("GeneratorFunction", bound=Callable[..., Any])
 
-_GENERATORS: Registry[Callable[..., Any]] = Registry("generator")
+GENERATORS: Registry[Callable[..., Any]] = Registry("generator")
 
 
 SYNTHETIC = "synthetic"
@@ -34,7 +34,7 @@ class Family:
     def __init_subclass__(cls, name: str = "") -> None:
         dataclass(frozen=True, kw_only=True)(cls)
         if name:
-            _GENERATORS.add(name, cls)
+            GENERATORS.add(name, cls)
 
     def __post_init__(self) -> None:
         check_ranges(self, owner=None)
@@ -55,12 +55,12 @@ def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunc
     ValueError
         Another function has the name.
     """
-    return _GENERATORS.register(name)
+    return GENERATORS.register(name)
 
 
 def generator_names() -> list[str]:
     """The registered generator names, sorted."""
-    return _GENERATORS.names()
+    return GENERATORS.names()
 
 
 def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
@@ -71,7 +71,7 @@ def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
     UnknownNameError
         No such generator.
     """
-    parameters = inspect.signature(_GENERATORS[name]).parameters.values()
+    parameters = inspect.signature(GENERATORS[name]).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -83,7 +83,7 @@ def generator_documentation(name: str) -> str:
     UnknownNameError
         No such generator.
     """
-    return inspect.getdoc(_GENERATORS[name]) or ""
+    return inspect.getdoc(GENERATORS[name]) or ""
 
 
 def check_parameters(
@@ -127,7 +127,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     >>> len(drawn), drawn.memory_limit
     (4, 44)
     """
-    function = _GENERATORS[name]
+    function = GENERATORS[name]
     seed = as_integer(seed, None, "seed", minimum=0)
     check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
     rng = np.random.Generator(np.random.PCG64(seed))

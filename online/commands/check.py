@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-import hindsight
+import hindsight.testing
 import online.testing
-from hindsight.testing import CheckReport
 from online.policy_interface.specs import read_policy
 
 from .console import FAILED_STATUS
-from .json_output import JsonFile, answer
-from .options import POLICY_METAVAR, Seed
-
-
-class Kind(StrEnum):
-    """Kinds of user code that can be checked."""
-
-    policy = "policy"
-    bound = "bound"
+from .json_output import JsonFile, answer, check_json
+from .options import Seed
 
 
 def check(
-    kind: Annotated[Kind, Argument(help="Kind of code.")],
-    subject: Annotated[str, Argument(metavar=POLICY_METAVAR, help="The policy or bound.")],
+    kind: Annotated[Literal["policy", "bound"], Argument(help="Kind of code.")],
+    subject: Annotated[str, Argument(metavar="NAME or FILE.py:NAME", help="The policy or bound.")],
     count: Annotated[int, Option(min=1, help="Number of drawn instances.")] = 100,
     seed: Seed = 0,
     json_file: JsonFile = None,
@@ -39,8 +30,9 @@ def check(
     Exit status 1 if a check fails: it shows the smallest instance found, and Python code that
     repeats the failure.
     """
-    report: CheckReport
-    if kind is Kind.policy:
+    check_json(json_file)
+    report: hindsight.testing.CheckReport
+    if kind == "policy":
         report = online.testing.check_policy(read_policy(subject), count, seed=seed)
     else:
         report = hindsight.check_bound(subject, count, seed=seed)

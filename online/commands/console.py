@@ -7,23 +7,21 @@ import os
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
+from rich.rule import Rule
+from rich.table import Table as Grid
 from rich.text import Text
-from typer.core import TyperGroup
 
-from instances import InvalidValueError
+from instances import InvalidValueError, UnknownNameError
 from instances.ctrl_c import Interruption
 from instances.errors import printable
 from online.tables import Table
@@ -36,14 +34,28 @@ ERROR_STATUS = 2
 INTERRUPTED_STATUS = 130
 """Exit status that a shell expects of a command ended by Ctrl-C."""
 
+INTERRUPTED = "interrupted"
+
 PACKAGES = ("instances", "hindsight", "online")
 """Packages whose exceptions are messages to the user."""
+
+LISTED = {
+    "policy": "policies",
+    "router": "routers",
+    "generator": "generators",
+    "batch time": "presets",
+    "instance or set of the library": "library",
+}
+"""What `show` lists, by what errors call a name."""
 
 LEAST_WIDTH = 24
 """Cells down to which a column of text is narrowed."""
 
 GAP = 2
 """Blanks between columns, and between a name and its value."""
+
+UNLIMITED = 10**6
+"""Cells of a line of a file."""
 
 
 class CommandError(Exception):
@@ -62,21 +74,16 @@ def fail(message: str) -> NoReturn:
 
 
 def complain(message: object, kind: str = "error") -> None:
-    """Print one line on the error output."""
+    """Print one line on the error output; ``kind`` is its first word."""
     # Names of files and text of logs may hold terminal control codes.
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
-
-
-def reject(claim: object) -> None:
-    """Print on the error output why a checked claim does not hold."""
-    complain(claim, "rejected")
 
 
 # --- running -----------------------------------------------------------------------------------
 
 
 _unwritten: list[str] = []
-"""Why outputs could not be written; empty for a standard output that nobody reads."""
+"""Why outputs could not be written."""
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
@@ -86,24 +93,15 @@ def run(command: Callable[..., int | None]) -> NoReturn:
     run_application(application)
 
 
-class _Subcommands(TyperGroup):
-    """Typer group that lists all subcommands, and loads only the one that is called."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, stub, rest = super().resolve_command(ctx, args)
-        if name is None or stub is None:
-            return name, stub, rest
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        # The function of a subcommand has the name of its module.
-        alone.command(name)(getattr(import_module(f"{__package__}.{name}"), name))
-        return name, typer.main.get_command(alone), rest
-
-
-def run_subcommands(program: str, subcommands: Mapping[str, str]) -> NoReturn:
-    """Run the command line; ``subcommands`` maps each name to a line of help."""
-    application = typer.Typer(cls=_Subcommands, rich_markup_mode=None)
-    for name, about in subcommands.items():
-        application.command(name, help=about)(lambda: None)
+def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
+    """Run the command line with the functions of these names in the modules of these names."""
+    application = typer.Typer(rich_markup_mode=None)
+    # With a callback a single subcommand keeps its name.
+    application.callback()(lambda: None)
+    called = {*sys.argv[1:2]}.intersection(subcommands)
+    # Only the module of the subcommand that is called is imported.
+    for name in called or subcommands:
+        application.command(name)(getattr(import_module(f"{__package__}.{name}"), name))
     if f"_{program.replace('-', '_').upper()}_COMPLETE" in os.environ:
         application(prog_name=program)
     run_application(application, program)
@@ -118,58 +116,56 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
     # Names may contain characters that the encoding lacks.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    status, message = ERROR_STATUS, None
-    try:
-        status, message = _outcome(typer.main.get_command(application), program)
-    finally:
-        # All that is left is to print messages.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _print("")
-        for line in filter(None, [*_unwritten, message]):
-            complain(line)
-    raise SystemExit(status or (ERROR_STATUS if _unwritten else 0))
-
-
-def _outcome(command: Any, program: str | None) -> tuple[int, str | None]:
-    """Run the command; return the exit status and the line that explains it."""
     # The first Ctrl-C raises; a second soon after does not disturb the cleanup.
-    ctrl_c = Interruption(raises_from=1)
+    ctrl_c, status, message = Interruption(raises_from=1), ERROR_STATUS, ""
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
+        command: Any = typer.main.get_command(application)
         # Not `command.main`, which ends by itself at Ctrl-C and at a closed output.
-        name = program or Path(sys.argv[0]).name
-        with command.make_context(name, sys.argv[1:]) as context:
-            return command.invoke(context) or 0, None
+        with command.make_context(program or Path(sys.argv[0]).name, sys.argv[1:]) as context:
+            status = command.invoke(context) or 0
     except typer.Exit as end:
-        return end.exit_code, None
-    except BrokenPipeError as error:
-        _stop_printing(error)
-        return ERROR_STATUS, None
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED_STATUS, "interrupted"
-    except Exception as error:
-        if message := _explanation(error):
-            return ERROR_STATUS, message
-        if ctrl_c.raised:
-            # A library turned it into something else.
-            return INTERRUPTED_STATUS, "interrupted"
-        raise
+        status = end.exit_code
+    except BaseException as error:
+        # A library may have turned Ctrl-C into something else.
+        message = _explanation(error) or (INTERRUPTED if ctrl_c.raised else "")
+        if not message and not isinstance(error, BrokenPipeError):
+            raise
+        status = INTERRUPTED_STATUS if message == INTERRUPTED else ERROR_STATUS
+    # All that is left is to print messages.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        status, message = ERROR_STATUS, message or _explanation(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for line in filter(None, [*_unwritten, message]):
+        complain(line)
+    raise SystemExit(status or (ERROR_STATUS if _unwritten else 0))
 
 
-def _explanation(error: Exception) -> str | None:
-    """Explain an expected error in a line; return None for a bug."""
+def _explanation(error: BaseException) -> str:
+    """Explain an expected error in a line; return no text for a bug, or if nobody reads on."""
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return INTERRUPTED
     if hasattr(error, "format_message"):
         complaint: str = error.format_message().replace("Value error, ", "")
         return complaint if complaint.endswith("?") else f"{complaint.rstrip('.')}; see --help"
+    if isinstance(error, UnknownNameError) and error.kind in LISTED:
+        hint = f"{error.nearest} `show {LISTED[error.kind]}` lists all".lstrip()
+        return f"unknown {error.kind} {error.name!r}; {hint}"
     if type(error).__module__.partition(".")[0] in PACKAGES:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
-    if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename else ""
-        return place + (error.strerror or str(error))
-    return None
+    # The reader of a broken pipe (head, less) has seen enough.
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+        reason = error.strerror or str(error)
+        if isinstance(error, IsADirectoryError):
+            reason = "is a folder: give a file that is in it"
+        return f"{error.filename}: {reason}" if error.filename else reason
+    return ""
 
 
 # --- outputs -----------------------------------------------------------------------------------
@@ -181,7 +177,7 @@ def writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _unwritten.append(_explanation(error) or str(error))
+        _unwritten.append(_explanation(error))
 
 
 def check_output(
@@ -189,7 +185,6 @@ def check_output(
     suffixes: Sequence[str] = (),
     option: str = "--out",
     *,
-    folder: bool = False,
     source: Path | None = None,
 ) -> None:
     """Refuse an output that could not be written, before anything is computed.
@@ -197,108 +192,98 @@ def check_output(
     Raises
     ------
     InvalidValueError
-        A suffix that is not one of ``suffixes``, the file ``source`` that is read, a folder in
-        place of a file, or a folder that does not exist or must not be written to.
+        A suffix that is not one of ``suffixes``, the file ``source`` that is read, a folder, or a
+        file in a folder that does not exist or must not be written to.
     """
     if path is None:
         return
-    parent, reason = path if path.is_dir() else path.parent, ""
+    reason = ""
     if suffixes and path.suffix.lower() not in suffixes:
         reason = f"does not end in {' or '.join(suffixes)}"
     elif source is not None and path.exists() and source.exists() and path.samefile(source):
         reason = "is the file that is read"
-    elif path.exists() and path.is_dir() != folder:
-        reason = "is not a folder" if folder else "is a folder, not a file"
-    elif not os.access(parent, os.W_OK):
-        reason = f"cannot be written: folder {str(parent)!r} is missing or not writable"
+    elif path.is_dir():
+        reason = "is a folder, not a file"
+    elif not os.access(path.parent, os.W_OK):
+        reason = f"cannot be written: folder {str(path.parent)!r} is missing or not writable"
     if reason:
         raise InvalidValueError(None, option, str(path), reason)
 
 
+def _console() -> Console:
+    """Return a console as wide as the terminal or as COLUMNS says; a file has no limit."""
+    is_limited = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_limited else UNLIMITED)
+
+
 def say(text: str) -> None:
-    """Print lines, wrapped at blanks on a terminal; continue if nobody reads them."""
-    _print(_wrapped(text) + "\n")
+    """Print lines, wrapped at blanks."""
+    for line in text.split("\n"):
+        print(_wrapped(line), flush=True)
 
 
-def _print(text: str) -> None:
-    try:
-        print(text, end="", flush=True)
-    except OSError as error:
-        _stop_printing(error)
-
-
-def _stop_printing(error: OSError) -> None:
-    # If the reader of the output (head, less) has seen enough, nothing is reported.
-    is_read = not isinstance(error, BrokenPipeError)
-    _unwritten.append(f"the output cannot be written: {error.strerror}" if is_read else "")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _wrapped(text: str, indent: int = 0) -> str:
-    """Wrap lines to the width of a terminal; lines after the first are indented."""
-    console = Console()
-    if not console.is_terminal:
-        return text
-    wrapper = textwrap.TextWrapper(
-        console.width,
+def _wrapped(line: str, indent: int = 0) -> str:
+    """Wrap a line at blanks; the lines after the first are indented."""
+    return textwrap.fill(
+        line,
+        _console().width,
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Print names and values, one per line; a terminal continues a value below itself."""
+    """Print names and values, one per line; a long value continues below itself."""
     place = max(map(len, fields), default=0) + GAP
     for name, value in fields.items():
         line = name.ljust(place) + printable(value)
         # A single word, such as a digest, is left to the terminal to break.
-        _print((_wrapped(line, place) if " " in value else line) + "\n")
+        print(_wrapped(line, place) if " " in value else line)
 
 
 def print_table(table: Table) -> None:
-    """Print a table; on a terminal the most important columns that fit, and the names of others.
+    """Print a table: the most important columns that fit, and the names of others.
 
-    On a terminal cells of text continue on the next line after a blank; words and numbers are never
+    Headings and cells of text continue on the next line after a blank; words and numbers are never
     broken.
     """
-    table = replace(table, rows=tuple(tuple(map(printable, row)) for row in table.rows))
-    console = Console()
-    if not console.is_terminal:
-        _print(table.to_text())
-        return
     if table.title:
         say(table.title)
-    columns = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
-    least = {
-        name: _least_width(name, cells, is_text=name in table.text_columns)
-        for name, cells in columns.items()
-    }
+    text = table.text_columns
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    columns = {name: cells for name, *cells in zip(table.columns, *rows, strict=True)}
+    least = {name: _least_width(name, it, name in text) for name, it in columns.items()}
+    console = _console()
     names = [name for name in dict.fromkeys([*table.main_columns, *columns]) if name in columns]
     while len(names) > 1 and sum(least[name] + GAP for name in names) - GAP > console.width:
         names.pop()
-    drawn = RichTable(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in filter(names.__contains__, columns):
-        is_text = name in table.text_columns
-        side: Any = "left" if is_text else "right"
-        # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
-        drawn.add_column(Text(name), justify=side, no_wrap=not is_text, min_width=least[name])
-    for row in table.only(names).rows:
-        drawn.add_row(*map(Text, row))
+    shown = [name for name in columns if name in names]
+    spare = console.width - sum(least[name] + GAP for name in shown) + GAP
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    for name in shown:
+        missing = max(map(cell_len, [name, *columns[name]])) - least[name]
+        width = least[name] + min(spare, missing)
+        spare -= min(spare, missing)
+        grid.add_column(justify="left" if name in text else "right", width=width)
+    # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
+    grid.add_row(*map(Text, shown))
+    grid.add_row(*(Rule(characters="-", style="") for _ in shown))
+    for row in zip(*(columns[name] for name in shown), strict=True):
+        grid.add_row(*map(Text, row))
     with console.capture() as capture:
-        console.print(drawn)
-    _print(capture.get())
+        console.print(grid)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
     if left_out := [name for name in columns if name not in names]:
         say(f"left out: {'; '.join(left_out)}")
 
 
-def _least_width(name: str, cells: Sequence[str], *, is_text: bool) -> int:
-    """Return the least width of a column."""
-    longest = max(map(cell_len, [name, *cells]))
-    words = [cell_len(word) for cell in cells for word in cell.split()]
-    return max([min(LEAST_WIDTH, longest), *words]) if is_text else longest
+def _least_width(name: str, cells: Sequence[str], is_text: bool) -> int:
+    """Return the least width of a column: its heading and its text are broken at blanks."""
+    words = [cell_len(word) for text in (name, *cells) for word in text.split()]
+    longest = max(map(cell_len, [name, *cells] if is_text else cells), default=0)
+    return max([min(LEAST_WIDTH, longest) if is_text else longest, *words])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -15,7 +15,7 @@ from typer import Option
 
 from instances import Instance
 from instances.files import write_atomically
-from online.tables import Table
+from online.tables import Table, table_of
 from online.trials.bootstrap import Confidence
 from online.trials.intervals import Interval, rounded_down
 
@@ -52,11 +52,12 @@ def answer(
     path: Path | None,
     subcommand: str,
     found: Mapping[str, Any],
-    *parts: Table | str | Mapping[str, Any],
+    *parts: Table | str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> None:
     """Write the answer of a subcommand as JSON, and print its parts unless JSON is printed.
 
-    Without parts the document itself is printed, a field per line.
+    A document is printed with a field per line, several as a table. Without parts the document
+    ``found`` is printed.
     """
     if path is not None:
         document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
@@ -72,20 +73,35 @@ def answer(
             print_table(part)
         elif isinstance(part, str):
             say(part)
-        else:
+        elif isinstance(part, Mapping):
             print_fields(lines_of(part))
+        else:
+            print_table(_table(part))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of documents, with their fields as `lines_of` writes them."""
+    lines = [lines_of(row) for row in rows]
+    labels = [*dict.fromkeys(label for line in lines for label in line)]
+    words = {_label(key) for row in rows for key, it in row.items() if isinstance(it, str | Path)}
+    filled = [{label: line.get(label, "") for label in labels} for line in lines]
+    return table_of(filled, numbers={*labels} - words)
 
 
 def lines_of(document: Mapping[str, Any], within: str = "") -> dict[str, str]:
-    """Return the fields of a document as text by label; without empty ones and numbers in lists."""
+    """Return the fields of a document as text by label, except empty ones; of lists only text."""
     lines: dict[str, str] = {}
     for key, value in document.items():
-        label = f"{within}{key.replace('_', ' ')}"
+        label = f"{within}{_label(key)}"
         if isinstance(value, Mapping):
             lines |= lines_of(value, f"{label} ")
         elif text := _text(key, value):
             lines[label] = text
     return lines
+
+
+def _label(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def _text(key: str, value: Any) -> str:
@@ -100,38 +116,31 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, tuple):
         return Interval.between(*value).text(4 if any(isinstance(n, float) for n in value) else 0)
     if isinstance(value, list):
-        return "; ".join(_listed(one) for one in value if isinstance(one, str | Mapping))
+        return "; ".join(one for one in value if isinstance(one, str))
     return "" if value is None else str(value)
 
 
-def _listed(one: str | Mapping[str, Any]) -> str:
-    if isinstance(one, str):
-        return one
-    return ", ".join(f"{label} {text}" for label, text in lines_of(one).items())
-
-
 def instance_fields(instance: Instance) -> dict[str, Any]:
-    """Return the fields that every document about an instance begins with."""
+    """Return the fields that say which instance a document is about."""
     return {
         "instance": instance.name,
-        "digest": instance.digest,
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
         **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
         **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
+        "digest": instance.digest,
     }
 
 
 def plain(value: Any) -> Any:
     """Return a value in the types of JSON: intervals as [low, high], None for an unknown value."""
     if isinstance(value, Interval):
-        value = value.ends
-    elif isinstance(value, Confidence):
-        value = (value.low, value.high)
-    elif isinstance(value, Fraction):
-        value = float(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = vars(value)
+        return plain(value.ends)
+    if isinstance(value, Fraction):
+        return float(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = plain(vars(value))
+        return [*fields.values()] if isinstance(value, Confidence) else fields
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

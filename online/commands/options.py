@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from typer import Option
 
@@ -15,12 +15,14 @@ from instances.settings import parse_texts, parse_value
 from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 
 DEFAULT_SECONDS = 60.0
-"""Time limit of each optimum or bound: most of what is proved at all is proved in less."""
+"""Time limit of each optimum or bound: what is proved at all mostly takes less."""
 
 POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 
+Texts: TypeAlias = list[str] | None
+
 Policies = Annotated[
-    list[str] | None,
+    Texts,
     Option(
         metavar=POLICY_METAVAR,
         help="Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. "
@@ -31,12 +33,14 @@ TimeLimit = Annotated[
     float | None,
     Option(
         min=0,
-        help=f"Seconds for each optimum or bound; default: {DEFAULT_SECONDS:g}. inf: no limit.",
+        callback=lambda value: None if value == math.inf else value,
+        help="Seconds for each optimum or bound. inf: no limit.",
     ),
 ]
 Seed = Annotated[int, Option(min=0, help="Seed of every random choice.")]
+Goal = Annotated[str, Option(metavar="latency or makespan", help="Minimised objective.")]
 LevelTexts = Annotated[
-    list[str] | None,
+    Texts,
     Option(
         "--slo",
         metavar="NAME=TIME",
@@ -44,12 +48,6 @@ LevelTexts = Annotated[
         "latency (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.",
     ),
 ]
-
-
-def limit_of(given: float | None) -> float | None:
-    """Return the limit that --time-limit stands for; None for infinity."""
-    limit = DEFAULT_SECONDS if given is None else given
-    return None if limit == math.inf else limit
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from typer import Option
 
 import hindsight
 import instances
-from hindsight.outcomes.result import percent
 from instances import Instance, Schedule
 from instances.ctrl_c import Interruption
 from instances.problem.memory_translation import pooled
 
 from .console import INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
 from .json_output import JsonFile, answer, check_json, instance_fields
-from .options import Seed, TimeLimit, limit_of
-from .sources import OneSource, parse_source, read_instance
+from .options import DEFAULT_SECONDS, Goal, Seed, Texts, TimeLimit
+from .sources import OneSource, parse_source, read_instances
 
 CERTIFICATE_SHARE = 0.25
 """Share of the time limit that is kept for the certificate."""
 
 RELAXATION = "relaxation"
 RELAXATION_GAP = 0.01
-
 
 SEARCHING = ("--bound", "--crosscheck", "--out", "--certificate")
 CONTRADICTIONS: dict[str, tuple[str, ...]] = {
@@ -37,39 +34,15 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
 }
 """Options that an option cannot be combined with."""
 
-
-Goal = Annotated[str, Option(metavar="latency|makespan", help="Minimised objective.")]
-Preemption = Annotated[
-    str,
-    Option(
-        metavar="never|keep",
-        help="keep: a request may be stopped between rounds, holds no memory then and keeps its "
-        "tokens. Rarely proved above 8 requests: larger instances get an interval.",
-    ),
-]
+Preemption = Annotated[str, Option(metavar="never or keep", help="Whether requests may stop.")]
 Method = Annotated[
-    str,
-    Option(
-        help="auto, paths, mip or beams; or relaxation: only a lower bound, at any size, also "
-        "relaxation-lp, -lagrangian or -states (docs/bounds.md)."
-    ),
+    str, Option(metavar="NAME", help="auto, paths, mip, beams, or relaxation: only a lower bound.")
 ]
-Gap = Annotated[
-    float | None,
-    Option(min=0, max=1, help="Relative gap at which to stop; default: 0, of relaxation 0.01."),
-]
+Gap = Annotated[float, Option(min=0, max=1, help="Relative gap at which to stop.")]
 OwnBounds = Annotated[
-    list[str] | None,
-    Option("--bound", metavar="FILE.py:NAME", help="Custom lower bound; repeatable."),
+    Texts, Option("--bound", metavar="FILE.py:NAME", help="Custom lower bound; repeatable.")
 ]
-CertificateFile = Annotated[
-    Path | None,
-    Option(
-        "--certificate",
-        help="Write a proof that verify checks, as JSON. A quarter of a given time limit is kept "
-        "for it; if a proof takes longer, a weaker one is written.",
-    ),
-]
+Certificate = Annotated[Path | None, Option(help="Write a proof that verify checks, as JSON.")]
 Crosscheck = Annotated[bool, Option("--crosscheck", help="Solve again with PuLP and CBC.")]
 Export = Annotated[Path | None, Option(help="Only write the integer program, .lp or .mps.")]
 Out = Annotated[Path | None, Option(help="Write the instance with the bounds found, as JSON.")]
@@ -80,11 +53,11 @@ def solve(  # noqa: PLR0913
     goal: Goal = "latency",
     preemption: Preemption = "never",
     method: Method = "auto",
-    time_limit: TimeLimit = None,
-    gap: Gap = None,
+    time_limit: TimeLimit = DEFAULT_SECONDS,
+    gap: Gap = 0.0,
     seed: Seed = 0,
     own_bounds: OwnBounds = None,
-    certificate: CertificateFile = None,
+    certificate: Certificate = None,
     crosscheck: Crosscheck = False,
     export: Export = None,
     out: Out = None,
@@ -99,57 +72,61 @@ def solve(  # noqa: PLR0913
     The search starts from the best schedule that the file carries, as one that --out wrote does.
     Values of custom bounds are shown by name; claimed ones count for nothing else
     (docs/own-bounds.md).
+
+    With --preemption keep a request may be stopped between rounds, holds no memory then and keeps
+    its tokens. Such optima are rarely proved above 8 requests: larger instances get an interval.
+
+    --method relaxation gives a certified lower bound at any size, within 1 % of the best that it
+    can give unless --gap is set; also relaxation-lp, -lagrangian and -states (docs/bounds.md).
+
+    A quarter of the time limit is kept for --certificate; if a proof takes longer, a weaker one is
+    written.
     """
-    _refuse(
-        {
-            "--goal makespan": goal == "makespan",
-            "--preemption keep": preemption == "keep",
-            "--method relaxation": method.startswith(RELAXATION),
-            "--bound": own_bounds,
-            "--crosscheck": crosscheck,
-            "--export": export,
-            "--out": out,
-            "--certificate": certificate,
-        }
-    )
-    parsed = parse_source(source)
-    check_output(export, (".lp", ".mps"), "--export")
-    check_output(out, (".json",), source=parsed.file)
-    check_output(certificate, (".json",), "--certificate", source=parsed.file)
-    check_json(json_file, source=parsed.file)
-    instance, notes = read_instance(parsed)
-    limit, found = limit_of(time_limit), instance_fields(instance)
-    if export is not None:
-        found["export"] = _exported(instance, goal, export)
-    elif method.startswith(RELAXATION):
-        kind = method.removeprefix(RELAXATION).removeprefix("-") or "auto"
-        found |= _relaxed(instance, kind, limit, RELAXATION_GAP if gap is None else gap)
-    else:
-        known = instances.known_bounds(instance)
-        times = None if known is None else known.start_times
-        start = None if times is None else Schedule(instance, times)
-        options: dict[str, Any] = {"goal": goal, "preemption": preemption, "method": method}
-        options |= {"gap": gap or 0, "seed": seed, "start": start, "bounds": own_bounds or ()}
-        given = limit if certificate is not None and time_limit is not None else None
-        kept = 0.0 if given is None else CERTIFICATE_SHARE * given
-        result = _search(instance, options, limit and limit - kept, out, crosscheck)
-        found |= _described(result)
-        if certificate is not None:
-            with writing():
-                left = given and max(0.0, given - result.runtime)
-                found["certificate"] = _certified(result, certificate, left)
-        if crosscheck and result.stop_reason != "interrupted":
-            found["cbc"] = _crosschecked(result, limit)
-    found["notes"] = notes
-    answer(json_file, "solve", found)
-    return INTERRUPTED_STATUS if found.get("stop_reason") == "interrupted" else 0
-
-
-def _refuse(given: Mapping[str, object]) -> None:
+    outputs = {"--export": export, "--out": out, "--certificate": certificate}
+    given = {
+        **outputs,
+        "--goal makespan": goal == "makespan",
+        "--preemption keep": preemption == "keep",
+        "--method relaxation": method.startswith(RELAXATION),
+        "--bound": own_bounds,
+        "--crosscheck": crosscheck,
+    }
     for option, others in CONTRADICTIONS.items():
         for other in others:
             if given[option] and given[other]:
                 fail(f"{other} contradicts {option}: leave out one of them")
+    parsed = parse_source(source)
+    for option, path in outputs.items():
+        kinds = (".lp", ".mps") if option == "--export" else (".json",)
+        check_output(path, kinds, option, source=parsed.file)
+    check_json(json_file, source=parsed.file)
+    found, notes = read_instances([parsed])
+    if len(found) != 1:
+        reason = f"stands for {len(found)} instances, and one is needed"
+        fail(f"source {source} {reason}: docs/own-bounds.md has a loop over a set")
+    (instance,) = found
+    answered: dict[str, Any] = {}
+    if export is not None:
+        model: Any = hindsight.build_model(instance, "dense", goal=cast(Any, goal), path=export)
+        size = {"variables": model.nvariables(), "constraints": model.nconstraints()}
+        answered = {"export": {"file": export, **size}}
+    elif method.startswith(RELAXATION):
+        answered = _relaxed(instance, method, time_limit, gap)
+    else:
+        options = {"goal": goal, "preemption": preemption, "method": method, "gap": gap}
+        options |= {"seed": seed, "bounds": own_bounds or ()}
+        kept = CERTIFICATE_SHARE * (time_limit or 0) if certificate else 0.0
+        result = _search(instance, options, time_limit and time_limit - kept, out, crosscheck)
+        answered = _described(result)
+        if certificate is not None:
+            left = time_limit and max(0.0, time_limit - result.runtime)
+            answered["certificate"] = _certified(result, certificate, left, notes)
+        if crosscheck and result.stop_reason != "interrupted":
+            answered["cbc"] = _crosschecked(result, time_limit)
+    document = {**instance_fields(instance), **answered, "notes": notes}
+    bounds = answered.get("own_bounds")
+    answer(json_file, "solve", document, document, *([bounds] if bounds else []))
+    return INTERRUPTED_STATUS if answered.get("stop_reason") == "interrupted" else 0
 
 
 def _search(
@@ -162,14 +139,13 @@ def _search(
         # A program that is too large for the second solver is refused before the first one runs.
         last = int(instance.arrival_times.max() + instance.output_lengths.sum())
         model_size(instance, "dense", last).refuse_too_large()
+    known = instances.known_bounds(instance)
+    times = known and known.start_times
+    options["start"] = Schedule(instance, times) if times else None
     # A search that Ctrl-C has ended is saved, however often it is pressed.
     with Interruption(math.inf), progress_bar() as update:
-
-        def show(news: hindsight.Progress) -> None:
-            interval = f"[{news.lower_bound}, {news.upper_bound}] {percent(news.gap)}"
-            update(0, f"{news.phase}: {interval}")
-
-        result = hindsight.solve(instance, limit, progress=show, **options)
+        options["progress"] = lambda news: update(0, str(news))
+        result = hindsight.solve(instance, limit, **options)
         if out is not None:
             bounds = result.known_bounds(f"llm-hindsight solve, {result.status}")
             with writing():
@@ -178,39 +154,44 @@ def _search(
 
 
 def _described(result: hindsight.Result) -> dict[str, Any]:
-    own = [(name[7:-1], one) for name, one in result.bounds.items() if name.startswith("bound '")]
+    named = ("goal", "preemption", "status", "stop_reason")
     found = {
-        "objective": "makespan" if result.goal == "makespan" else "total_latency",
-        "preemptive": result.preemption != "never",
-        "status": result.status,
-        "stop_reason": result.stop_reason,
+        **{name: getattr(result, name) for name in named},
         "optimum_rounds": (result.lower_bound, result.upper_bound),
         "certified_lower_bound_rounds": result.certified_lower_bound,
         "gap": result.gap,
         "certified_gap": result.certified_gap,
         "own_bounds": [
-            {"name": name, "lower_bound_rounds": one.value, "proved": one.certified}
-            for name, one in own
+            {"name": name[7:-1], "lower_bound_rounds": one.value, "proved": one.certified}
+            for name, one in result.bounds.items()
+            if name.startswith("bound '")
         ],
+        "runtime_seconds": result.runtime,
     }
     if result.goal == "latency":
         found["waiting_rounds"] = result.waiting_interval
         found["certified_waiting_gap"] = result.waiting_gap
-    found["runtime_seconds"] = result.runtime
     if isinstance(result.schedule, Schedule):
         found["start_rounds"] = result.schedule.start_times.tolist()
     return found
 
 
-def _certified(result: hindsight.Result, path: Path, left: float | None) -> dict[str, Any]:
+def _certified(
+    result: hindsight.Result, path: Path, left: float | None, notes: list[str]
+) -> dict[str, Any]:
     """Write a certificate in the seconds that are left, and check it."""
-    verdict = hindsight.write_certificate(result, path, time_limit=left)
-    return {
-        "file": path,
-        "verdict": "optimal" if verdict.is_optimal else "valid interval",
-        "proof": verdict.kind,
-        "lower_bound_rounds": verdict.lower_bound,
-    }
+    found: dict[str, Any] = {"file": path}
+    with writing():
+        verdict = hindsight.write_certificate(result, path, time_limit=left)
+        found["verdict"] = "optimal" if verdict.is_optimal else "valid interval"
+        found |= {"proof": verdict.kind, "lower_bound_rounds": verdict.lower_bound}
+        if verdict.lower_bound < result.certified_lower_bound:
+            notes.append(
+                f"the certificate proves {verdict.lower_bound}, less than the certified lower "
+                f"bound {result.certified_lower_bound}: a proof of that was not ready in the time "
+                "kept for it, or cannot be written; a longer --time-limit may help"
+            )
+    return found
 
 
 def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
@@ -218,34 +199,28 @@ def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
     interval = (result.lower_bound, result.upper_bound)
     opinion = hindsight.second_opinion(result.schedule.instance, interval, limit)
     total = None if opinion.schedule is None else opinion.schedule.total_latency
-    return {"total_latency_rounds": total, "is_optimal": opinion.is_optimal, "agrees": True}
+    return {"total_latency_rounds": total, "is_optimal": opinion.is_optimal}
 
 
-def _exported(instance: Instance, goal: Any, path: Path) -> dict[str, Any]:
-    """Write the integer program, and name its size."""
-    model: Any = hindsight.build_model(instance, "dense", goal=goal, path=path)
-    return {"file": path, "variables": model.nvariables(), "constraints": model.nconstraints()}
-
-
-def _relaxed(instance: Instance, method: Any, limit: float | None, gap: float) -> dict[str, Any]:
+def _relaxed(instance: Instance, method: str, limit: float | None, gap: float) -> dict[str, Any]:
     """Describe the linear relaxation and its certified bound."""
     from hindsight.prices.volume import small_transportation_bound
 
+    kind: Any = method.removeprefix(RELAXATION).removeprefix("-") or "auto"
     with progress_bar() as update:
-        relaxation = hindsight.relax(
+        found = hindsight.relax(
             instance,
             limit,
-            method=method,
-            tolerance=None if method == "states" else gap,
-            progress=lambda news: update(0, f"{news.phase} {news.nodes}: {news.text}"),
+            method=kind,
+            tolerance=None if kind == "states" else gap or RELAXATION_GAP,
+            progress=lambda news: update(0, str(news)),
         )
     return {
-        "method": relaxation.method,
-        "stop_reason": relaxation.stop_reason,
-        "certified_lower_bound_rounds": relaxation.certified_bound,
+        "method": found.method,
+        "stop_reason": found.stop_reason,
+        "certified_lower_bound_rounds": found.certified_bound,
         "transportation_lower_bound_rounds": small_transportation_bound(pooled(instance)),
-        "value_rounds": relaxation.objective,
-        "certified_waiting_rounds": relaxation.certified_waiting,
-        "iterations": relaxation.iterations,
-        "runtime_seconds": relaxation.runtime,
+        "value_rounds": found.objective,
+        "certified_waiting_rounds": found.certified_waiting,
+        "runtime_seconds": found.runtime,
     }

@@ -19,28 +19,21 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from typer import Argument
 
 import instances
-from instances import (
-    FileFormatError,
-    Instance,
-    InvalidValueError,
-    MemoryRule,
-    UnknownNameError,
-    Workload,
-)
+from instances import FileFormatError, Instance, InvalidValueError, UnknownNameError, Workload
 from instances.errors import printable
 from instances.generators.registry import SYNTHETIC
 from instances.logs.formats import ROLES
 from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
-from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS
+from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS, MemoryRule
 from instances.settings import parse_texts, parse_value, quoted
 from instances.user_modules import import_sources
 from instances.validation import as_integer
@@ -158,17 +151,13 @@ def parse_source(text: str, bare: str | None = None) -> Source:
     InvalidValueError
         Settings that cannot be read.
     """
-    if os.path.exists(text):
-        return Source(bare or "file", text)
     found = _FORM.fullmatch(text)
-    if found is None:
-        raise InvalidValueError(None, "source", text, "is empty")
-    kind, name, settings = found["kind"], found["name"], found["settings"]
-    if kind is None:
-        kind = bare or _kind_of(name)
-    elif kind not in SETTINGS:
+    if os.path.exists(text) or found is None:
+        return Source(bare or "file", text)
+    kind, name = found["kind"] or bare or _kind_of(found["name"]), found["name"]
+    if kind not in SETTINGS:
         raise UnknownNameError("kind of source", kind, list(SETTINGS))
-    words = shlex.shlex(settings or "", posix=True)
+    words = shlex.shlex(found["settings"] or "", posix=True)
     words.whitespace, words.whitespace_split, words.commenters = ",", True, ""
     try:
         entries = [one.strip() for one in words if one.strip()]
@@ -186,32 +175,13 @@ def _kind_of(name: str) -> str:
     return "library"
 
 
-@dataclass
-class Read:
-    """Instances read from sources.
-
-    Attributes
-    ----------
-    problems : list
-        Instances; if latencies are in seconds workloads too; arrival sources.
-    stems : list of str
-        For each problem, the name of a file that is to hold it, without its suffix.
-    notes : list of str
-        Facts that a reader of results needs: windows of traces, synthetic, rounded, adaptive.
-    """
-
-    problems: list[Any] = field(default_factory=list)
-    stems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def read_sources(
     sources: Iterable[Source],
     *,
     batch_time: BatchTime | None = None,
     memory_limit: int | None = None,
-) -> Read:
-    """Read the instances of sources, in order.
+) -> tuple[list[Any], list[str]]:
+    """Read the problems of sources, in order, and the notes that a reader of results needs.
 
     Parameters
     ----------
@@ -227,21 +197,23 @@ def read_sources(
     UnknownNameError, InvalidValueError, InvalidTypeError, FileFormatError, OSError
         A source that cannot be read.
     """
-    read = Read()
+    problems, notes = list[Any](), list[str]()
     common = MEMORY_SETTINGS if batch_time is None else (*MEMORY_SETTINGS, "faster")
     for source in sources:
-        rule = source.memory_rule()
+        rule, given = source.memory_rule(), source.values(without=common)
         if source.kind != "generator":
             source.refuse_settings_except([*SETTINGS[source.kind], *common])
         if source.kind == "trace":
-            found = _windows(source, rule, batch_time is not None, memory_limit, read.notes)
+            found = _windows(source, rule, batch_time is not None, memory_limit, notes)
         elif source.kind == "generator":
-            found = _drawn(source, source.values(without=common))
+            found = _drawn(source, given)
         elif source.kind == "worst":
-            found = _worst(source, source.values(without=common), read.notes)
+            found = [_worst(source, given, notes)]
+        elif source.kind == "library":
+            found = [one.instance for one in instances.library().matching(source.name)]
         else:
-            found = _loaded(source)
-        for problem, stem in found:
+            found = [_loaded(Path(source.name))]
+        for problem in found:
             if rule != TOKENS and source.kind != "trace":
                 if not isinstance(problem, Instance | Workload):
                     reason = "answers to a policy, and counts memory in tokens"
@@ -250,37 +222,27 @@ def read_sources(
             problem = in_seconds(problem, batch_time)
             if "faster" in source.settings and batch_time is not None:
                 problem = problem.faster(parse_value(source.settings["faster"]))
-            read.problems.append(problem)
-            read.stems.append(stem)
-    read.notes += dict.fromkeys(note for problem in read.problems for note in _notes(problem))
-    return read
+            problems.append(problem)
+    notes += dict.fromkeys(note for problem in problems for note in _notes(problem))
+    return problems, notes
 
 
-def read_instance(source: Source) -> tuple[Instance, list[str]]:
-    """Read the one instance that a source stands for, with notes on it.
+def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]]:
+    """Read the instances in rounds of sources, with notes.
 
     Raises
     ------
     InvalidValueError
-        It stands for several, or for one without rounds.
+        A problem has no rounds; and as `read_sources`.
     """
-    read = read_sources([source])
-    if len(read.problems) != 1:
-        reason = f"stands for {len(read.problems)} instances, and one is needed"
-        raise InvalidValueError(
-            None, "source", source.name, f"{reason}: docs/own-bounds.md has a loop over a set"
-        )
-    return in_rounds(read.problems[0]), read.notes
-
-
-def in_rounds(problem: Any) -> Instance:
-    """Return the problem; refuse one that is not an instance in rounds."""
-    if isinstance(problem, Instance):
-        return problem
-    reason = "answers to a policy: it has no instance before a run"
-    if isinstance(problem, Workload):
-        reason = "has arrivals in seconds, and no rounds"
-    raise InvalidValueError(None, "instance", problem.name, reason)
+    problems, notes = read_sources(sources)
+    for problem in problems:
+        if not isinstance(problem, Instance):
+            is_timed = isinstance(problem, Workload)
+            reason = "answers to a policy: it has no instance before a run"
+            reason = "has arrivals in seconds, and no rounds" if is_timed else reason
+            raise InvalidValueError(None, "instance", problem.name, reason)
+    return problems, notes
 
 
 def trace_options(source: Source) -> dict[str, Any]:
@@ -301,37 +263,28 @@ def _notes(problem: Any) -> Iterator[str]:
         yield note
 
 
-_Named: TypeAlias = Sequence[tuple[Any, str]]
-"""Problems, each with the name of the file to save it in, without its suffix."""
-
-
-def _loaded(source: Source) -> _Named:
-    if source.kind == "library":
-        return [(one.instance, one.name) for one in instances.library().matching(source.name)]
-    path = Path(source.name)
+def _loaded(path: Path) -> Instance:
     try:
         instance = instances.load(path)
-        named = instance if instance.name else instance.renamed(printable(path.stem))
-        return [(named, path.stem)]
     except FileFormatError:
-        if path.suffix.lower() in LOGS:
-            reason = f"is not an instance: a trace or log is 'trace:{path}(memory_limit=M)'"
-            raise FileFormatError(path, reason) from None
-        raise
+        if path.suffix.lower() not in LOGS:
+            raise
+        reason = f"is not an instance: a trace or log is 'trace:{path}(memory_limit=M)'"
+        raise FileFormatError(path, reason) from None
+    return instance if instance.name else instance.renamed(printable(path.stem))
 
 
-def _drawn(source: Source, given: dict[str, Any]) -> _Named:
+def _drawn(source: Source, given: dict[str, Any]) -> list[Any]:
     file, _, name = source.name.rpartition(":")
     if file:
         import_sources([file])
     owner = f"generator {name!r}"
     seed = as_integer(given.pop("seed", 0), owner, "seed", minimum=0)
     count = as_integer(given.pop("count", 1), owner, "count", minimum=1)
-    seeds = range(seed, seed + count)
-    return [(instances.generate(name, one, **given), f"{name}-seed{one}") for one in seeds]
+    return [instances.generate(name, one, **given) for one in range(seed, seed + count)]
 
 
-def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> _Named:
+def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
     """Search for the worst instance of a policy."""
     from online.worst_cases import Space, search
 
@@ -343,19 +296,17 @@ def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> _Named:
     if not found.cases:
         raise InvalidValueError(None, "source", str(source), "gives none: no optimum was proved")
     notes.append(str(found))
-    name = f"worst-{found.cases[0].draft.instance().digest[:8]}"
-    return [(found.cases[0].instance(name), name)]
+    return found.cases[0].instance(f"worst-{found.cases[0].draft.instance().digest[:8]}")
 
 
 def _windows(
     source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None, notes: list[str]
-) -> _Named:
+) -> list[Any]:
     """Read windows of a trace, and note what became of their rows."""
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:
         raise InvalidValueError(None, "trace", source.name, "needs memory_limit, in scaled tokens")
     found = [*instances.trace_windows(source.name, in_seconds=timed, memory_rule=rule, **options)]
-    stem = Path(source.name).name.partition(".")[0]
     notes += [f"{one.name}: {report}" if len(found) > 1 else str(report) for one, report in found]
-    return [(one, f"{stem}-window{k}") for k, (one, _) in enumerate(found)]
+    return [one for one, _ in found]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -17,16 +16,18 @@ from hindsight.certificates.format import (
     MalformedCertificateError,
     read_certificate,
 )
-from instances import FileFormatError, InvalidValueError, LibraryEntry, RecordStore
+from instances import FileFormatError, InvalidValueError, RecordStore
 from online.workers import in_order
 
-from .console import FAILED_STATUS, progress_bar, reject
+from .console import FAILED_STATUS, complain, progress_bar
 from .json_output import JsonFile, answer, check_json
+from .sources import parse_source
 
 if TYPE_CHECKING:
     from hindsight.records.verification import RecordVerdict
 
-LIBRARY = "library"
+MOST_SHOWN = 20
+"""Records up to which each is shown."""
 
 
 def verify(
@@ -48,18 +49,26 @@ def verify(
     seconds, by compiled loops of the solver. A file that is malformed, or takes more than some
     minutes to check, is none: no claim was refused.
     """
-    name, _, pattern = subject.partition(":")
-    if not Path(subject).exists() and subject in instances.library():
-        raise InvalidValueError(None, "subject", subject, f"is no file: write library:{subject}")
-    if name != LIBRARY or Path(subject).exists():
-        return _certificate(Path(subject), json_file)
-    check_json(json_file)
-    return _records(instances.library().matching(*filter(None, [pattern])), jobs, json_file)
-
-
-def _certificate(path: Path, json_file: Path | None) -> int:
-    check_json(json_file, source=path)
+    source = parse_source("library:*" if subject == "library" else subject)
+    check_json(json_file, source=source.file)
+    if source.kind not in ("file", "library"):
+        raise InvalidValueError(None, "subject", subject, "is neither a file nor library:NAME")
     began = time.monotonic()
+    if source.kind == "library":
+        found, refused, parts = _records(source.name, jobs)
+    else:
+        found, refused, parts = *_certificate(Path(source.name)), []
+    if found:
+        found["runtime_seconds"] = time.monotonic() - began
+        printed = {name: it for name, it in found.items() if name != "verdicts"}
+        answer(json_file, "verify", found, *parts, printed)
+    for line in refused:
+        complain(line, "rejected")
+    return FAILED_STATUS if refused else 0
+
+
+def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Check a certificate; return what it proves, or why it does not hold."""
     try:
         verdict = check_certificate(read_certificate(path))
     except MalformedCertificateError as error:
@@ -67,28 +76,28 @@ def _certificate(path: Path, json_file: Path | None) -> int:
     except MemoryError as error:
         raise FileFormatError(path, "takes more memory than there is") from error
     except CertificateError as error:
-        reject(error)
-        return FAILED_STATUS
+        return {}, [str(error)]
     is_timed = verdict.batch_time is not None
     how = "optimal" if verdict.is_optimal else "valid interval"
-    optimum = "optimum_seconds" if is_timed else "optimum_rounds"
     found = {
         "verdict": "valid lower bound" if is_timed else how,
         "preemptive": verdict.preemptive,
-        optimum: (verdict.lower_bound, verdict.upper_bound),
+        f"optimum_{'seconds' if is_timed else 'rounds'}": (
+            verdict.lower_bound,
+            verdict.upper_bound,
+        ),
         "batch_time": str(verdict.batch_time) if is_timed else None,
+        "proof": verdict.kind,
     }
     # The memory rule is empty if memory is counted in tokens.
-    for name in ("replicas", "requests", "price_sets", "leaves", "digest", "memory_rule"):
-        found[name] = getattr(verdict, name)
-    seconds = time.monotonic() - began
-    answer(json_file, "verify", {**found, "proof": verdict.kind, "runtime_seconds": seconds})
-    return 0
+    names = ("replicas", "requests", "price_sets", "leaves", "memory_rule", "digest")
+    return found | {name: getattr(verdict, name) for name in names}, []
 
 
-def _records(entries: Sequence[LibraryEntry], jobs: int, json_file: Path | None) -> int:
+def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
+    """Check records; return the verdicts, why some are refused, and a table of few."""
+    entries = instances.library().matching(pattern)
     RecordStore().require_certificates(entries)
-    began = time.monotonic()
     verdicts: list[RecordVerdict] = []
     with progress_bar(len(entries)) as update:
         names = [entry.name for entry in entries]
@@ -96,13 +105,9 @@ def _records(entries: Sequence[LibraryEntry], jobs: int, json_file: Path | None)
             verdicts.append(verdict)
             update(len(verdicts), verdict.name)
     refused = [f"{one.name}: {one.reason}" for one in verdicts if one.kind == "refused"]
-    counts = Counter(verdict.kind for verdict in verdicts)
-    records = {kind: counts[kind] for kind in ("closed", "open", "none")}
-    found = {"records": records, "refused": refused, "runtime_seconds": time.monotonic() - began}
-    answer(json_file, "verify", {"verdicts": verdicts, **found}, {**found, "refused": len(refused)})
-    for line in refused:
-        reject(line)
-    return FAILED_STATUS if refused else 0
+    found = {"verdicts": verdicts, "records": Counter(one.kind for one in verdicts)}
+    table = [[vars(one) for one in verdicts], ""] if len(verdicts) <= MOST_SHOWN else []
+    return found, refused, table
 
 
 def _verdict(name: str) -> RecordVerdict:

@@ -17,7 +17,7 @@ from instances import Instance
 
 __all__ = ["no_package"]
 
-ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+ENVIRONMENT = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 PATIENCE = re.compile(r"(about )?\d+ (s|min|h)\b")

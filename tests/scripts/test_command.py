@@ -123,6 +123,10 @@ def test_generate_and_show_tell_machines_what_they_print(found: Found, tmp_path:
     for one in drawn["instances"]:
         assert instances.load(tmp_path / one["file"]).digest == one["digest"]
         assert one["digest"] in printed
+    presets, printed = found("show presets")
+    first = {"what": "Llama-2-70B on 2 A100 (affine fit)", "empty_round_milliseconds": 50.0}
+    assert {**presets["presets"][0], **first} == presets["presets"][0]
+    assert "Llama-2-70B on 2 A100 (affine fit) 50.0000 16492" in " ".join(printed.split())
     told, printed = found("show")
     assert [one["policy"] for one in told["policies"]] == online.policy_names()
     assert all(one["policy"] in printed and one["what"] in printed for one in told["policies"])

@@ -39,7 +39,7 @@ def test_a_source_is_the_draw_of_its_settings(ok: Ok, tmp_path: Path) -> None:
 def test_several_instances_go_into_a_folder(ok: Ok, tmp_path: Path) -> None:
     printed = ok("generate 'generator:arrival-model-2(seed=7, count=2)' --out drawn")
     names = sorted(path.name for path in (tmp_path / "drawn").iterdir())
-    assert names == ["arrival-model-2-seed7.json", "arrival-model-2-seed8.json"]
+    assert names == ["arrival-model-2-seed-7.json", "arrival-model-2-seed-8.json"]
     for seed, name in zip((7, 8), names, strict=True):
         drawn = instances.load(tmp_path / "drawn" / name)
         assert drawn.digest == instances.generate("arrival-model-2", seed).digest
@@ -62,8 +62,8 @@ def test_windows_of_a_trace_become_files(ok: Ok, tmp_path: Path, trace: Path) ->
     expected = instances.trace_windows(
         trace, memory_limit=10, token_scale=64, round_seconds=1, duration_seconds=4, windows=2
     )
-    for k, (instance, _) in enumerate(expected):
-        assert instances.load(tmp_path / "drawn" / f"some-window{k}.json") == instance
+    for name, (instance, _) in zip(("some-0s-1", "some-4s-2"), expected, strict=True):
+        assert instances.load(tmp_path / "drawn" / f"{name}.json") == instance
         assert instance.digest in printed
 
 

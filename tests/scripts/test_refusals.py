@@ -25,8 +25,8 @@ FILES = {
     "text.json": "hello",
     "object.json": "{}",
     "lifo.toml": 'policy = ["lifo"]\nsources = ["generator:uniform"]\n',
-    "keys.toml": 'polices = ["fcfs"]\n',
-    "types.toml": 'seed = ["0"]\nsources = ["generator:uniform"]\n',
+    "keys.toml": 'polices = ["fcfs"]\nsources = ["generator:uniform"]\n',
+    "types.toml": 'seed = ["x"]\nsources = ["generator:uniform"]\n',
     "empty.toml": 'policy = ["fcfs"]\n',
     "deep.toml": "x = " + "[" * 5000,
     "conversations.jsonl": '{"conversation": ["hello"]}',
@@ -47,13 +47,14 @@ solve ../small.json --time-limit -1 | --time-limit
 solve ../small.json --goal x | goal = 'x' is not 'latency', 'makespan'
 solve ../small.json --goal makespan --out x.json | --out contradicts --goal makespan
 solve ../small.json --method relaxation --out x.json | contradicts --method relaxation
+solve .. | ..: is a folder: give a file that is in it
 solve ../large.json --export model.lp | non-zeros, about
 solve ../large.json --crosscheck | non-zeros, about
-generate | a SOURCE is missing
+generate | Missing argument 'SOURCE...'
 generate generator:sqrt-n-adversary | it has no instance before a run
-generate generator:uniform generator:uniform --out two | would hold two of the instances
+generate generator:uniform generator:uniform --out two | is 1 file(s) for 2 instances: give a folder
 generate generator:uniform --out missing/one.json | cannot be written
-generate generator:uniform --out q.mps | solve --export writes .lp and .mps
+generate generator:uniform --out q.mps | --out = 'q.mps' does not end in .json
 generate generater:uniform | unknown kind of source 'generater'; did you mean 'generator'?
 generate uniform | 'uniform' is a generator: write generator:uniform
 generate generator:uniform(n=3 | unknown generator 'uniform(n=3'
@@ -64,7 +65,7 @@ generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you
 ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | answers to a policy, and counts memory in
 generate trace:x.csv | needs memory_limit, in scaled tokens
 generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
-solve library:worst-n7-0 | did you mean 'worst-n7-0
+solve library:worst-n7-0 | or 'worst-n7-01'? `show library` lists all
 solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
 solve generator:sqrt-n-adversary | answers to a policy: it has no instance
 ratios | give SOURCEs or --demo, and not both
@@ -72,20 +73,21 @@ ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios j25-m1-n10-00 --policy edf | policies = 'edf' needs a service level
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
-ratios --demo --batch-time a100 | unknown batch time 'a100'; known: llama-2-70b-2xa1
+ratios generator:sqrt-n-adversary --replicas 2 | answers to a policy: it has one machine
+ratios --demo --batch-time a100 | unknown batch time 'a100'; `show presets` lists all
 ratios --demo --batch-time affine:1,0,0 --preemption never | does not exist in seconds
 ratios --demo --preemption sometimes | preemption = 'sometimes' is not
 ratios --demo --predictions noisy | delta = None is not given and has no default
 ratios --demo --optimum records | is not an instance of the library
-ratios --demo --columns speed --policy fcfs --time-limit 0 | unknown column 'speed'; known: group
 ratios --demo --store ../text.json | is not a store of trials
 ratios ../lifo.toml | unknown policy 'lifo'
 ratios ../deep.toml | is nested more than 100 deep
-ratios ../types.toml | seeds = '0' is not
-ratios ../empty.toml | sources = [] is missing
+ratios ../types.toml | Invalid value for '--seed': Input should be a valid integer
+ratios ../empty.toml | sources is missing: write sources = [...]
+ratios ../keys.toml | No such option: --polices
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is not for windows
 check polcy fcfs | Invalid value for 'kind': 'polcy' is not
-verify w25-uniform-n20-00 | is no file: write library:w25-uniform-n20-00
+verify generator:uniform | is neither a file nor library:NAME
 headroom x | Missing option '--batch-time'
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
 headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token

@@ -58,7 +58,7 @@ def test_the_preemptive_optimum_is_named(ok: Ok, tmp_path: Path) -> None:
     assert hindsight.solve(pair).upper_bound == 12
     objective = "--preemption keep --certificate proof.json"
     shown = fields(ok(f"solve pair.json {objective}"))
-    assert (shown["preemptive"], shown["status"]) == ("yes", "optimal")
+    assert (shown["preemption"], shown["status"]) == ("keep", "optimal")
     assert [shown[name] for name in ("optimum rounds", CERTIFIED, "waiting rounds")] == [
         *("11", "11", "1")
     ]
@@ -67,6 +67,15 @@ def test_the_preemptive_optimum_is_named(ok: Ok, tmp_path: Path) -> None:
     assert verdict.preemptive
     assert shown["certificate proof"] == verdict.kind
     assert shown["certificate lower bound rounds"] == str(verdict.lower_bound)
+
+
+def test_a_certificate_below_the_certified_bound_is_explained(ok: Ok, tmp_path: Path) -> None:
+    """The solve enumerates; its certificate has prices, which prove one round less."""
+    four = Instance.from_arrays([1, 8, 3, 2], [9, 1, 4, 5], [0, 1, 0, 1], memory_limit=11)
+    instances.save(four, tmp_path / "four.json")
+    shown = fields(ok("solve four.json --preemption keep --certificate proof.json"))
+    assert (shown[CERTIFIED], shown["certificate lower bound rounds"]) == ("26", "25")
+    assert "the certificate proves 25, less than the certified lower bound 26" in shown["notes"]
 
 
 def test_the_bounds_of_a_relaxation_are_printed(ok: Ok, small: Path) -> None:

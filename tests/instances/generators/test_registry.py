@@ -57,7 +57,7 @@ def test_the_instance_says_where_it_comes_from(name: str) -> None:
     assert again == instance
 
 
-@patch.dict(registry._GENERATORS, clear=True)
+@patch.dict(registry.GENERATORS, clear=True)
 def test_what_is_drawn_keeps_its_memory_rule() -> None:
     @register_generator("in-blocks")
     def in_blocks(rng: np.random.Generator) -> Instance:
@@ -66,7 +66,7 @@ def test_what_is_drawn_keeps_its_memory_rule() -> None:
     assert generate("in-blocks").memory_rule == MemoryRule(4)
 
 
-@patch.dict(registry._GENERATORS, clear=True)
+@patch.dict(registry.GENERATORS, clear=True)
 def test_what_is_defined_again_takes_the_place_of_what_it_was() -> None:
     """A notebook's cell run again, and what its module is called in a worker process."""
 
@@ -90,7 +90,7 @@ def test_what_is_defined_again_takes_the_place_of_what_it_was() -> None:
             register_generator(other)(lambda rng: None)
 
 
-@patch.dict(registry._GENERATORS, clear=True)
+@patch.dict(registry.GENERATORS, clear=True)
 def test_a_missing_parameter_is_named() -> None:
     @register_generator("needy")
     def needy(rng: np.random.Generator, *, n: int, share: float, memory_limit: int = 5) -> None:

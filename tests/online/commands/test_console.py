@@ -10,25 +10,27 @@ from collections.abc import Callable
 import pytest
 
 from online.commands.console import print_fields, print_table
+from online.commands.ratio_report import IMPORTANT
 from online.tables import Table
 
 INTERVAL = "[1.0976, 1.2896]"
 RATIOS = Table(
     "ratios",
-    ("policy", "trials", "mean ratio", "95 %", "max ratio"),
-    (("alpha-protection(alpha=0.25)", "10", INTERVAL, INTERVAL, INTERVAL),),
+    ("policy", "trials", "failed", "proved", "mean ratio", "95 %", "max ratio"),
+    (("alpha-protection(alpha=0.25)", "10", "0", "7", INTERVAL, INTERVAL, INTERVAL),),
     frozenset({"policy"}),
-    ("policy", "mean ratio", "95 %", "trials", "max ratio"),
+    IMPORTANT,
 )
 
 
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
-        (100, []),
-        (80, ["max ratio"]),
-        (70, ["trials", "max ratio"]),
-        (50, ["trials", "95 %", "max ratio"]),
+        (108, []),
+        (100, ["max ratio"]),
+        (80, ["trials", "max ratio"]),
+        (62, ["trials", "95 %", "max ratio"]),
+        (54, ["trials", "failed", "95 %", "max ratio"]),
     ],
 )
 def test_a_terminal_shows_the_most_important_columns_whole(
@@ -43,10 +45,16 @@ def test_a_terminal_shows_the_most_important_columns_whole(
     assert all(len(line.rstrip()) <= width for line in shown.split("\n"))
 
 
-def test_a_file_has_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_has_all_columns_unless_columns_says_otherwise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     print_table(Table("title", ("a", "b b"), (("1", "x" * 200),), main_columns=("b b", "a")))
     lines = ["title", f"a  {'b b':>200}", f"-  {'-' * 200}", f"1  {'x' * 200}", ""]
     assert capsys.readouterr().out.split("\n") == lines
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table(RATIOS)
+    assert "left out: trials; max ratio" in capsys.readouterr().out
 
 
 def test_text_is_broken_at_blanks_down_to_a_least_width(monkeypatch: pytest.MonkeyPatch) -> None:

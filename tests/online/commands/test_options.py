@@ -30,6 +30,6 @@ def test_ends_of_intervals_are_written_rounded_outwards() -> None:
     work = Workload([0.1], [1], [3], memory_limit=10, batch_time=AffineTime(0.1, 0.2))
     found = sweep([work], "fcfs", time_limit=0)
     assert found[0].lower == found[0].upper == Fraction(9, 10)
-    (row,) = Report(found, [], None).document()["trials"]
+    (row,) = Report(found, []).document()["trials"]
     assert Fraction(row["lower"]) <= Fraction(9, 10) <= Fraction(row["upper"])
     assert Fraction(row["certified"]) <= Fraction(9, 10)

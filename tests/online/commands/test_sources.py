@@ -19,7 +19,7 @@ from online.commands.sources import (
     SETTINGS,
     Source,
     parse_source,
-    read_instance,
+    read_instances,
     read_sources,
     trace_options,
 )
@@ -68,7 +68,7 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
     one = Instance.from_arrays([1], [2], memory_limit=8, name="one")
     for name in ("worst-n7-00", "generator:uniform(n=3)", "x(n=1)"):
         instances.save(one, name)
-        assert read_instance(parse_source(name))[0] == one
+        assert read_instances([parse_source(name)])[0] == [one]
     assert parse_source("x(n=1)", bare="trace") == Source("trace", "x(n=1)")
     with pytest.raises(UnknownNameError, match="unknown setting of file:x"):
         read_sources([parse_source("file:x(n=1)")])
@@ -76,19 +76,18 @@ def test_a_file_that_is_there_is_taken_whatever_it_is_called(
 
 def test_draws_have_ascending_seeds_and_a_memory_rule() -> None:
     text = "generator:uniform(n=3, seed=4, count=2, memory_rule=tokens)"
-    read = read_sources([parse_source(text)])
-    assert read.problems == [instances.generate("uniform", s, n=3) for s in (4, 5)]
-    assert read.stems == ["uniform-seed4", "uniform-seed5"]
-    (vllm,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=vllm)")]).problems
-    assert vllm.memory_rule == VLLM_BLOCKS
-    (other,) = read_sources([parse_source("generator:uniform(n=3, memory_rule=blocks:4)")]).problems
-    assert other.memory_rule == replace(VLLM_BLOCKS, block_size=4)
+    problems, _ = read_sources([parse_source(text)])
+    assert problems == [instances.generate("uniform", s, n=3) for s in (4, 5)]
+    rules = {"vllm": VLLM_BLOCKS, "blocks:4": replace(VLLM_BLOCKS, block_size=4)}
+    for name, rule in rules.items():
+        source = parse_source(f"generator:uniform(n=3, memory_rule={name})")
+        assert read_sources([source])[0][0].memory_rule == rule
 
 
 def test_a_pattern_of_the_library_is_all_of_its_instances() -> None:
-    read = read_sources([parse_source("library:worst-n7-0*")])
-    assert read.stems == [entry.name for entry in instances.library().matching("worst-n7-0*")]
-    assert len(read.problems) == len(read.stems) > 1
+    problems, _ = read_sources([parse_source("library:worst-n7-0*")])
+    assert problems == [one.instance for one in instances.library().matching("worst-n7-0*")]
+    assert len(problems) > 1
 
 
 @pytest.mark.parametrize(
@@ -111,13 +110,11 @@ def test_a_trace_says_what_its_columns_hold(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("when,asked,10\n0,3,2\n1,4,1\n", "utf-8")
     text = f"trace:{path}(memory_limit=9, arrival=when, prompt=asked, output=10, round_seconds=1)"
-    read = read_sources([parse_source(text)])
+    problems, notes = read_sources([parse_source(text)])
     columns = {"arrival": "when", "prompt": "asked", "output": "10"}
     expected, report = instances.read_trace(path, memory_limit=9, columns=columns, round_seconds=1)
-    assert read.problems == [expected]
-    assert read.notes[0] == str(report)
-    assert read.notes[1:] == [instances.rounding_note(expected.metadata)]
-    (workload,) = read_sources(
-        [parse_source(text.replace("round_seconds=1", "faster=2"))], batch_time=AffineTime(1.0)
-    ).problems
+    assert problems == [expected]
+    assert notes == [str(report), instances.rounding_note(expected.metadata)]
+    faster = parse_source(text.replace("round_seconds=1", "faster=2"))
+    ((workload,), _) = read_sources([faster], batch_time=AffineTime(1.0))
     assert workload.arrival_times.tolist() == [0, 0.5]

@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "beside.py").write_text("sign = 1\n")
-    with patch.dict(policy_module._POLICIES), patch.dict(registry._GENERATORS):
+    with patch.dict(policy_module._POLICIES), patch.dict(registry.GENERATORS):
         yield tmp_path
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):

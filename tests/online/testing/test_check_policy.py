@@ -17,7 +17,7 @@ import online
 from hindsight.testing import CheckError
 from instances import InvalidValueError
 from online import Decision, Policy
-from online.commands.check import Kind, check
+from online.commands.check import check
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import Setup, State
 from online.testing import check_policy
@@ -248,13 +248,13 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     page = TEMPLATE.read_text("utf-8")
     text = page.split('```python title="my_rules.py"\n')[1].split("```")[0]
     (tmp_path / "my_rules.py").write_text(text)
-    assert check(Kind.policy, "my_rules.py:Backfill", count=10) == 0
+    assert check("policy", "my_rules.py:Backfill", count=10) == 0
     assert capsys.readouterr().out.startswith("policy Backfill: 6 of 6 checks")
     # What is easily forgotten: blocks hold more than their tokens.
     assert text.count("request.peak") == 3
     wrong = re.sub(r"([\w.]*request)\.peak", r"(\1.prompt_length + \1.prediction.upper)", text)
     (tmp_path / "my_rules.py").write_text(wrong)
-    assert check(Kind.policy, "my_rules.py:Backfill", count=40, json_file=Path("-")) == 1
+    assert check("policy", "my_rules.py:Backfill", count=40, json_file=Path("-")) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["passed"]
     (failed,) = [one for one in found["checks"] if not one["passed"]]
