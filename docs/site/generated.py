@@ -94,9 +94,11 @@ def _options(words: str) -> str:
 def _subcommand(name: str, about: str) -> str:
     import typer
 
+    from online.commands.console import described
+
     function = getattr(import_module(f"online.commands.{name}"), name)
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(function)
+    alone.command(name)(described(function))
     rows = [_option(one) for one in typer.main.get_command(alone).params]
     table = "\n".join(["| option | |", "| :--- | :--- |", *rows])
     return f"### llm-hindsight {name}\n\n{about[:1].upper()}{about[1:]}.\n\n{table}"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from typer import Argument, Option
+from pathlib import Path
+from typing import Literal
 
 import hindsight.testing
 import online.testing
 from online.policy_interface.specs import read_policy
 
 from .console import FAILED_STATUS
-from .json_output import JsonFile, answer, check_json
-from .options import Seed
+from .json_output import answer, check_json
 
 
 def check(
-    kind: Annotated[Literal["policy", "bound"], Argument(help="Kind of code.")],
-    subject: Annotated[str, Argument(metavar="NAME or FILE.py:NAME", help="The policy or bound.")],
-    count: Annotated[int, Option(min=1, help="Number of drawn instances.")] = 100,
-    seed: Seed = 0,
-    json_file: JsonFile = None,
+    kind: Literal["policy", "bound"],
+    subject: str,
+    *,
+    count: int = 100,
+    seed: int = 0,
+    json: Path | None = None,
 ) -> int:
     """Check a custom policy or bound on drawn instances, smallest first.
 
@@ -29,8 +28,21 @@ def check(
 
     Exit status 1 if a check fails: it shows the smallest instance found, and Python code that
     repeats the failure.
+
+    Parameters
+    ----------
+    kind : KIND
+        policy or bound.
+    subject : NAME or FILE.py:NAME
+        The policy or bound.
+    count : NUMBER
+        Number of drawn instances.
+    seed : NUMBER
+        Seed of every random choice.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
-    check_json(json_file)
+    check_json(json)
     report: hindsight.testing.CheckReport
     if kind == "policy":
         report = online.testing.check_policy(read_policy(subject), count, seed=seed)
@@ -39,5 +51,5 @@ def check(
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}
     found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
     found["notes"] = report.notes
-    answer(json_file, f"check-{kind}", found, str(report))
+    answer(json, f"check-{kind}", found, str(report))
     return 0 if report.passed else FAILED_STATUS

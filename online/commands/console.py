@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
+import re
 import signal
 import sys
 import textwrap
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.cells import cell_len
@@ -82,14 +84,45 @@ def complain(message: object, kind: str = "error") -> None:
 # --- running -----------------------------------------------------------------------------------
 
 
+_PARAMETER = re.compile(r"^(\w+) : (.+)\n((?: +.+\n?)+)", re.MULTILINE)
+"""An entry of a section of a docstring: name, form and text."""
+
 _unwritten: list[str] = []
 """Why outputs could not be written."""
+
+
+def described(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with the help that the section Parameters of its docstring gives.
+
+    A parameter ``name : FORM`` is an argument, or an option if it comes after ``*``. Typer's own
+    declarations stay as they are.
+    """
+    about, _, section = (inspect.getdoc(function) or "").partition("\nParameters\n")
+    hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
+    texts = {name: it for name, *it in _PARAMETER.findall(section)}
+    parameters = []
+    for name, one in signature.parameters.items():
+        hint = hints[name]
+        if name in texts and hint is not typer.Context:
+            form, text = texts[name]
+            names = [f"--{name.replace('_', '-')}"] if one.kind is one.KEYWORD_ONLY else []
+            made: Any = typer.Option if names else typer.Argument
+            form = None if hint is bool else form
+            hint = Annotated[hint, made(*names, metavar=form, help=" ".join(text.split()))]
+        parameters.append(one.replace(annotation=hint))
+
+    def command(**values: Any) -> Any:
+        return function(**values)
+
+    vars(command)["__signature__"] = signature.replace(parameters=parameters)
+    command.__doc__ = about
+    return command
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
     """Run a function as a program whose options are its parameters."""
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
-    application.command()(command)
+    application.command()(described(command))
     run_application(application)
 
 
@@ -101,7 +134,8 @@ def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
     called = {*sys.argv[1:2]}.intersection(subcommands)
     # Only the module of the subcommand that is called is imported.
     for name in called or subcommands:
-        application.command(name)(getattr(import_module(f"{__package__}.{name}"), name))
+        function = getattr(import_module(f"{__package__}.{name}"), name)
+        application.command(name)(described(function))
     if f"_{program.replace('-', '_').upper()}_COMPLETE" in os.environ:
         application(prog_name=program)
     run_application(application, program)

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 import instances
 from instances import Instance, InvalidValueError
 
 from .console import check_output
-from .json_output import JsonFile, answer, check_json, instance_fields
-from .sources import SourceTexts, parse_source, read_instances
+from .json_output import answer, check_json, instance_fields
+from .sources import parse_source, read_instances
 
 
-def generate(
-    sources: SourceTexts,
-    out: Annotated[
-        Path | None,
-        Option(
-            help="A .json file, or a folder (made if missing) with a file for each instance, "
-            "called by its name; default: write nothing."
-        ),
-    ] = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Draw instances and write them as JSON. Equal seeds give equal digests."""
+def generate(sources: list[str], *, out: Path | None = None, json: Path | None = None) -> None:
+    """Draw instances and write them as JSON. Equal seeds give equal digests.
+
+    Parameters
+    ----------
+    sources : SOURCE...
+        INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0,
+        count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md has their
+        settings.
+    out : FILE.json or FOLDER
+        A file for the instance, or a folder (made if missing) with a file for each, called by its
+        name; default: write nothing.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
+    """
     is_folder = out is not None and (out.is_dir() or not out.suffix)
     if not is_folder:
         check_output(out, (".json",))
-    check_json(json_file)
-    drawn, notes = read_instances(map(parse_source, sources or ()))
+    check_json(json)
+    drawn, notes = read_instances(map(parse_source, sources))
     files = [out / _file_name(one) if out and is_folder else out for one in drawn]
     if out and len({*files}) < len(files):
         reason = f"is {len({*files})} file(s) for {len(files)} instances: give a folder for several"
@@ -46,7 +46,7 @@ def generate(
         {**({"file": path} if path else {}), **instance_fields(one)}
         for one, path in zip(drawn, files, strict=True)
     ]
-    answer(json_file, "generate", {"instances": found, "notes": notes}, *notes, found)
+    answer(json, "generate", {"instances": found, "notes": notes}, *notes, found)
 
 
 def _file_name(instance: Instance) -> str:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Argument, Option
+from typing import Any
 
 from hindsight.runtime.clock import Clock
 from instances import RequestLog, read_log
 from instances.files import write_atomically
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
 from online.headroom.doubts import doubts
-from online.headroom.question import BASELINE, ROUTER
+from online.headroom.question import BASELINE
 from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, remarks
 from online.tables import Table
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
-from .json_output import JsonFile, answer, check_json
-from .options import POLICY_METAVAR, LevelTexts, chosen_policies, service_level
+from .json_output import answer, check_json
+from .options import chosen_policies, service_level
 from .sources import LOG_SETTINGS, MEMORY_SETTINGS, Source, parse_source, trace_options
 
 LEAST_SHARE = 0.25
@@ -29,80 +27,24 @@ LEAST_SHARE = 0.25
 READING = ("format", "columns", "bad_rows")
 """Settings of a log that say how it is read."""
 
-Log = Annotated[
-    str,
-    Argument(
-        metavar="LOG",
-        help="Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see "
-        "docs/commands.md.",
-    ),
-]
-BatchTime = Annotated[
-    str,
-    Option(
-        metavar="NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit",
-        help="Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset "
-        "(`show presets` lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets --memory "
-        "too; a file has measured rounds (columns tokens, kv_tokens, seconds); fit takes the "
-        "inter-token times of the log.",
-    ),
-]
-Memory = Annotated[int | None, Option(help="M: tokens that the KV cache holds.")]
-Rule = Annotated[
-    str | None,
-    Option(
-        metavar="tokens, vllm or blocks:SIZE",
-        help="How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. "
-        "Default: as the log states, else tokens.",
-    ),
-]
-Proposals = Annotated[
-    list[str] | None,
-    Option(
-        metavar=POLICY_METAVAR,
-        help="Proposal; repeatable. Default: the shortest job first, then all policies that need "
-        "no parameters.",
-    ),
-]
-Today = Annotated[str, Option(metavar=POLICY_METAVAR, help="The scheduler of today.")]
-Replicas = Annotated[
-    int | None,
-    Option(
-        min=1,
-        help="Identical replicas, each with --memory. Default: the workers that the log names, "
-        "or 1.",
-    ),
-]
-TodaysRouter = Annotated[
-    str | None,
-    Option(help=f"The router of today. Default: that of the log if it names workers, or {ROUTER}."),
-]
-Share = Annotated[float, Option(max=1, help="Share of the requests that are to keep --slo.")]
-Seconds = Annotated[float, Option(min=0.1, help="Seconds for everything.")]
-Quick = Annotated[
-    bool,
-    Option("--quick", help="End after the simulations; of a long log, the first 10 s."),
-]
-Details = Annotated[bool, Option("--details", help="Print all tables, facts and notes too.")]
-Page = Annotated[Path | None, Option(help="Write one self-contained page, .html.")]
-
 
 def headroom(  # noqa: PLR0913
-    log: Log,
-    batch_time: BatchTime,
-    memory: Memory = None,
-    rule: Rule = None,
-    policy: Proposals = None,
-    today: Today = BASELINE.name,
-    replicas: Replicas = None,
-    router: TodaysRouter = None,
-    slo: LevelTexts = None,
-    slo_share: Share = 0.99,
-    time_limit: Seconds = 600.0,
-    quick: Quick = False,
-    details: Details = False,
-    out: Page = None,
-    json_file: JsonFile = None,
+    log: str,
+    *,
+    batch_time: str,
+    memory: int | None = None,
+    rule: str | None = None,
+    policy: list[str] | None = None,
+    today: str = BASELINE.name,
+    replicas: int | None = None,
+    router: str | None = None,
+    slo: list[str] | None = None,
+    slo_share: float = 0.99,
+    time_limit: float = 600.0,
+    quick: bool = False,
+    details: bool = False,
+    out: Path | None = None,
+    json: Path | None = None,
 ) -> int:
     """Compute how much latency the best scheduler could have saved on a log, in seconds.
 
@@ -110,11 +52,52 @@ def headroom(  # noqa: PLR0913
     follow: no scheduler of these requests is below the limit, whatever it knows. With --slo a table
     shows the requests on time by number of replicas, today and at most. Ctrl-C and the time limit
     show what is known so far (exit status 130, and 1 without an answer).
+
+    Parameters
+    ----------
+    log : LOG
+        Log or trace, plain or gzip; with settings 'FILE(arrival=COLUMN, faster=2)', see
+        docs/commands.md.
+    batch_time : NAME, affine:d0,d1,d2, aiconfigurator:..., FILE.csv or fit
+        Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset (`show presets`
+        lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets --memory too; a file has
+        measured rounds (columns tokens, kv_tokens, seconds); fit takes the inter-token times of the
+        log.
+    memory : TOKENS
+        M: tokens that the KV cache holds. vLLM prints it as "GPU KV cache size", SGLang as
+        "max_total_num_tokens", TensorRT-LLM as "max tokens in paged KV cache".
+    rule : tokens, vllm or blocks:SIZE
+        How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. Default: as the
+        log states, else tokens.
+    policy : NAME[:KEY=VALUE,...] or FILE.py:CLASS
+        Proposal; repeatable. Default: the shortest job first, then all policies that need no
+        parameters.
+    today : NAME[:KEY=VALUE,...] or FILE.py:CLASS
+        The scheduler of today.
+    replicas : NUMBER
+        Identical replicas, each with --memory. Default: the workers that the log names, or 1.
+    router : NAME[(KEY=VALUE, ...)] or FILE.py:CLASS
+        The router of today. Default: that of the log if it names workers, or least-requests.
+    slo : NAME=TIME
+        Service level: the most seconds that a request on time may take. latency (e2e), first_token
+        (ttft) or time_per_token (tpot); repeatable, all must hold.
+    slo_share : SHARE
+        Share of the requests that are to keep --slo, at most 1.
+    time_limit : SECONDS
+        For everything.
+    quick : FLAG
+        End after the simulations; of a long log, the first 10 s.
+    details : FLAG
+        Print all tables, facts and notes too.
+    out : FILE.html
+        Write one self-contained page.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
     clock = Clock()
     source = _log_source(log, rule)
     check_output(out, (".html", ".htm"), source=source.file)
-    check_json(json_file, source=source.file)
+    check_json(json, source=source.file)
     level = service_level(slo)
     (engine,) = chosen_policies([today], deadlines=level is not None)
     proposals = chosen_policies(policy, deadlines=level is not None) if policy else None
@@ -149,7 +132,7 @@ def headroom(  # noqa: PLR0913
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
     document = {**record(found), "skipped_rows": whole.skipped}
-    answer(json_file, "headroom", document, *_parts(found, whole, details=details))
+    answer(json, "headroom", document, *_parts(found, whole, details=details))
     if found.interrupted:
         return INTERRUPTED_STATUS
     is_answered = found.today and (quick or found.best)

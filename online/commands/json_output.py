@@ -9,9 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TextIO
-
-from typer import Option
+from typing import Any, TextIO
 
 from instances import Instance
 from instances.files import write_atomically
@@ -22,15 +20,6 @@ from online.trials.intervals import Interval, rounded_down
 from .console import check_output, print_fields, print_table, say, writing
 
 STANDARD_OUTPUT = Path("-")
-
-JsonFile = Annotated[
-    Path | None,
-    Option(
-        "--json",
-        metavar="FILE",
-        help="Write the answer as JSON; - is standard output, where nothing else is then.",
-    ),
-]
 
 _kept: list[TextIO] = []
 """Standard output, while it is kept for the JSON."""

@@ -6,9 +6,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
-
-from typer import Option
+from typing import Any
 
 from instances import InvalidValueError, ServiceLevel, UnknownNameError
 from instances.settings import parse_texts, parse_value
@@ -17,37 +15,10 @@ from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
 DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: what is proved at all mostly takes less."""
 
-POLICY_METAVAR = "NAME[:KEY=VALUE,...] or FILE.py:CLASS"
 
-Texts: TypeAlias = list[str] | None
-
-Policies = Annotated[
-    Texts,
-    Option(
-        metavar=POLICY_METAVAR,
-        help="Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. "
-        "Default: all registered that need no parameters.",
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    Option(
-        min=0,
-        callback=lambda value: None if value == math.inf else value,
-        help="Seconds for each optimum or bound. inf: no limit.",
-    ),
-]
-Seed = Annotated[int, Option(min=0, help="Seed of every random choice.")]
-Goal = Annotated[str, Option(metavar="latency or makespan", help="Minimised objective.")]
-LevelTexts = Annotated[
-    Texts,
-    Option(
-        "--slo",
-        metavar="NAME=TIME",
-        help="Service level: the most time, in seconds or rounds, that a request on time may take. "
-        "latency (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.",
-    ),
-]
+def limit_of(seconds: float) -> float | None:
+    """Return the limit that --time-limit stands for; None for infinity."""
+    return None if seconds == math.inf else seconds
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}
@@ -55,7 +26,7 @@ LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_toke
 
 
 def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
-    """Return the service level that the `LevelTexts` make together; None without any.
+    """Return the service level that the values of --slo make together; None without any.
 
     Raises
     ------

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from typer import Context, Option
+from typer import Context
 
 from hindsight import OnTime
 from hindsight.runtime.resources import available_cores
@@ -19,71 +19,34 @@ from online.trials.sweep import sweep
 from online.trials.trial import FAILED, NOT_RUN
 
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
-from .json_output import JsonFile, answer, check_json
-from .options import (
-    DEFAULT_SECONDS,
-    Goal,
-    LevelTexts,
-    Policies,
-    Texts,
-    TimeLimit,
-    chosen_policies,
-    service_level,
-)
+from .json_output import answer, check_json
+from .options import DEFAULT_SECONDS, chosen_policies, limit_of, service_level
 from .ratio_report import SUFFIXES, Report
-from .sources import SourceTexts, parse_source, read_sources
+from .sources import parse_source, read_sources
 
 DEMO = Path(__file__).with_name("demo.toml")
-CALL = "NAME[(KEY=VALUE, ...)]"
-
-Demo = Annotated[bool, Option("--demo", help="Small instances and six policies.")]
-Predictions = Annotated[
-    Texts, Option(metavar=CALL, help="Output lengths that policies are given; repeatable.")
-]
-BatchTimeText = Annotated[
-    str | None,
-    Option(metavar="NAME or affine:d0,d1,d2", help="Seconds of a round: compare in seconds."),
-]
-Preemption = Annotated[
-    str | None,
-    Option(metavar="never, keep or recompute", help="Compare all policies with one optimum."),
-]
-Replicas = Annotated[int | None, Option(min=1, help="Machines of a fleet, each with memory M.")]
-Routers = Annotated[
-    Texts, Option("--router", metavar=f"{CALL} or FILE.py:CLASS", help="Router; repeatable.")
-]
-Seeds = Annotated[list[int] | None, Option("--seed", min=0, help="Seed; repeatable.")]
-Optimum = Annotated[
-    str, Option(metavar="solve, records or none", help="Where bounds on optima come from.")
-]
-Jobs = Annotated[int | None, Option(min=1, help="Processes; default: one per core.")]
-Store = Annotated[
-    Path | None, Option(metavar="FILE", help="File of trials, continued if a run has stopped.")
-]
-Outs = Annotated[
-    list[Path] | None, Option("--out", metavar="FILE", help=".csv, .md, .html, .tex; repeatable.")
-]
 
 
 def ratios(  # noqa: PLR0913
     context: Context,
-    sources: SourceTexts = None,
-    demo: Demo = False,
-    policy: Policies = None,
-    predictions: Predictions = None,
-    batch_time: BatchTimeText = None,
-    goal: Goal = "latency",
-    slo: LevelTexts = None,
-    preemption: Preemption = None,
-    replicas: Replicas = None,
-    router: Routers = None,
-    seed: Seeds = None,
-    time_limit: TimeLimit = DEFAULT_SECONDS,
-    optimum: Optimum = "solve",
-    jobs: Jobs = None,
-    store: Store = None,
-    out: Outs = None,
-    json_file: JsonFile = None,
+    sources: list[str] | None = None,
+    *,
+    demo: bool = False,
+    policy: list[str] | None = None,
+    predictions: list[str] | None = None,
+    batch_time: str | None = None,
+    goal: str = "latency",
+    slo: list[str] | None = None,
+    preemption: str | None = None,
+    replicas: int | None = None,
+    router: list[str] | None = None,
+    seed: list[int] | None = None,
+    time_limit: float = DEFAULT_SECONDS,
+    optimum: str = "solve",
+    jobs: int | None = None,
+    store: Path | None = None,
+    out: list[Path] | None = None,
+    json: Path | None = None,
 ) -> int:
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
@@ -95,22 +58,59 @@ def ratios(  # noqa: PLR0913
     seconds, and the optimum is the least of every scheduler. With --slo the ratio is that of
     requests on time to the most that any scheduler has on time.
 
-    --batch-time NAME is a preset (`show presets` lists them) or aiconfigurator:..., which set M of
-    traces too; with affine:d0,d1,d2 a round takes d0 + d1 * tokens processed + d2 * tokens held
-    seconds. --predictions is exact (default), 'noisy(delta=3)', 'relative(error=0.3)', interval,
-    buckets or 'proportional(spread=1)'.
-
-    --preemption keep is rarely proved above 8 requests. --optimum records takes the bounds of the
-    library's records, none takes no bounds. --out writes the trials as .csv, the report as .md or
-    .html, or its table as .tex.
-
     Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
     policy raised an error or broke a rule: the tables say why. A policy that stops serving counts
     as failed in the tables only.
+
+    Parameters
+    ----------
+    context : Context
+        The parsed command line.
+    sources : SOURCE...
+        INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0,
+        count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md has their
+        settings.
+    demo : FLAG
+        Small instances and six policies.
+    policy : NAME[:KEY=VALUE,...] or FILE.py:CLASS
+        Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. Default:
+        all registered that need no parameters.
+    predictions : NAME[(KEY=VALUE, ...)]
+        What policies are given of output lengths; repeatable: exact, 'noisy(delta=3)',
+        'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.
+    batch_time : NAME, affine:d0,d1,d2 or aiconfigurator:...
+        Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held seconds.
+        `show presets` lists the names; they set M of traces too.
+    goal : latency or makespan
+        Cost of a run.
+    slo : NAME=TIME
+        Service level: the most time, in seconds or rounds, that a request on time may take.
+        latency (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.
+    preemption : never, keep or recompute
+        Compare all policies with one optimum. Default: keep (rarely proved above 8 requests) for
+        policies that preempt and keep tokens, never for the others.
+    replicas : NUMBER
+        Machines of a fleet, each with memory M.
+    router : NAME[(KEY=VALUE, ...)] or FILE.py:CLASS
+        Router; repeatable.
+    seed : NUMBER
+        Seed; repeatable.
+    time_limit : SECONDS
+        Of the search for each optimum. inf: no limit.
+    optimum : solve, records or none
+        Bounds on optima: computed (solve), of the library's records (records), or none.
+    jobs : NUMBER
+        Processes; default: one per core.
+    store : FILE
+        File of trials, continued if a run has stopped.
+    out : FILE
+        Write trials as .csv, the report as .md or .html, its table as .tex; repeatable.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
     for path in out or ():
         check_output(path, SUFFIXES)
-    check_json(json_file)
+    check_json(json)
     if demo == bool(sources):
         fail("give SOURCEs or --demo, and not both")
     options, folder, named = dict(context.params), Path(), sources or [str(DEMO)]
@@ -138,7 +138,7 @@ def ratios(  # noqa: PLR0913
             goal=options["goal"] if level is None else OnTime(level),
             preemption=options["preemption"],
             optimum=None if options["optimum"] == "none" else options["optimum"],
-            time_limit=options["time_limit"],
+            time_limit=limit_of(options["time_limit"]),
             jobs=options["jobs"] or min(available_cores(), size),
             progress=lambda done, total: update(done, f"{done} of {total} problems"),
         )
@@ -148,7 +148,7 @@ def ratios(  # noqa: PLR0913
     for path in out or ():
         with writing():
             write_atomically(path, report.text(path.suffix.lower()))
-    answer(json_file, "ratios", report.document(), *report.parts())
+    answer(json, "ratios", report.document(), *report.parts())
     if missing:
         return INTERRUPTED_STATUS
     return FAILED_STATUS if any(one.status == FAILED for one in trials) else 0

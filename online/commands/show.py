@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-from typer import Argument
+from pathlib import Path
+from typing import Any
 
 import instances
 from instances import LibraryEntry, LibrarySet, Record, RecordStore, UnknownNameError
@@ -18,7 +17,7 @@ from instances.registry import Registry
 from online.policy_interface.policy import named_parameters
 from online.policy_interface.specs import PolicySpec, RouterSpec
 
-from .json_output import JsonFile, answer, check_json
+from .json_output import answer, check_json
 from .sources import Source
 
 CERTIFICATES = "instances/catalogue/certificates"
@@ -36,24 +35,22 @@ REGISTRIES: dict[str, tuple[str, Registry[Any]]] = {
 Row = dict[str, Any]
 
 
-def show(
-    what: Annotated[
-        str,
-        Argument(
-            metavar="[WHAT]",
-            help="policies, routers, generators, presets, library, or library:NAME with a name, a "
-            "set or a pattern such as 'library:j25-*-n2*'.",
-        ),
-    ] = "policies",
-    json_file: JsonFile = None,
-) -> None:
+def show(what: str = "policies", *, json: Path | None = None) -> None:
     """The registered policies and what else has a name, a line each.
 
     `library` shows the sets of named instances, `library:NAME` the instance with its record: the
     best known schedule and the best verified bound. Records are printed as they are;
     `verify library:NAME` checks them.
+
+    Parameters
+    ----------
+    what : WHAT
+        policies, routers, generators, presets, library, or library:NAME with a name, a set or a
+        pattern such as 'library:j25-*-n2*'.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
-    check_json(json_file)
+    check_json(json)
     kind, _, pattern = what.partition(":")
     if kind == "library":
         store, library = RecordStore(), instances.library()
@@ -65,10 +62,10 @@ def show(
             part = [_summary(*item) for item in by_set.items()]
         elif len(found) == 1:
             (part,) = found
-        answer(json_file, "show", {"instances": found}, part)
+        answer(json, "show", {"instances": found}, part)
     elif what in REGISTRIES or what == "presets":
         rows = _registered(*REGISTRIES[what]) if what in REGISTRIES else _presets()
-        answer(json_file, "show", {what: rows}, rows)
+        answer(json, "show", {what: rows}, rows)
     else:
         known = [*REGISTRIES, "presets", "library", "library:NAME"]
         raise UnknownNameError("kind of names", what, known)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, cast
-
-from typer import Option
+from typing import Any, cast
 
 import hindsight
 import instances
@@ -15,9 +13,9 @@ from instances.ctrl_c import Interruption
 from instances.problem.memory_translation import pooled
 
 from .console import INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
-from .json_output import JsonFile, answer, check_json, instance_fields
-from .options import DEFAULT_SECONDS, Goal, Seed, Texts, TimeLimit
-from .sources import OneSource, parse_source, read_instances
+from .json_output import answer, check_json, instance_fields
+from .options import DEFAULT_SECONDS, limit_of
+from .sources import parse_source, read_instances
 
 CERTIFICATE_SHARE = 0.25
 """Share of the time limit that is kept for the certificate."""
@@ -34,34 +32,22 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
 }
 """Options that an option cannot be combined with."""
 
-Preemption = Annotated[str, Option(metavar="never or keep", help="Whether requests may stop.")]
-Method = Annotated[
-    str, Option(metavar="NAME", help="auto, paths, mip, beams, or relaxation: only a lower bound.")
-]
-Gap = Annotated[float, Option(min=0, max=1, help="Relative gap at which to stop.")]
-OwnBounds = Annotated[
-    Texts, Option("--bound", metavar="FILE.py:NAME", help="Custom lower bound; repeatable.")
-]
-Certificate = Annotated[Path | None, Option(help="Write a proof that verify checks, as JSON.")]
-Crosscheck = Annotated[bool, Option("--crosscheck", help="Solve again with PuLP and CBC.")]
-Export = Annotated[Path | None, Option(help="Only write the integer program, .lp or .mps.")]
-Out = Annotated[Path | None, Option(help="Write the instance with the bounds found, as JSON.")]
-
 
 def solve(  # noqa: PLR0913
-    source: OneSource,
-    goal: Goal = "latency",
-    preemption: Preemption = "never",
-    method: Method = "auto",
-    time_limit: TimeLimit = DEFAULT_SECONDS,
-    gap: Gap = 0.0,
-    seed: Seed = 0,
-    own_bounds: OwnBounds = None,
-    certificate: Certificate = None,
-    crosscheck: Crosscheck = False,
-    export: Export = None,
-    out: Out = None,
-    json_file: JsonFile = None,
+    source: str,
+    *,
+    goal: str = "latency",
+    preemption: str = "never",
+    method: str = "auto",
+    time_limit: float = DEFAULT_SECONDS,
+    gap: float = 0.0,
+    seed: int = 0,
+    bound: list[str] | None = None,
+    certificate: Path | None = None,
+    crosscheck: bool = False,
+    export: Path | None = None,
+    out: Path | None = None,
+    json: Path | None = None,
 ) -> int:
     """The hindsight optimum of an instance, or a certified interval around it.
 
@@ -73,14 +59,39 @@ def solve(  # noqa: PLR0913
     Values of custom bounds are shown by name; claimed ones count for nothing else
     (docs/own-bounds.md).
 
-    With --preemption keep a request may be stopped between rounds, holds no memory then and keeps
-    its tokens. Such optima are rarely proved above 8 requests: larger instances get an interval.
-
-    --method relaxation gives a certified lower bound at any size, within 1 % of the best that it
-    can give unless --gap is set; also relaxation-lp, -lagrangian and -states (docs/bounds.md).
-
-    A quarter of the time limit is kept for --certificate; if a proof takes longer, a weaker one is
-    written.
+    Parameters
+    ----------
+    source : SOURCE
+        INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0,
+        count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md has their
+        settings.
+    goal : latency or makespan
+        Minimised objective.
+    preemption : never or keep
+        keep: a request may be stopped between rounds, holds no memory then and keeps its tokens.
+        Rarely proved above 8 requests: larger instances get an interval.
+    method : NAME
+        auto, paths, mip or beams; or relaxation: only a lower bound, at any size, also
+        relaxation-lp, -lagrangian or -states (docs/bounds.md).
+    time_limit : SECONDS
+        Of the search for each optimum or bound. inf: no limit.
+    gap : SHARE
+        Relative gap at which to stop; relaxations stop at 0.01 unless it is set.
+    seed : NUMBER
+        Seed of every random choice.
+    bound : FILE.py:NAME
+        Custom lower bound; repeatable.
+    certificate : FILE.json
+        Write a proof that verify checks. A quarter of the time limit is kept for it; if a proof
+        takes longer, a weaker one is written.
+    crosscheck : FLAG
+        Solve again with PuLP and CBC.
+    export : FILE
+        Only write the integer program, .lp or .mps.
+    out : FILE.json
+        Write the instance with the bounds found.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
     outputs = {"--export": export, "--out": out, "--certificate": certificate}
     given = {
@@ -88,7 +99,7 @@ def solve(  # noqa: PLR0913
         "--goal makespan": goal == "makespan",
         "--preemption keep": preemption == "keep",
         "--method relaxation": method.startswith(RELAXATION),
-        "--bound": own_bounds,
+        "--bound": bound,
         "--crosscheck": crosscheck,
     }
     for option, others in CONTRADICTIONS.items():
@@ -99,33 +110,32 @@ def solve(  # noqa: PLR0913
     for option, path in outputs.items():
         kinds = (".lp", ".mps") if option == "--export" else (".json",)
         check_output(path, kinds, option, source=parsed.file)
-    check_json(json_file, source=parsed.file)
+    check_json(json, source=parsed.file)
     found, notes = read_instances([parsed])
     if len(found) != 1:
         reason = f"stands for {len(found)} instances, and one is needed"
         fail(f"source {source} {reason}: docs/own-bounds.md has a loop over a set")
-    (instance,) = found
+    (instance,), limit = found, limit_of(time_limit)
     answered: dict[str, Any] = {}
     if export is not None:
         model: Any = hindsight.build_model(instance, "dense", goal=cast(Any, goal), path=export)
         size = {"variables": model.nvariables(), "constraints": model.nconstraints()}
         answered = {"export": {"file": export, **size}}
     elif method.startswith(RELAXATION):
-        answered = _relaxed(instance, method, time_limit, gap)
+        answered = _relaxed(instance, method, limit, gap)
     else:
         options = {"goal": goal, "preemption": preemption, "method": method, "gap": gap}
-        options |= {"seed": seed, "bounds": own_bounds or ()}
-        kept = CERTIFICATE_SHARE * (time_limit or 0) if certificate else 0.0
-        result = _search(instance, options, time_limit and time_limit - kept, out, crosscheck)
+        options |= {"seed": seed, "bounds": bound or ()}
+        kept = CERTIFICATE_SHARE * (limit or 0) if certificate else 0.0
+        result = _search(instance, options, limit and limit - kept, out, crosscheck)
         answered = _described(result)
         if certificate is not None:
-            left = time_limit and max(0.0, time_limit - result.runtime)
+            left = limit and max(0.0, limit - result.runtime)
             answered["certificate"] = _certified(result, certificate, left, notes)
         if crosscheck and result.stop_reason != "interrupted":
-            answered["cbc"] = _crosschecked(result, time_limit)
+            answered["cbc"] = _crosschecked(result, limit)
     document = {**instance_fields(instance), **answered, "notes": notes}
-    bounds = answered.get("own_bounds")
-    answer(json_file, "solve", document, document, *([bounds] if bounds else []))
+    answer(json, "solve", document, document, *([answered["bounds"]] if bound else []))
     return INTERRUPTED_STATUS if answered.get("stop_reason") == "interrupted" else 0
 
 
@@ -161,11 +171,7 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
         "certified_lower_bound_rounds": result.certified_lower_bound,
         "gap": result.gap,
         "certified_gap": result.certified_gap,
-        "own_bounds": [
-            {"name": name[7:-1], "lower_bound_rounds": one.value, "proved": one.certified}
-            for name, one in result.bounds.items()
-            if name.startswith("bound '")
-        ],
+        "bounds": [{"bound": name, **one._asdict()} for name, one in result.bounds.items()],
         "runtime_seconds": result.runtime,
     }
     if result.goal == "latency":

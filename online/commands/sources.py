@@ -22,9 +22,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Argument
+from typing import Any
 
 import instances
 from instances import FileFormatError, Instance, InvalidValueError, UnknownNameError, Workload
@@ -59,14 +57,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 """Kinds of sources and their settings; those of a generator are its parameters."""
 
 LOGS = (".csv", ".jsonl", ".gz")
-
-SOURCE_HELP = (
-    "INSTANCE.json, a name or library:PATTERN of the library, 'generator:NAME(n=10, seed=0, "
-    "count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md "
-    "has their settings."
-)
-OneSource = Annotated[str, Argument(metavar="SOURCE", help=SOURCE_HELP)]
-SourceTexts = Annotated[list[str] | None, Argument(metavar="SOURCE...", help=SOURCE_HELP)]
 
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
 _FORM = re.compile(

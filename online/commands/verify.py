@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING, Any
 
 import instances
 from hindsight.certificates.checking import check_certificate
@@ -20,7 +18,7 @@ from instances import FileFormatError, InvalidValueError, RecordStore
 from online.workers import in_order
 
 from .console import FAILED_STATUS, complain, progress_bar
-from .json_output import JsonFile, answer, check_json
+from .json_output import answer, check_json
 from .sources import parse_source
 
 if TYPE_CHECKING:
@@ -30,27 +28,26 @@ MOST_SHOWN = 20
 """Records up to which each is shown."""
 
 
-def verify(
-    subject: Annotated[
-        str,
-        Argument(
-            metavar="FILE.json or library:NAME",
-            help="A certificate, as solve --certificate writes it; or records of the library by "
-            "name, set or pattern; 'library' for all.",
-        ),
-    ],
-    jobs: Annotated[int, Option(min=1, help="Processes for records of the library.")] = 1,
-    json_file: JsonFile = None,
-) -> int:
+def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
     """Check a certificate or records: status 0 valid, 1 a claim does not hold, 2 no certificate.
 
     Of a record the schedule, its cost, and the proof of the bound are checked. Loads neither Pyomo
     nor HiGHS nor compiled loops, and shares no code with the solver, except to evaluate prices in
     seconds, by compiled loops of the solver. A file that is malformed, or takes more than some
     minutes to check, is none: no claim was refused.
+
+    Parameters
+    ----------
+    subject : FILE.json or library:NAME
+        A certificate, as solve --certificate writes it; or records of the library by name, set or
+        pattern; 'library' for all.
+    jobs : NUMBER
+        Processes for records of the library.
+    json : FILE
+        Write the answer as JSON; - is standard output, where nothing else is then.
     """
     source = parse_source("library:*" if subject == "library" else subject)
-    check_json(json_file, source=source.file)
+    check_json(json, source=source.file)
     if source.kind not in ("file", "library"):
         raise InvalidValueError(None, "subject", subject, "is neither a file nor library:NAME")
     began = time.monotonic()
@@ -61,7 +58,7 @@ def verify(
     if found:
         found["runtime_seconds"] = time.monotonic() - began
         printed = {name: it for name, it in found.items() if name != "verdicts"}
-        answer(json_file, "verify", found, *parts, printed)
+        answer(json, "verify", found, *parts, printed)
     for line in refused:
         complain(line, "rejected")
     return FAILED_STATUS if refused else 0

@@ -54,7 +54,7 @@ def test_example_1_on_the_terminal_and_on_disk(ok: Ok, tmp_path: Path) -> None:
     text = {kind: (tmp_path / f"out.{kind}").read_text("utf-8") for kind in ("md", "tex", "html")}
     assert "| mc-sf | 1 | 0 | 1 | 1.4222 |" in text["md"]
     assert "\nmc-sf & 1 & 0 & 1 & 1.4222 & " in text["tex"]
-    assert "optimum, 1 instance}" in text["tex"]
+    assert "optimum, 1 instance of Example 1}" in text["tex"]
     assert "total latency / optimum" in text["html"]
     assert "<svg" in text["html"]
     document = json.loads((tmp_path / "out.json").read_text("utf-8"))

@@ -43,9 +43,9 @@ def test_a_solve_with_two_bounds(ok: Ok, tmp_path: Path) -> None:
     lower, upper = json.loads(shown["optimum rounds"])
     assert lower < upper == 14
     found = json.loads((tmp_path / "found.json").read_text())
-    row = {"name": "outputs", "lower_bound_rounds": 9, "proved": False}
-    assert found["own_bounds"][1] == row
-    assert printed.splitlines()[-1].split() == ["outputs", "9", "no"]
+    row = {"bound": "bound 'outputs'", "value": 9, "certified": False, "claimed": True}
+    assert row in found["bounds"]
+    assert "bound 'outputs' 9 no yes" in " ".join(printed.split())
 
 
 def test_a_valid_bound_passes_and_an_invalid_one_is_caught(ok: Ok, tmp_path: Path) -> None:

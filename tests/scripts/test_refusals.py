@@ -43,7 +43,7 @@ solve seconds-azure-code-n20-00 | has arrivals in seconds, and no rounds
 solve ../small.json --out ../taken.json | is a folder, not a file
 solve ../small.json --out out.txt | --out = 'out.txt' does not end in .json
 solve ../small.json --export x.lp --bound b.py:f | contradicts --export
-solve ../small.json --time-limit -1 | --time-limit
+solve ../small.json --time-limit -1 | time_limit = -1.0 is below 0
 solve ../small.json --goal x | goal = 'x' is not 'latency', 'makespan'
 solve ../small.json --goal makespan --out x.json | --out contradicts --goal makespan
 solve ../small.json --method relaxation --out x.json | contradicts --method relaxation

@@ -254,7 +254,7 @@ def test_the_template_of_the_page_passes_and_the_command_says_so(
     assert text.count("request.peak") == 3
     wrong = re.sub(r"([\w.]*request)\.peak", r"(\1.prompt_length + \1.prediction.upper)", text)
     (tmp_path / "my_rules.py").write_text(wrong)
-    assert check("policy", "my_rules.py:Backfill", count=40, json_file=Path("-")) == 1
+    assert check("policy", "my_rules.py:Backfill", count=40, json=Path("-")) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["passed"]
     (failed,) = [one for one in found["checks"] if not one["passed"]]
