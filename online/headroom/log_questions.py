@@ -68,7 +68,7 @@ def question_of_log(  # noqa: PLR0913
         Number of replicas; None takes as many as the log names workers, or 1.
     router : AnyRouter or None, default None
         Today's router; None takes that of the log, or `ROUTER`.
-    level, share
+    level, share : ServiceLevel or None, float
         See `Question`.
     max_concurrency : int or None, default None
         Most requests at once, for a log without start times.

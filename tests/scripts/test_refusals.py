@@ -86,7 +86,7 @@ ratios ../types.toml | Invalid value for '--seed': Input should be a valid integ
 ratios ../empty.toml | sources is missing: write sources = [...]
 ratios ../keys.toml | No such option: --polices
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is not for windows
-check polcy fcfs | Invalid value for 'kind': 'polcy' is not
+check polcy fcfs | Invalid value for 'KIND': 'polcy' is not
 verify generator:uniform | is neither a file nor library:NAME
 headroom x | Missing option '--batch-time'
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
