@@ -68,10 +68,9 @@ def main() -> NoReturn:
     end_at_once_on_ctrl_c()
     if f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE" not in os.environ:
         first = sys.argv[1] if len(sys.argv) > 1 else "--help"
-        if first == "--help":
-            _tell(first_screen())
-        if first == "--version":
-            _tell(version())
+        if first in ("--help", "--version"):
+            print(first_screen() if first == "--help" else version())
+            raise SystemExit
     from online.commands.console import run_subcommands
 
     run_subcommands(PROGRAM, SUBCOMMANDS)
@@ -119,19 +118,6 @@ def version() -> str:
     except metadata.PackageNotFoundError:
         highs = "missing"
     return f"{PROGRAM} {own}, Python {platform.python_version()}, HiGHS {highs}"
-
-
-def _tell(text: str) -> NoReturn:
-    status = 0
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        # A broken pipe is no error: the program that reads the output (head, less) has closed it.
-        if not isinstance(error, BrokenPipeError):
-            print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        status = ERROR_STATUS
-    raise SystemExit(status)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def reproduce(  # noqa: PLR0913
     conditions = overrides(chosen, lengths or [], vary or [], quick=quick)
     if chosen:
         out.mkdir(parents=True, exist_ok=True)
-        check_output(out, option="--out", folder=True)
+        check_output(out / f"{chosen[0].name}.csv", (".csv",))
     for one, given in itertools.product(chosen, conditions):
         begun = sum(os.times()[:4])
         with progress_bar() as update:

@@ -215,11 +215,7 @@ def writing() -> Iterator[None]:
 
 
 def check_output(
-    path: Path | None,
-    suffixes: Sequence[str] = (),
-    option: str = "--out",
-    *,
-    source: Path | None = None,
+    path: Path | None, suffixes: Sequence[str], option: str = "--out", source: Path | None = None
 ) -> None:
     """Refuse an output that could not be written, before anything is computed.
 
@@ -232,7 +228,7 @@ def check_output(
     if path is None:
         return
     reason = ""
-    if suffixes and path.suffix.lower() not in suffixes:
+    if path.suffix.lower() not in suffixes:
         reason = f"does not end in {' or '.join(suffixes)}"
     elif source is not None and path.exists() and source.exists() and path.samefile(source):
         reason = "is the file that is read"
