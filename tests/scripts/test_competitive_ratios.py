@@ -144,7 +144,7 @@ def test_every_number_says_which_optimum_it_is_of(
     engine = "--policy vllm-v0:preemption=recompute,watermark=0"
     printed = ok(f"competitive_ratios pair.json --policy mc-sf {engine} --out out.csv {option}")
     assert all(name in printed for name in named)
-    assert ("--preemption keep divides all by it" in printed) == (len(set(named)) == 2)
+    assert ("--preemption keep divides all costs" in printed) == (len(set(named)) == 2)
     assert [row["preemption"] == "keep" for row in rows(tmp_path)] == [
         name == "preemptive optimum" for name in named
     ]
