@@ -6,16 +6,15 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from importlib import resources
 from typing import Any
 
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .cells import DATES, MILLISECONDS, SECONDS, Clock, as_count
+from .cells import DATES, MILLISECONDS, SECONDS, as_numbers, as_times
 from .formats import FORMATS, Format
-from .paths import lookup, name_words, named_unit
+from .paths import cells, name_words, named_unit
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -47,14 +46,14 @@ def refuse_text_without_requests(path: object, line: str) -> None:
             raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
 
 
-def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
+def detect_format(path: object, records: Sequence[dict[str, Any]]) -> Format:
     """Detect the format whose columns a file has.
 
     Parameters
     ----------
     path : object
         Name of the file in errors.
-    records : sequence of mapping
+    records : sequence of dict
         Some of them; of a table one may be its columns without cells.
 
     Raises
@@ -65,8 +64,7 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
     filled = [one for one in records if one]
     if not filled:
         raise FileFormatError(path, "holds no record that has fields")
-    fitting = [[kind for kind in FORMATS.values() if not kind.missing([one])] for one in filled]
-    found = next((some for some in fitting if len(some) == 1), fitting[0])
+    found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in filled)]
     most = max((len(one.marks) for one in found), default=0)
     found = [one for one in found if len(one.marks) == most]
     if found == [MOONCAKE, QWEN]:
@@ -83,12 +81,12 @@ def detect_format(path: object, records: Sequence[Mapping[str, Any]]) -> Format:
     raise unknown(path, filled, "fits no format")
 
 
-def likely_unit(records: Sequence[Mapping[str, Any]], prompt: str) -> str | None:
+def likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
     """Return the unit of relative times, as hashes of prompts tell Mooncake's format from Qwen's.
 
     Parameters
     ----------
-    records : sequence of mapping
+    records : sequence of dict
         The first records of a file.
     prompt : str
         Their column of prompt lengths.
@@ -100,41 +98,41 @@ def likely_unit(records: Sequence[Mapping[str, Any]], prompt: str) -> str | None
     """
     if any(QWEN_KEYS & one.keys() for one in records):
         return QWEN.unit
-    for one in records:
-        with suppress(ValueError, TypeError):
-            count, tokens = len(one.get("hash_ids", ())), as_count(lookup(one, prompt))
-            kinds = [one for one in (MOONCAKE, QWEN) if count == -(-tokens // int(one.block_size))]
+    lengths = as_numbers(cells(records, prompt))
+    for blocks, length in zip(cells(records, "hash_ids"), lengths, strict=True):
+        if isinstance(blocks, list):
+            kinds = [one for one in (MOONCAKE, QWEN) if len(blocks) == -(-length // one.block_size)]
             if len(kinds) == 1:
                 return kinds[0].unit
     return None
 
 
-def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> FileFormatError:
+def unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
     """Say which columns a file has, which of them seem to hold what, and what to type.
 
     Parameters
     ----------
     path : object
         The file.
-    records : sequence of mapping
+    records : sequence of dict
         Some of its records, or the columns of a table.
     why : str
         Why it is refused.
     """
-    cells: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     for name, value in (one for record in records for one in _paths(record)):
-        if cells.get(name) is None:
-            cells[name] = value
-    if len(cells) > 1 and 2 * sum(_unit_seen(one) is not None for one in cells) > len(cells):
+        if seen.get(name) in (None, ""):
+            seen[name] = value
+    if len(seen) > 1 and 2 * sum(_unit_seen(one) is not None for one in seen) > len(seen):
         return FileFormatError(path, "has no header line: names of columns come before its rows")
-    found = guessed(cells)
+    found = guessed(seen)
     inside = found.get("prompt", "").rpartition("[].")[0]
     if inside:
         before = f"{inside}[]."
-        own = {one.removeprefix(before): cells[one] for one in cells if one.startswith(before)}
+        own = {one.removeprefix(before): seen[one] for one in seen if one.startswith(before)}
         found = {"requests": inside, **guessed(own)}
     arrival, hint = found.get("arrival", ""), ""
-    if _unit_seen(cells.get(arrival)) not in (None, DATES) and named_unit(arrival) is None:
+    if _unit_seen(seen.get(arrival)) not in (None, DATES) and named_unit(arrival) is None:
         unit = likely_unit(records, found.get("prompt", ""))
         if unit == MILLISECONDS:
             found = {"arrival_ms": found.pop("arrival"), **found}
@@ -148,7 +146,7 @@ def unknown(path: object, records: Sequence[Mapping[str, Any]], why: str) -> Fil
     seem = ", ".join(f"{role} is {name!r}" for role, name in found.items())
     guess = f"by name and content, {seem}: " if found else ""
     python = f" (in Python columns={given})" if is_whole else ", with a column for each NAME"
-    columns = _listed(cells)
+    columns = _listed(seen)
     return FileFormatError(
         path, f"{why}; its columns are {columns}; {guess}type {line}{python}{hint}"
     )
@@ -168,12 +166,12 @@ def _paths(
             yield path, value
 
 
-def guessed(cells: Mapping[str, Any]) -> dict[str, str]:
+def guessed(seen: Mapping[str, Any]) -> dict[str, str]:
     """Guess which columns hold what from their names and a value of each.
 
     Parameters
     ----------
-    cells : Mapping[str, Any]
+    seen : Mapping[str, Any]
         A value by the path of its column; None where none is known.
 
     Returns
@@ -183,7 +181,7 @@ def guessed(cells: Mapping[str, Any]) -> dict[str, str]:
     """
     known = {
         path: (_word_kinds(path.rpartition(".")[2]), _word_kinds(path), _value_kind(value))
-        for path, value in cells.items()
+        for path, value in seen.items()
         if len(path) <= LONGEST_LISTED and not isinstance(value, dict | list)
     }
     found: dict[str, str] = {}
@@ -211,17 +209,13 @@ def _value_kind(value: Any) -> str:
     unit = _unit_seen(value)
     if unit is None:
         return "unknown" if value is None else "text"
-    with suppress(ValueError):
-        as_count(value)
-        return "count"
-    return "date" if unit == DATES else "number"
+    if unit == DATES:
+        return "date"
+    return "count" if as_numbers([value])[0].is_integer() else "number"
 
 
 def _unit_seen(value: Any) -> str | None:
-    clock = Clock()
-    with suppress(ValueError):
-        clock(value)
-    return clock.unit
+    return as_times([value], None, SECONDS, lambda *_: None)[1]
 
 
 def _listed(columns: Collection[str]) -> str:

@@ -1,261 +1,204 @@
-"""Cells of logs: times, counts of tokens and durations, and the rows that cannot be read."""
+"""Cells of logs as arrays of numbers and times, and the rows that cannot be read."""
 
 from __future__ import annotations
 
 import math
-import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Context, Decimal
-from typing import Any, NamedTuple, TypeVar
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, IntArray
 from instances.errors import shown
 from instances.validation import LARGEST_TOKEN_COUNT
 
-T = TypeVar("T")
-
-TICK_DIGITS = 24
-TICKS_PER_SECOND: int = 10**TICK_DIGITS
-"""Times are whole numbers of ticks: a float of 10 ns or more has no digits beyond one."""
+PER_SECOND = 10**9
+"""Times are whole nanoseconds."""
 
 DATES, SECONDS, MILLISECONDS = "dates", "seconds", "milliseconds"
 DIGITS_OF = {SECONDS: 0, MILLISECONDS: 3, "microseconds": 6, "nanoseconds": 9}
 """Units of time: 10 to this power of each are a second."""
 
-LATEST = 10**16 * TICKS_PER_SECOND
+LATEST = 9.2e18
+"""Nanoseconds that a whole number of 64 bits holds, in the year 2261."""
+
 LONGEST_DURATION = 1e16
 """In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
 
-LONGEST_NUMBER = 80
+NO_LIST = f"is not a list of numbers from 0 to {LONGEST_DURATION:g}"
+
 MOST_NAMED = 3
 """Rows that are named for each reason."""
 
-_WHOLE = re.compile(r"0{0,80}(\d{1,20})(?:\.0*)?", re.ASCII)
-"""Whole numbers also as pandas writes them where a cell of their column is empty: 12.0."""
-
-_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,2})?", re.ASCII)
-_STAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,](\d{1,24}))? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?",
-    re.ASCII | re.IGNORECASE,
-)
-_ZEROS = str.maketrans("123456789", "000000000")
-_PLAIN_NUMBER = re.compile(r"0{1,15}(\.0{0,9})?")
-_PLAIN_DATE = re.compile(r"0000-00-00[ T]00:00:00(?:\.0{1,9})?(Z?)")
-_EXACT = Context(prec=2 * LONGEST_NUMBER)
+_EXACT_FLOATS = 2**53
+_LONGEST_DATE = 40
 _NO_TIME = "is not a time"
+_DIGITS = ".0123456789"
+
+Refuse = Callable[[npt.NDArray[np.bool_], str], None]
+"""Takes a mask of the cells that cannot be read, and the reason."""
 
 
-class Clock:
-    """Reader of a column of times, all in one unit; ``clock(cell)`` is in ticks.
+def as_numbers(cells: Sequence[Any]) -> FloatArray:
+    """Return numbers, as text or not, as floats; NaN for any other cell."""
+    with suppress(ValueError, TypeError, OverflowError):
+        # Most columns are of numbers only, which are read three times as fast together.
+        text = "".join(cells) if {*map(type, cells)} == {str} else ""
+        if text.isascii() and "_" not in text and bool not in {*map(type, cells)}:
+            return np.array([*map(float, cells)])
+    return np.fromiter(map(_number, cells), np.float64, len(cells))
 
-    It raises ValueError where a cell holds no time, or one in another unit.
 
-    Parameters
-    ----------
-    unit : str or None, default None
-        `DATES`, all with a time zone or none, or a key of `DIGITS_OF`; None takes the unit of the
-        first cell that can be read. A number is of seconds then, unless that would be after the
-        year 5000: then it is a Unix time in milli-, micro- or nanoseconds.
-    coarsest : str, default SECONDS
-        Coarsest unit that a number may be in, as the name of the column says.
-    """
-
-    def __init__(self, unit: str | None = None, coarsest: str = SECONDS) -> None:
-        self.unit = unit
-        self._is_given = unit is not None
-        self._coarsest = coarsest
-        self._has_zone: bool | None = None
-
-    def __call__(self, cell: Any) -> int:
-        """Return the time in ticks."""
-        text = text_of(cell)
-        date = _STAMP.fullmatch(text)
-        if self.unit is not None and (date is not None) != (self.unit == DATES):
-            raise ValueError(_NO_TIME)
-        if date is not None:
-            ticks, found = self._date(*date.groups()), DATES
-        else:
-            ticks, found = self._number(text)
-        if self.unit not in (None, found):
-            raise ValueError("is in another unit than the rows before")
-        # Only a cell that can be read says what the others are.
-        self.unit = found
-        return ticks
-
-    def _number(self, text: str) -> tuple[int, str]:
-        is_number = len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text)
-        if not is_number or (number := Decimal(text)) < 0:
-            raise ValueError(_NO_TIME)
-        unit = self._unit_of(number)
-        ticks = int(number.scaleb(TICK_DIGITS - DIGITS_OF[unit], _EXACT))
-        if ticks >= LATEST:
-            raise ValueError(_NO_TIME)
-        return ticks, unit
-
-    def _unit_of(self, number: Decimal) -> str:
-        if self.unit is not None and self._is_given:
-            return self.unit
-        finer = reversed(DIGITS_OF.items())
-        return next(
-            one for one, digits in finer if one == self._coarsest or number >= 10 ** (8 + digits)
-        )
-
-    def _date(self, whole: str, digits: str | None, zone: str | None) -> int:
-        name = "" if zone is None else "Z" if zone.upper() in ("Z", "UTC") else zone
+def _number(cell: Any) -> float:
+    kind = type(cell)
+    # Python reads 1_0 as 10, and digits of other scripts.
+    if kind is int or kind is float or (kind is str and cell.isascii() and "_" not in cell):
         try:
-            moment = datetime.fromisoformat(whole + name)
-        except ValueError:
-            raise ValueError(_NO_TIME) from None
-        if self._has_zone not in (None, zone is not None):
-            raise ValueError("has a time zone, or none, unlike the rows before")
-        self._has_zone = zone is not None
-        elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC if zone else None)
-        seconds = elapsed.days * 86_400 + elapsed.seconds
-        return seconds * TICKS_PER_SECOND + int((digits or "").ljust(TICK_DIGITS, "0"))
-
-    def column(self, cells: Sequence[Any], name: str, bad: dict[int, BadRow]) -> list[int]:
-        """Read a whole column, as `column_of` does; cells of plain forms all at once."""
-        if cells and {*map(type, cells)} <= {str, int, float}:
-            texts = [*map(str, cells)]
-            forms = {*"\n".join(texts).translate(_ZEROS).split("\n")}
-            with suppress(ValueError):
-                if self.unit != DATES and all(map(_PLAIN_NUMBER.fullmatch, forms)):
-                    return self._plain_numbers(texts)
-                if self.unit in (None, DATES):
-                    return self._plain_dates(texts, {*map(_PLAIN_DATE.fullmatch, forms)})
-        return column_of(cells, self, name, bad, 0)
-
-    def _plain_numbers(self, texts: list[str]) -> list[int]:
-        """Read digits with at most a point; ValueError where they are in several units."""
-        (unit,) = {self._unit_of(Decimal(end(texts, key=float))) for end in (min, max)}
-        places = TICK_DIGITS - DIGITS_OF[unit]
-        parts = (one.partition(".") for one in texts)
-        ticks = [int(whole + digits.ljust(places, "0")) for whole, _, digits in parts]
-        self.unit = unit
-        return ticks
-
-    def _plain_dates(self, texts: list[str], forms: set[re.Match[str] | None]) -> list[int]:
-        """Read dates to the nanosecond, all in UTC or none; ValueError where they are others."""
-        (zone,) = {None if one is None else one[1] for one in forms}
-        if zone is None or min(texts) < "17" or max(texts) > "22":
-            raise ValueError(_NO_TIME)
-        stamps = np.array([one.removesuffix("Z") for one in texts], "datetime64[ns]")
-        self.unit, self._has_zone = DATES, bool(zone)
-        return [one * 10 ** (TICK_DIGITS - 9) for one in stamps.astype(np.int64).tolist()]
+            return float(cell)
+        except (ValueError, OverflowError):
+            pass
+    return math.nan
 
 
-def column_of(
-    cells: Sequence[Any],
-    read: Callable[[Any], T],
-    name: str,
-    bad: dict[int, BadRow],
-    instead: T,
-) -> list[T]:
-    """Read the cells of a column one by one.
+def as_times(
+    cells: Sequence[Any], unit: str | None, coarsest: str, refuse: Refuse
+) -> tuple[IntArray, str | None]:
+    """Read times, all in one unit, in nanoseconds.
 
     Parameters
     ----------
     cells : sequence
-        What the file has.
-    read : Callable
-        Reads a cell, or raises ValueError with the reason why it cannot.
-    name : str
-        The column.
-    bad : dict
-        Gets the reasons by place; a place that has one keeps it.
-    instead : Any
-        Stands for a cell that cannot be read.
+        The cells of a column.
+    unit : str or None
+        `DATES`, all with a time zone or none, or a key of `DIGITS_OF`; None takes the unit of the
+        first cell that can be read. A number is of seconds then, unless that would be after the
+        year 5000: then it is a Unix time in milli-, micro- or nanoseconds.
+    coarsest : str
+        Coarsest unit that a number may be in, as the name of the column says.
+    refuse : Refuse
+        Takes the cells that are not a time, or one in another unit.
+
+    Returns
+    -------
+    int64 array, str or None
+        Nanoseconds, 0 for cells that cannot be read, and the unit; None if none can.
     """
-    if not isinstance(read, Clock) and {*map(type, cells)} == {str}:
-        # Tables have the same few texts again and again.
-        with suppress(ValueError):
-            known = {one: read(one) for one in {*cells}}
-            return [known[one] for one in cells]
-    found = []
-    for place, cell in enumerate(cells):
+    numbers = np.full(len(cells), np.nan) if unit == DATES else as_numbers(cells)
+    is_number = numbers >= 0
+    if unit == DATES or (unit is None and not is_number.all()):
+        dates, zones = _dates(cells)
+        is_date = ~np.isnat(dates)
+        first = _first(is_date)
+        if unit == DATES or first < _first(is_number):
+            refuse(~is_date, _NO_TIME)
+            reason = "has a time zone, or none, unlike the rows before"
+            refuse(zones != np.append(zones, False)[first], reason)
+            return np.where(is_date, dates.astype(np.int64), 0), DATES if is_date.any() else None
+    if unit is None and is_number.any():
+        steps = np.array([10.0 ** (8 + digits) for digits in DIGITS_OF.values() if digits])
+        finer = np.searchsorted(steps, numbers, side="right")
+        finer = np.maximum(finer, [*DIGITS_OF].index(coarsest))
+        own = finer[_first(is_number)]
+        unit = [*DIGITS_OF][own]
+        refuse(is_number & (finer != own), "is in another unit than the rows before")
+    digits = DIGITS_OF[unit or SECONDS]
+    is_number &= numbers < LATEST / 10 ** (9 - digits)
+    refuse(~is_number, _NO_TIME)
+    found = nanoseconds(np.where(is_number, numbers, 0.0), digits)
+    for k in np.flatnonzero(is_number & (numbers >= _EXACT_FLOATS)).tolist():
+        found[k] = int(Decimal(str(cells[k]).strip()))
+    return found, unit if is_number.any() else None
+
+
+def _first(mask: npt.NDArray[np.bool_]) -> int:
+    """Return the first place that is True, or the length where none is."""
+    return int(np.argmax(mask)) if mask.any() else len(mask)
+
+
+def _dates(cells: Sequence[Any]) -> tuple[npt.NDArray[np.datetime64], npt.NDArray[np.bool_]]:
+    """Return dates with times of day, and whether they have a time zone; NaT for other cells."""
+    texts = [one.strip()[:_LONGEST_DATE] if isinstance(one, str) else "" for one in cells]
+    texts = [one.replace(" UTC", "Z").replace(",", ".") for one in texts]
+    zones = np.array([bool(one[19:].strip(_DIGITS)) for one in texts])
+    plain = [one.removesuffix("Z") for one in texts]
+    with warnings.catch_warnings():
+        # NumPy warns that it converts times of other zones.
+        warnings.simplefilter("ignore")
         try:
-            found.append(read(cell))
-        except ValueError as error:
-            bad.setdefault(place, bad_cell(name, cell, str(error)))
-            found.append(instead)
+            found = np.array(plain, "datetime64[ns]")
+        except ValueError:
+            found = np.array([_date(one) for one in plain])
+    # NumPy takes years that nanoseconds do not reach for others.
+    kept = [len(one) > 18 and one[4] == "-" and "1700" <= one < "2200" for one in plain]
+    found[~np.array(kept)] = "NaT"
+    return found, zones
+
+
+def _date(text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text, "ns")
+    except ValueError:
+        return np.datetime64("NaT", "ns")
+
+
+def nanoseconds(numbers: FloatArray, digits: int = 0) -> IntArray:
+    """Convert numbers >= 0 to nanoseconds, each as its shortest decimals say: 0.1 s are 10**8.
+
+    Parameters
+    ----------
+    numbers : float64 array
+        Times in a unit.
+    digits : int, default 0
+        10 to this power of the unit are a second.
+    """
+    whole = np.floor(numbers)
+    rest = numbers - whole
+    short = np.round(rest)
+    for places in range(1, 10 - digits):
+        is_longer = whole + short != numbers
+        if not is_longer.any():
+            break
+        short[is_longer] = np.round(rest[is_longer], places)
+    scale = 10 ** (9 - digits)
+    found: IntArray = whole.astype(np.int64) * scale + np.rint(short * scale).astype(np.int64)
     return found
 
 
-def ticks_of(times: FloatArray) -> list[int]:
-    """Return times in seconds as ticks, each as the shortest text that gives its float."""
-    return [int(Decimal(repr(one)).scaleb(TICK_DIGITS)) for one in times.tolist()]
-
-
 def seconds_since(times: FloatArray, begin: float) -> FloatArray:
-    """Subtract a time from others as their texts say: 0.3 less 0.1 is 0.2."""
-    first = ticks_of(np.array([begin]))[0]
-    return np.array([(one - first) / TICKS_PER_SECOND for one in ticks_of(times)])
+    """Subtract a time from others as their decimals say: 0.3 less 0.1 is 0.2."""
+    found: FloatArray = (nanoseconds(times) - nanoseconds(np.array([begin]))) / PER_SECOND
+    return found
 
 
-def text_of(cell: Any) -> str:
-    """A text or a number as text; blank for anything else.
-
-    The shortest text that gives a float is what its writer has written.
-    """
-    if isinstance(cell, str):
-        return cell.strip()
-    return str(cell) if type(cell) in (int, float) else ""
+def as_counts(cells: Sequence[Any], refuse: Refuse) -> IntArray:
+    """Read whole numbers of tokens >= 0; 12.0 is 12, and 0 stands for what cannot be read."""
+    numbers = as_numbers(cells)
+    is_count = (numbers >= 0) & (numbers <= LARGEST_TOKEN_COUNT) & (numbers == np.floor(numbers))
+    refuse(~is_count, f"is not a whole number from 0 to {LARGEST_TOKEN_COUNT}")
+    return np.where(is_count, numbers, 0).astype(np.int64)
 
 
-def as_count(value: Any) -> int:
-    """A whole number of tokens >= 0, as text or a number; 12.0 is 12.
-
-    Raises
-    ------
-    ValueError
-        Not such a number, or more than a request can have.
-    """
-    whole = _WHOLE.fullmatch(text_of(value))
-    if whole is None or int(whole[1]) > LARGEST_TOKEN_COUNT:
-        raise ValueError(f"is not a whole number from 0 to {LARGEST_TOKEN_COUNT}")
-    return int(whole[1])
+def as_durations(cells: Sequence[Any], refuse: Refuse) -> FloatArray:
+    """Read numbers >= 0; NaN for what cannot be read."""
+    numbers = as_numbers(cells)
+    is_duration = (numbers >= 0) & (numbers <= LONGEST_DURATION)
+    refuse(~is_duration, f"is not a number from 0 to {LONGEST_DURATION:g}")
+    return np.where(is_duration, numbers, np.nan)
 
 
-def as_duration(value: Any) -> float:
-    """A number >= 0, as text or a number; NaN where the cell is blank.
-
-    Raises
-    ------
-    ValueError
-        Something else.
-    """
-    if is_blank(value):
-        return math.nan
-    number = math.nan
-    with suppress(ValueError):
-        # Python reads 1_0 as 10.
-        number = float(text_of(value).replace("_", "x"))
-    if not 0 <= number <= LONGEST_DURATION:
-        raise ValueError(f"is not a number from 0 to {LONGEST_DURATION:g}")
-    return number
-
-
-def as_durations(values: Any) -> FloatArray:
-    """A list of numbers >= 0; empty where the cell is blank.
-
-    Raises
-    ------
-    ValueError
-        No list, or something else in it.
-    """
+def as_list(values: Any) -> FloatArray | None:
+    """Read a list of numbers >= 0, empty where the cell is blank; None for any other cell."""
     if values is None:
         return np.zeros(0)
-    if isinstance(values, list) and {*map(type, values)} <= {int, float}:
-        with suppress(OverflowError):
-            times = np.array(values, np.float64)
-            if ((times >= 0) & (times <= LONGEST_DURATION)).all():
-                return times
-    raise ValueError(f"is not a list of numbers from 0 to {LONGEST_DURATION:g}")
+    if not isinstance(values, list) or not {*map(type, values)} <= {int, float}:
+        return None
+    times = as_numbers(values)
+    return times if ((times >= 0) & (times <= LONGEST_DURATION)).all() else None
 
 
 def is_blank(value: Any) -> bool:
@@ -309,10 +252,9 @@ class SkippedRows:
         skipped = cls(rows)
         for number in sorted(bad):
             reason = bad[number].reason
-            skipped.first_rows.setdefault(reason, []).append(number)
-        for reason, numbers in skipped.first_rows.items():
-            skipped.counts[reason] = len(numbers)
-            del numbers[MOST_NAMED:]
+            skipped.counts[reason] = skipped.counts.get(reason, 0) + 1
+            if skipped.counts[reason] <= MOST_NAMED:
+                skipped.first_rows.setdefault(reason, []).append(number)
         return skipped
 
     def __len__(self) -> int:

@@ -10,9 +10,10 @@ from importlib import resources
 from typing import Any, Literal, NamedTuple, get_args
 
 from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.validation import as_choice
 
-from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS, Clock
-from .paths import ABSENT, inside, lookup, name_words, named_unit, path_of
+from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS
+from .paths import cells, inside, name_words, named_unit, path_of
 from .tools import ROWS, Row
 
 OnBadRows = Literal["refuse", "skip"]
@@ -51,7 +52,7 @@ class Format(NamedTuple):
     columns : Mapping[str, tuple[str, ...]]
         Columns by what they hold, looked up in turn.
     unit : str or None
-        Unit of ``arrival``, as in `Clock`.
+        Unit of ``arrival``, as in `cells.as_times`.
     seconds : Mapping[str, float]
         Seconds in the unit of a duration.
     marks : tuple[str, ...]
@@ -80,34 +81,31 @@ class Format(NamedTuple):
         """The column of a role, as errors call it."""
         return next(iter(self.columns.get(role, ())), role)
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Columns that no file of this format is without."""
+    def missing(self, records: Sequence[dict[str, Any]]) -> list[str]:
+        """Return the columns that this format needs and none of the records has."""
         optional = {"hashes", *["arrival"] * self.optional_arrival}
-        return self.marks or tuple(
-            name for role, names in self.columns.items() if role not in optional for name in names
-        )
+        columns = [one for role, one in self.columns.items() if role not in optional]
+        required = self.marks or [name for names in columns for name in names]
+        found = {one: cells(records, *one.split("|")) for one in required}
+        return [one for one, values in found.items() if all(value is None for value in values)]
 
-    def missing(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the required columns that none of the records has."""
+    def failed(self, records: Sequence[dict[str, Any]]) -> list[bool]:
+        """Return for each record whether a column of errors or successes says that it failed."""
+        found = [False] * len(records)
+        for name in self.columns.get("error", ()):
+            texts = [str(one).strip().lower() for one in cells(records, name)]
+            meanings = {one: _is_error(one, name) for one in {*texts}}
+            found = [one or meanings[text] for one, text in zip(found, texts, strict=True)]
+        return found
 
-        def is_there(mark: str) -> bool:
-            names = mark.split("|")
-            return any(lookup(one, *names, missing=ABSENT) is not ABSENT for one in records)
-
-        return [mark for mark in self.required if not is_there(mark)]
-
-    def has_failed(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a column of errors or successes says that the request failed."""
-        return any(_is_error(lookup(row, one), one) for one in self.columns.get("error", ()))
-
-    def clock(self) -> Clock:
-        """Return a clock that reads the arrivals of one file."""
-        return Clock(self.unit, named_unit(self.name_of("arrival")) or SECONDS)
+    def without_output(self, records: Sequence[dict[str, Any]]) -> list[bool]:
+        """Return for each record of a tool whether it lacks the output length."""
+        if not self.marks:
+            return []
+        return [one is None for one in cells(records, *self.columns["output"])]
 
 
-def _is_error(cell: Any, column: str) -> bool:
-    value = str(cell).strip().lower()
+def _is_error(value: str, column: str) -> bool:
     if {*name_words(column)} & {"success", "successful", "succeeded", "ok"}:
         return value in _OUTCOMES["no_success"]
     status = re.match(r"(\d{3})(\.0)?\b", value)
@@ -124,12 +122,12 @@ def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
         columns[own] = (names,) if isinstance(names, str) else tuple(names)
         if role in ARRIVALS:
             unit = ARRIVALS[role]
-        elif own in (*DURATIONS, "inter_token_times"):
-            of_name = named_unit(columns[own][0]) if name == "columns" else None
-            of_name = MILLISECONDS if role != own else of_name or SECONDS
-            seconds[own] = float(10 ** -DIGITS_OF[of_name])
-            if role == own and of_name != SECONDS:
-                notes.append(f"{names!r} is in {of_name}, as its name says")
+            continue
+        of_name = MILLISECONDS if role != own else SECONDS
+        if name == "columns" and own in DURATIONS and role == own:
+            of_name = named_unit(names) or SECONDS
+            notes += [f"{names!r} is in {of_name}, as its name says"] * (of_name != SECONDS)
+        seconds[own] = float(10 ** -DIGITS_OF[of_name])
     return Format(name, columns, unit, seconds, note="; ".join(notes) or None, **more)
 
 
@@ -144,13 +142,14 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
         No name of a format, columns that do not say what is read, or both are given; or
         ``bad_rows`` is neither of its values.
     """
-    if bad_rows not in get_args(OnBadRows):
-        raise InvalidValueError(None, "bad_rows", bad_rows, "is neither 'refuse' nor 'skip'")
-    chosen = None if columns is None else _chosen(columns)
-    if chosen is not None and not (columns and {*chosen} <= {"worker"}):
-        if format is not None:
-            raise InvalidValueError(None, "format", format, "and columns say two things: give one")
-        return _named(chosen)
+    as_choice(bad_rows, None, "bad_rows", get_args(OnBadRows))
+    if columns is not None:
+        chosen = _chosen(columns)
+        if {*chosen} != {"worker"}:
+            if format is not None:
+                reason = "and columns say two things: give one"
+                raise InvalidValueError(None, "format", format, reason)
+            return _named(chosen)
     if format is None:
         return None
     if not isinstance(format, str):

@@ -9,8 +9,6 @@ from typing import Any
 
 from .cells import MILLISECONDS, SECONDS
 
-ABSENT = object()
-
 _UNIT_WORDS = {
     SECONDS: "s sec secs second seconds",
     MILLISECONDS: "ms msec msecs milli millis millisecond milliseconds",
@@ -22,30 +20,39 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_BRACKETS = re.compile(r"[(\[{]\s*([A-Za-z]+)\.?\s*[)\]}]")
 
 
-def lookup(record: Any, *names: str, missing: Any = None) -> Any:
-    """Look up the first of these keys that an object has.
+def cells(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
+    """Of each record look up the first of these keys that has a value.
 
     Parameters
     ----------
-    record : Any
-        A JSON object.
+    records : sequence of dict
+        JSON objects, or rows of a table.
     *names : str
         Keys, or keys inside one another, joined by dots; a dot of a key itself has a backslash
         before it, unless the whole name is a key.
-    missing : Any, default None
-        What is returned where none is there.
+
+    Returns
+    -------
+    list
+        A value per record; None where there is none.
     """
+    found: list[Any] = [None] * len(records)
     for name in names:
-        if isinstance(record, dict) and name in record:
-            return record[name]
-        found = record
-        for key in path_of(name):
-            if not isinstance(found, dict) or key not in found:
-                break
-            found = found[key]
-        else:
-            return found
-    return missing
+        ways = [(name,), path_of(name)] if "." in name else [(name,)]
+        for keys in ways:
+            values: list[Any] = [*records]
+            for key in keys:
+                values = [one.get(key) if type(one) is dict else None for one in values]
+            pairs = zip(found, values, strict=True)
+            found = [own if own is not None else value for own, value in pairs]
+        if None not in found:
+            break
+    return found
+
+
+def lookup(record: Any, *names: str) -> Any:
+    """Look up the first of these keys that has a value in one record, as `cells` does."""
+    return cells([record], *names)[0]
 
 
 @lru_cache(maxsize=256)

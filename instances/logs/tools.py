@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from instances.errors import InvalidValueError, shown
 
-from .cells import as_durations
-from .paths import inside, lookup
+from .cells import NO_LIST, as_list
+from .paths import cells, inside, lookup
 
 LONGEST_ATTRIBUTE = 256
 """Characters of an attribute of a span that is held: some have whole prompts."""
@@ -64,25 +65,15 @@ def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
                 yield one if outcome == "successful" else FAILED
 
 
-def _aiperf(record: dict[str, Any]) -> Iterator[Row]:
-    """Refuse durations in other units than AIPerf's milliseconds."""
-    kinds = ("request_latency", "time_to_first_token", "inter_token_latency", "inter_chunk_latency")
-    for name in kinds:
-        unit = lookup(record, f"metrics.{name}.unit", missing="ms")
-        if unit != "ms":
-            raise InvalidValueError(None, f"metrics.{name}.unit", unit, "is not ms")
-    yield record
-
-
 def _inference_perf(record: dict[str, Any]) -> Iterator[Row]:
     name = "info.response_metrics.output_token_times"
     stamps = lookup(record, name, "info.output_token_times") or []
-    try:
-        gaps = np.diff(as_durations(stamps))
-        if (gaps < 0).any():
-            raise ValueError("goes back in time")
-    except ValueError as error:
-        raise InvalidValueError(None, name, stamps, str(error)) from None
+    times = as_list(stamps)
+    if times is None:
+        raise InvalidValueError(None, name, stamps, NO_LIST)
+    gaps = np.diff(times)
+    if (gaps < 0).any():
+        raise InvalidValueError(None, name, stamps, "goes back in time")
     yield {**record, name: gaps.tolist(), "first_token": stamps[0] if stamps else None}
 
 
@@ -98,8 +89,7 @@ _SPAN = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixN
 
 
 def _attributes(record: Any) -> dict[str, Any]:
-    listed = inside(record, ("attributes",))
-    pairs = [(lookup(one, "key"), lookup(one, *_VALUES)) for one in listed]
+    pairs = [(lookup(one, "key"), lookup(one, *_VALUES)) for one in inside(record, ("attributes",))]
     short = [(key, value) for key, value in pairs if len(str(value)) < LONGEST_ATTRIBUTE]
     return {key: value for key, value in short if isinstance(key, str)}
 
@@ -118,35 +108,28 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
 
 
 def innermost(
-    spans: Iterable[tuple[int, Any]], columns: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[int, Any]]:
-    """Yield the spans that count tokens; of spans inside one another the innermost is a request.
+    rows: Sequence[tuple[int, Any]], columns: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[list[int], list[Any]]]:
+    """Keep the spans that count tokens, and of those inside one another the innermost.
 
     A client, its library and the engine each count the tokens of a request, and an agent counts
     those of all its calls; of spans that were sent twice the first is kept.
     """
-    parents: dict[Any, Any] = {}
-    requests, counting, outer = [], [], set()
-    for number, span in spans:
-        place, counts = None, [True, False]
-        if isinstance(span, dict):
-            trace, own, parent = (str(span.get(name) or "") for name in _SPAN[:3])
-            # Without an identity a span is inside nothing.
-            if own:
-                place = trace, own
-                parents[place] = (trace, parent) if parent != own else None
-            counts = [lookup(span, *columns[one]) is not None for one in ("prompt", "output")]
-        if any(counts):
-            counting.append((number, place, span))
-        if counts[1]:
-            requests.append(place)
-    for place in requests:
-        while (place := parents.get(place)) is not None and place not in outer:
+    spans = [span for _, span in rows]
+    names = [[str(one or "") for one in cells(spans, name)] for name in _SPAN[:3]]
+    # Without an identity a span is inside nothing.
+    places = [(trace, own) if own else None for trace, own, _ in zip(*names, strict=True)]
+    above = [(trace, parent) for trace, _, parent in zip(*names, strict=True)]
+    parents = {own: one for own, one in zip(places, above, strict=True) if own != one}
+    prompts, outputs = (cells(spans, *columns[role]) for role in ("prompt", "output"))
+    outer: set[Any] = set()
+    for place, output in zip(places, outputs, strict=True):
+        while output is not None and (place := parents.get(place)) and place not in outer:
             outer.add(place)
-    for number, place, span in counting:
-        yield number, OUTER_SPAN if place in outer else span
-        if place is not None:
-            outer.add(place)
+    for (number, span), place, *counts in zip(rows, places, prompts, outputs, strict=True):
+        if counts != [None, None] or not isinstance(span, dict):
+            yield [number], [OUTER_SPAN if place in outer else span]
+            outer |= {place} - {None}
 
 
 def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
@@ -156,30 +139,24 @@ def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
     was dropped before its first token has ``output_tokens`` of 0.
     """
     event = record.get("event", record)
-    found = lookup(event, "request")
-    found = found if isinstance(found, dict) else {}
-    if lookup(event, "event_type") == "request_end":
+    if lookup(event, "event_type") == "request_end" and isinstance(event.get("request"), dict):
+        found = event["request"]
         parts = [lookup(found, f"worker.decode_{name}") for name in ("worker_id", "dp_rank")]
         label = ":".join(str(one) for one in parts if one is not None)
         yield FAILED if found.get("output_tokens") == 0 else {**found, "decode_worker": label}
 
 
 def _response(record: dict[str, Any]) -> Iterator[Row]:
-    """A record of a batch's output with what its response holds, or a response as it is.
-
-    A piece of a stream before its last is no request, though it may count tokens too.
-    """
-    body = lookup(record, "response.body")
-    reasons = [lookup(one, "finish_reason", missing="") for one in record.get("choices") or ()]
-    if not reasons or any(reason is not None for reason in reasons):
-        yield body | record if isinstance(body, dict) else record
+    """A response, but no piece of a stream before its last, though it may count tokens too."""
+    choices = [one for one in inside(record, ("choices",)) if isinstance(one, dict)]
+    if not choices or any(one.get("finish_reason", "") is not None for one in choices):
+        yield record
 
 
 ROWS: dict[str, Callable[[dict[str, Any]], Iterable[Row]]] = {
     "vllm-bench": _run,
     "sglang-bench": _run,
     "guidellm": _guidellm,
-    "aiperf": _aiperf,
     "inference-perf": _inference_perf,
     "trtllm-bench": _trtllm,
     "otlp": _spans,
@@ -189,16 +166,17 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterable[Row]]] = {
 """From a record to its requests, by format."""
 
 
-def is_warm_up(record: dict[str, Any]) -> bool:
-    """Return True if a record says that its request was sent to warm the server up, or to cool it.
+def warm_ups(records: Sequence[dict[str, Any]]) -> list[bool]:
+    """Return for each record whether its request was sent to warm the server up, or to cool it.
 
     Benchmarks measure none of these, and their requests were not sent at the benchmark's times.
     """
-    for where in (record, record.get("metadata")):
-        known = where if isinstance(where, dict) else {}
-        for key in PHASES & known.keys():
-            value = "".join(one for one in str(known[key]).lower() if one.isalnum())
+    found = [False] * len(records)
+    has_phases = {*chain.from_iterable(records)} & {*PHASES, "metadata"}
+    for key in PHASES if has_phases else ():
+        values = cells(records, key, f"metadata.{key}")
+        for k in [k for k, value in enumerate(values) if value is not None]:
+            value = "".join(one for one in str(values[k]).lower() if one.isalnum())
             is_flag = "warm" in key and value in ("true", "1", "yes")
-            if is_flag or value.startswith(("warm", "cooldown")):
-                return True
-    return False
+            found[k] |= is_flag or value.startswith(("warm", "cooldown"))
+    return found

@@ -37,7 +37,7 @@ from instances.problem.request import Request
 from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, decimal, ranged
 
-from .cells import TICKS_PER_SECOND, seconds_since, ticks_of
+from .cells import PER_SECOND, nanoseconds, seconds_since
 from .formats import OnBadRows, wanted_format
 from .reading import read_rows
 from .request_log import LogFacts, RequestLog
@@ -274,9 +274,8 @@ def _problem(
         seconds = seconds_since(kept.arrival_times, start)
         return Workload(seconds, *columns, ids=kept.ids, batch_time=rule.batch_time, **more), report
     # Exact division: a float quotient can land just above a whole round.
-    step = decimal(rule.round_seconds) * TICKS_PER_SECOND
-    since = ticks_of(kept.arrival_times)
-    begin = ticks_of(np.array([start]))[0]
-    arrivals = [-(-(one - begin) * step.denominator // step.numerator) for one in since]
+    step = decimal(rule.round_seconds) * PER_SECOND
+    since = nanoseconds(kept.arrival_times) - nanoseconds(np.array([start]))
+    arrivals = [-(-one * step.denominator // step.numerator) for one in since.tolist()]
     requests = [Request(*one) for one in zip(arrivals, *columns, kept.ids, strict=True)]
     return Instance(requests, **more), report

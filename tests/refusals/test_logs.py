@@ -141,7 +141,7 @@ ROWS: list[Row] = [
     second("vidur", "879", "2147483648", "num_prefill_tokens '2147483648' is not"),
     second("burstgpt", "ChatGPT,879,0,879", "ChatGPT,879", "Response tokens 'API log'"),
     second("azure", "47.9305900", "47.9305900Z", "TIMESTAMP .* time zone"),
-    second("azure", "879,0", "1e3,0", "ContextTokens '1e3' is not a whole number"),
+    second("azure", "879,0", "0x3,0", "ContextTokens '0x3' is not a whole number"),
     second("azure", "879,0", "879,-1", "GeneratedTokens '-1' is not a whole number"),
     second("azure", "879,0", "1,154,44", "has more cells than the header"),
     second("mooncake", "28732", "-1", "timestamp -1 is not a time"),
