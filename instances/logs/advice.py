@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -14,7 +14,7 @@ from instances.settings import quoted
 
 from .cells import DATES, MILLISECONDS, SECONDS, as_numbers, as_times
 from .formats import FORMATS, Format
-from .paths import cells, name_words, named_unit
+from .paths import column, name_words, named_unit
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -98,8 +98,8 @@ def likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
     """
     if any(QWEN_KEYS & one.keys() for one in records):
         return QWEN.unit
-    lengths = as_numbers(cells(records, prompt))
-    for blocks, length in zip(cells(records, "hash_ids"), lengths, strict=True):
+    lengths = as_numbers(column(records, prompt))
+    for blocks, length in zip(column(records, "hash_ids"), lengths, strict=True):
         if isinstance(blocks, list):
             kinds = [one for one in (MOONCAKE, QWEN) if len(blocks) == -(-length // one.block_size)]
             if len(kinds) == 1:
@@ -131,13 +131,10 @@ def unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFo
         before = f"{inside}[]."
         own = {one.removeprefix(before): seen[one] for one in seen if one.startswith(before)}
         found = {"requests": inside, **guessed(own)}
-    arrival, hint = found.get("arrival", ""), ""
-    if _unit_seen(seen.get(arrival)) not in (None, DATES) and named_unit(arrival) is None:
-        unit = likely_unit(records, found.get("prompt", ""))
-        if unit == MILLISECONDS:
-            found = {"arrival_ms": found.pop("arrival"), **found}
-        elif unit != SECONDS:
-            hint = f"; write arrival_ms for arrival if {arrival!r} is in milliseconds"
+    arrival = found.get("arrival", "")
+    has_unit = _unit_seen(seen.get(arrival)) != SECONDS or named_unit(arrival) is not None
+    if not has_unit and likely_unit(records, found.get("prompt", "")) == MILLISECONDS:
+        found = {"arrival_ms": found.pop("arrival"), **found}
     is_whole = {"prompt", "output"} <= found.keys()
     # Without a time all arrive at once.
     given = found if is_whole else {"arrival": "NAME", "prompt": "NAME", "output": "NAME", **found}
@@ -146,10 +143,10 @@ def unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFo
     seem = ", ".join(f"{role} is {name!r}" for role, name in found.items())
     guess = f"by name and content, {seem}: " if found else ""
     python = f" (in Python columns={given})" if is_whole else ", with a column for each NAME"
-    columns = _listed(seen)
-    return FileFormatError(
-        path, f"{why}; its columns are {columns}; {guess}type {line}{python}{hint}"
-    )
+    names = [one[:LONGEST_LISTED] + "..." * (len(one) > LONGEST_LISTED) for one in seen]
+    more = f", ... {len(names)} in all" if len(names) > MOST_LISTED else ""
+    listed = (", ".join(names[:MOST_LISTED]) or "none") + more
+    return FileFormatError(path, f"{why}; its columns are {listed}; {guess}type {line}{python}")
 
 
 def _paths(
@@ -207,22 +204,10 @@ def _word_kinds(name: str) -> set[str]:
 
 def _value_kind(value: Any) -> str:
     unit = _unit_seen(value)
-    if unit is None:
-        return "unknown" if value is None else "text"
-    if unit == DATES:
-        return "date"
+    if unit is None or unit == DATES:
+        return "unknown" if value is None else "text" if unit is None else "date"
     return "count" if as_numbers([value])[0].is_integer() else "number"
 
 
 def _unit_seen(value: Any) -> str | None:
     return as_times([value], None, SECONDS, lambda *_: None)[1]
-
-
-def _listed(columns: Collection[str]) -> str:
-    """List the columns of a file in a message, the first `MOST_LISTED` only.
-
-    Names are cut: in a file without a header they are cells of its first row.
-    """
-    names = [one[:LONGEST_LISTED] + "..." * (len(one) > LONGEST_LISTED) for one in columns]
-    more = f", ... {len(columns)} in all" if len(columns) > MOST_LISTED else ""
-    return (", ".join(names[:MOST_LISTED]) or "none") + more

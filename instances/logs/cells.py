@@ -89,7 +89,7 @@ def as_times(
         Nanoseconds, 0 for cells that cannot be read, and the unit; None if none can.
     """
     numbers = np.full(len(cells), np.nan) if unit == DATES else as_numbers(cells)
-    is_number = numbers >= 0
+    is_number = np.isfinite(numbers) & (numbers >= 0)
     if unit == DATES or (unit is None and not is_number.all()):
         dates, zones = _dates(cells)
         is_date = ~np.isnat(dates)
@@ -175,30 +175,32 @@ def seconds_since(times: FloatArray, begin: float) -> FloatArray:
     return found
 
 
-def as_counts(cells: Sequence[Any], refuse: Refuse) -> IntArray:
-    """Read whole numbers of tokens >= 0; 12.0 is 12, and 0 stands for what cannot be read."""
+def in_range(cells: Sequence[Any], is_count: bool) -> tuple[FloatArray, npt.NDArray[np.bool_], str]:
+    """Read whole numbers of tokens or durations: numbers, those out of range, and the range.
+
+    12.0 is 12. What cannot be read is 0 tokens or NaN seconds.
+    """
     numbers = as_numbers(cells)
-    is_count = (numbers >= 0) & (numbers <= LARGEST_TOKEN_COUNT) & (numbers == np.floor(numbers))
-    refuse(~is_count, f"is not a whole number from 0 to {LARGEST_TOKEN_COUNT}")
-    return np.where(is_count, numbers, 0).astype(np.int64)
+    most, kind = (LARGEST_TOKEN_COUNT, "whole number") if is_count else (LONGEST_DURATION, "number")
+    is_good = (numbers >= 0) & (numbers <= most)
+    if is_count:
+        is_good &= numbers == np.floor(numbers)
+    found = np.where(is_good, numbers, 0.0 if is_count else np.nan)
+    return found, ~is_good, f"is not a {kind} from 0 to {most if is_count else f'{most:g}'}"
 
 
-def as_durations(cells: Sequence[Any], refuse: Refuse) -> FloatArray:
-    """Read numbers >= 0; NaN for what cannot be read."""
-    numbers = as_numbers(cells)
-    is_duration = (numbers >= 0) & (numbers <= LONGEST_DURATION)
-    refuse(~is_duration, f"is not a number from 0 to {LONGEST_DURATION:g}")
-    return np.where(is_duration, numbers, np.nan)
+def as_list(values: Any, unit: float = 1.0) -> tuple[npt.NDArray[np.float32], float] | None:
+    """Read a list of numbers >= 0 in this many seconds: the times, and their sum, NaN if empty.
 
-
-def as_list(values: Any) -> FloatArray | None:
-    """Read a list of numbers >= 0, empty where the cell is blank; None for any other cell."""
-    if values is None:
-        return np.zeros(0)
-    if not isinstance(values, list) or not {*map(type, values)} <= {int, float}:
+    A blank cell is empty; None stands for any other cell.
+    """
+    numbers = [] if values is None else values
+    if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:
         return None
-    times = as_numbers(values)
-    return times if ((times >= 0) & (times <= LONGEST_DURATION)).all() else None
+    times = as_numbers(numbers)
+    if not ((times >= 0) & (times <= LONGEST_DURATION)).all():
+        return None
+    return (times * unit).astype(np.float32), float((times * unit).sum()) if numbers else math.nan
 
 
 def is_blank(value: Any) -> bool:

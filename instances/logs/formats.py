@@ -13,7 +13,7 @@ from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameErr
 from instances.validation import as_choice
 
 from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS
-from .paths import cells, inside, name_words, named_unit, path_of
+from .paths import column, inside, name_words, named_unit, path_of
 from .tools import ROWS, Row
 
 OnBadRows = Literal["refuse", "skip"]
@@ -28,8 +28,13 @@ ARRIVALS = {
 }
 """Units by the role of a column of arrivals; None means the unit of its name or its cells."""
 
-DURATIONS = ("latency", "time_to_first_token", "inter_token_time")
-"""Roles of columns in seconds or in the unit that their name has, or with ``_ms`` at their end."""
+DURATIONS = {
+    "latency": "latencies",
+    "time_to_first_token": "times_to_first_token",
+    "inter_token_time": "mean_inter_token_times",
+}
+"""What a `RequestLog` calls the durations, by the roles of their columns: in seconds, in the unit
+that the name has, or with ``_ms`` at the end of the role."""
 
 STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
 """Roles of columns with a time of day, and the duration that ends then."""
@@ -86,23 +91,23 @@ class Format(NamedTuple):
         optional = {"hashes", *["arrival"] * self.optional_arrival}
         columns = [one for role, one in self.columns.items() if role not in optional]
         required = self.marks or [name for names in columns for name in names]
-        found = {one: cells(records, *one.split("|")) for one in required}
+        found = {one: column(records, *one.split("|")) for one in required}
         return [one for one, values in found.items() if all(value is None for value in values)]
 
     def failed(self, records: Sequence[dict[str, Any]]) -> list[bool]:
         """Return for each record whether a column of errors or successes says that it failed."""
         found = [False] * len(records)
         for name in self.columns.get("error", ()):
-            texts = [str(one).strip().lower() for one in cells(records, name)]
+            texts = [str(one).strip().lower() for one in column(records, name)]
             meanings = {one: _is_error(one, name) for one in {*texts}}
             found = [one or meanings[text] for one, text in zip(found, texts, strict=True)]
         return found
 
     def without_output(self, records: Sequence[dict[str, Any]]) -> list[bool]:
         """Return for each record of a tool whether it lacks the output length."""
-        if not self.marks:
-            return []
-        return [one is None for one in cells(records, *self.columns["output"])]
+        return [
+            bool(self.marks) and one is None for one in column(records, *self.columns["output"])
+        ]
 
 
 def _is_error(value: str, column: str) -> bool:
@@ -119,12 +124,15 @@ def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
     unit, notes = None, []
     for role, names in roles.items():
         own = "arrival" if role in ARRIVALS else role.removesuffix("_ms")
+        if own in columns:
+            reason = f"names two columns of {own.replace('_', ' ')}"
+            raise InvalidValueError(None, "columns", dict(roles), reason)
         columns[own] = (names,) if isinstance(names, str) else tuple(names)
         if role in ARRIVALS:
             unit = ARRIVALS[role]
             continue
         of_name = MILLISECONDS if role != own else SECONDS
-        if name == "columns" and own in DURATIONS and role == own:
+        if name == "columns" and role in DURATIONS:
             of_name = named_unit(names) or SECONDS
             notes += [f"{names!r} is in {of_name}, as its name says"] * (of_name != SECONDS)
         seconds[own] = float(10 ** -DIGITS_OF[of_name])
@@ -143,15 +151,11 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
         ``bad_rows`` is neither of its values.
     """
     as_choice(bad_rows, None, "bad_rows", get_args(OnBadRows))
-    if columns is not None:
-        chosen = _chosen(columns)
-        if {*chosen} != {"worker"}:
-            if format is not None:
-                reason = "and columns say two things: give one"
-                raise InvalidValueError(None, "format", format, reason)
-            return _named(chosen)
+    named = None if columns is None else _named(columns)
+    if named is not None and format is not None:
+        raise InvalidValueError(None, "format", format, "and columns say two things: give one")
     if format is None:
-        return None
+        return named
     if not isinstance(format, str):
         raise InvalidTypeError(None, "format", format, "is not a string")
     if format not in FORMATS:
@@ -159,38 +163,28 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
     return FORMATS[format]
 
 
-def _chosen(columns: Any) -> dict[str, str]:
-    """Check the roles of columns."""
+def _named(columns: Any) -> Format | None:
+    """Make a format of columns that are named by the user; None of the worker alone."""
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")
-    chosen: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
-    kinds = set()
-    for role, name in chosen.items():
+    roles: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
+    for role, name in roles.items():
         if role not in ROLES:
             raise UnknownNameError("column role", role, list(ROLES))
         if not isinstance(name, str):
             raise InvalidTypeError("columns", role, name, "is not the name of a column")
-        kind = "arrivals" if role in ARRIVALS else role.removesuffix("_ms")
-        kind = STAMPS.get(kind, kind)
-        if kind in kinds:
-            reason = f"names two columns of {kind.replace('_', ' ')}"
-            raise InvalidValueError(None, "columns", dict(columns), reason)
-        kinds.add(kind)
-    return chosen
-
-
-def _named(chosen: Mapping[str, str]) -> Format:
-    """Make a format of columns that are named by the user."""
+        if role in STAMPS and not {*roles} & {*ARRIVALS}:
+            raise InvalidValueError("columns", role, name, "needs a column of arrivals")
+    if {*roles} == {"worker"}:
+        return None
     for role in ("prompt", "output"):
-        if role not in chosen:
+        if role not in roles:
             reason = f"does not say which column holds {role}s"
-            raise InvalidValueError(None, "columns", dict(chosen), reason)
-    for role in STAMPS:
-        if role in chosen and not {*chosen} & {*ARRIVALS}:
-            raise InvalidValueError("columns", role, chosen[role], "needs a column of arrivals")
-    roles, more = dict(chosen), {}
+            raise InvalidValueError(None, "columns", roles, reason)
+    more: dict[str, Any] = {}
     if "requests" in roles:
-        more = {"rows": partial(inside, keys=path_of(roles.pop("requests"))), "document": True}
+        more = {"rows": partial(inside, keys=path_of(roles["requests"])), "document": True}
+        roles = {role: name for role, name in roles.items() if role != "requests"}
     return made("columns", roles, **more)
 
 

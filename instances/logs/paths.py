@@ -20,7 +20,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_BRACKETS = re.compile(r"[(\[{]\s*([A-Za-z]+)\.?\s*[)\]}]")
 
 
-def cells(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
+def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
     """Of each record look up the first of these keys that has a value.
 
     Parameters
@@ -51,8 +51,8 @@ def cells(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
 
 
 def lookup(record: Any, *names: str) -> Any:
-    """Look up the first of these keys that has a value in one record, as `cells` does."""
-    return cells([record], *names)[0]
+    """Look up the first of these keys that has a value in one record, as `column` does."""
+    return column([record], *names)[0]
 
 
 @lru_cache(maxsize=256)

@@ -127,11 +127,9 @@ def read_log(
         reason = f"no request is left of {log.rows} ({log.dropped or 'none is there'}){skipped}"
         raise FileFormatError(path, reason)
     log = log.select(kept)
-    if log.workers is not None and not any(log.workers):
-        if columns and "worker" in columns:
-            reason = f"no request says which worker served it: {columns['worker']!r} is missing"
-            raise FileFormatError(path, reason)
-        log = replace(log, workers=None)
+    if log.workers is None and columns and "worker" in columns:
+        reason = f"no request says which worker served it: {columns['worker']!r} is missing"
+        raise FileFormatError(path, reason)
     return replace(log, arrival_times=seconds_since(log.arrival_times, log.arrival_times[0]))
 
 

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,7 +34,6 @@ NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
 
 _TOO_LONG = BadRow("the row has more cells than the header", "has more cells than the header")
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
-_FILLED = re.compile(r"\S")
 
 Rows = Iterator[tuple[Sequence[int], list[Any]]]
 """Some hundred records at once, after their lines or places; a `BadRow` for a broken one."""
@@ -150,19 +148,12 @@ def _value(line: str) -> Any:
 
 
 def _values(text: str, path: object) -> list[Any]:
-    """Objects one after the other, or the items of one list."""
-    values, at = [], 0
+    """A document, or the items of a list."""
     try:
-        while (start := _FILLED.search(text, at)) is not None:
-            value, at = _DECODER.raw_decode(text, start.start())
-            values.append(value)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(path, f"is cut off, or not JSON: {error}") from None
-    if not isinstance(values[0], list):
-        return values
-    if len(values) > 1:
-        raise FileFormatError(path, "goes on after its list")
-    return values[0]
+    return value if isinstance(value, list) else [value]
 
 
 def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[str] | BadRow]]:
@@ -192,15 +183,11 @@ def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[s
 
 def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[str]) -> Rows:
     """Give cells their names, short rows fewer of them, and refuse long rows."""
-    width = len(header)
+
+    def named(row: Any) -> Any:
+        if type(row) is BadRow or len(row) > len(header):
+            return row if type(row) is BadRow else _TOO_LONG
+        return dict(zip(header, row, strict=False))
+
     while some := [*islice(rows, ROWS_AT_ONCE)]:
-        numbers, lists = zip(*some, strict=True)
-        yield (
-            numbers,
-            [
-                dict(zip(header, one, strict=False))
-                if type(one) is list and len(one) <= width
-                else (one if type(one) is BadRow else _TOO_LONG)
-                for one in lists
-            ],
-        )
+        yield [number for number, _ in some], [named(row) for _, row in some]

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import InvalidValueError
 
-from .cells import (
-    NO_LIST,
-    PER_SECOND,
-    SECONDS,
-    BadRow,
-    Refuse,
-    as_counts,
-    as_durations,
-    as_list,
-    as_times,
-    bad_cell,
-    is_blank,
-)
+from . import cells
+from .cells import BadRow, bad_cell, is_blank
 from .formats import DURATIONS, STAMPS, Format
-from .paths import cells, named_unit
+from .paths import column, named_unit
 from .prefixes import as_blocks
 from .records import NO_OBJECT, Rows
-from .tools import FAILED, WARM_UP, innermost, warm_ups
+from .tools import FAILED, WARM_UP, Row, innermost, warm_ups
 
 WITHOUT_OUTPUT = "without output length"
 GAPS = "inter_token_times"
-BLANK = (*DURATIONS, *STAMPS)
-"""Roles of cells that may be blank."""
 
 
 class TakenRows:
@@ -73,163 +59,118 @@ class TakenRows:
         self.time_unit: str | None = None
         roles = {*kind.columns} - {"error", *(() if block_hashes else ("hashes",))}
         self._cells: dict[str, list[Any]] = {one: [] for one in roles}
-        for numbers, rows in records if kind.rows is None else _requests(records, kind):
-            self.count += len(rows)
-            if {*map(type, rows)} != {dict}:
-                numbers, rows = self._objects(numbers, rows)
-            self._take(numbers, rows)
+        rows = records if kind.rows is None else _requests(records, kind.rows, kind.document)
+        for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
+            self._take(*chunk)
 
-    def _objects(self, numbers: Sequence[int], rows: list[Any]) -> tuple[list[int], list[Any]]:
-        """Leave out rows that are not an object."""
-        kept = []
-        for number, row in zip(numbers, rows, strict=True):
+    def _take(self, numbers: Sequence[int], rows: list[Any]) -> None:
+        """Take the cells of some requests, but of those that failed or only warmed up."""
+        kind = self.kind
+        self.count += len(rows)
+        for number, row in zip(numbers, rows, strict=True) if {*map(type, rows)} != {dict} else ():
             if isinstance(row, str):
                 self.left_out[row] += 1
-            elif isinstance(row, dict):
-                kept.append((number, row))
-            else:
+            elif not isinstance(row, dict):
                 self.bad[number] = row if isinstance(row, BadRow) else NO_OBJECT
-        return [number for number, _ in kept], [row for _, row in kept]
-
-    def _take(self, numbers: Sequence[int], rows: list[dict[str, Any]]) -> None:
-        """Take the cells of requests, but of those that failed or only warmed up."""
-        kind = self.kind
+        is_kept = [type(row) is dict for row in rows]
         reasons = {WARM_UP: warm_ups, FAILED: kind.failed, WITHOUT_OUTPUT: kind.without_output}
         for reason, find in reasons.items():
-            is_left = find(rows)
-            if any(is_left):
-                self.left_out[reason] += sum(is_left)
-                is_kept = [not one for one in is_left]
-                numbers, rows = [*compress(numbers, is_kept)], [*compress(rows, is_kept)]
-        self.numbers += numbers
+            numbers, rows = [*compress(numbers, is_kept)], [*compress(rows, is_kept)]
+            is_kept = [not one for one in find(rows)]
+            self.left_out[reason] += is_kept.count(False)
+        rows = [*compress(rows, is_kept)]
+        self.numbers += compress(numbers, is_kept)
         for role, taken in self._cells.items():
-            found = cells(rows, *kind.columns[role])
+            found = column(rows, *kind.columns[role])
             if role == GAPS:
-                found = [_gaps(one, kind.seconds[GAPS]) for one in found]
+                found = [cells.as_list(one, kind.seconds[role]) or one for one in found]
             elif role == "hashes":
                 size: Any = kind.block_size
-                sizes = cells(rows, size) if isinstance(size, str) else [size] * len(rows)
+                sizes = column(rows, size) if isinstance(size, str) else [size] * len(rows)
                 found = [*map(as_blocks, sizes, found)]
             taken += found
 
     def read(self) -> tuple[IntArray, dict[str, Any]]:
         """Read the cells: times in nanoseconds, and arrays; say of rows why they cannot be read."""
-        measured = self._measured()
+        measured = {role: self._numbers(role) for role in DURATIONS}
+        for role in [one for one in self._cells if one.endswith("_unit")]:
+            self._refuse(
+                [role], [one not in (None, "ms") for one in self._cells[role]], "is not ms"
+            )
         ticks = self._ticks(measured)
-        prompts, outputs = (
-            as_counts(self._cells[role], self._refusing(role)) for role in ("prompt", "output")
-        )
-        gaps = self._cells.get(GAPS, ())
-        totals = np.array([one[1] if type(one) is tuple else np.nan for one in gaps])
-        _put_together(measured, outputs, totals)
-        arrays = {
+        prompts, outputs = (self._numbers(role).astype(np.int64) for role in ("prompt", "output"))
+        gaps = self._cells.get(GAPS, [])
+        self._refuse([GAPS], [type(one) is not tuple for one in gaps], cells.NO_LIST)
+        gaps = [one if type(one) is tuple else (None, np.nan) for one in gaps]
+        _put_together(measured, outputs, np.array([total for _, total in gaps]))
+        labels = [
+            str(one).strip() if type(one) in (str, int, float) else ""
+            for one in self._cells.get("worker", ())
+        ]
+        lists = {
+            "workers": [one or None for one in labels] if any(labels) else (),
+            "prompt_blocks": self._cells.get("hashes", ()),
+            "between": [times for times, _ in gaps],
+        }
+        return ticks, {
             "row_numbers": np.array(self.numbers, np.int64),
             "prompt_lengths": prompts,
             "output_lengths": outputs,
-            "latencies": measured["latency"],
-            "times_to_first_token": measured["time_to_first_token"],
-            "mean_inter_token_times": measured["inter_token_time"],
+            **{DURATIONS[role]: seconds for role, seconds in measured.items()},
+            **{name: np.fromiter(one, object) for name, one in lists.items() if one},
         }
-        lists = {
-            "workers": [_label(one) for one in self._cells.get("worker", ())],
-            "prompt_blocks": self._cells.get("hashes", ()),
-            "between": [one[0] if type(one) is tuple else None for one in gaps],
-        }
-        return ticks, arrays | {k: np.fromiter(one, object) for k, one in lists.items() if one}
 
-    def _measured(self) -> dict[str, FloatArray]:
-        """Read the durations in seconds."""
-        found = {}
-        for role in DURATIONS:
-            found[role] = np.full(len(self.numbers), np.nan)
-            if role in self._cells:
-                read = as_durations(self._cells[role], self._refusing(role))
-                found[role] = read * self.kind.seconds[role]
-        for role, taken in self._cells.items():
-            if role.endswith("_unit"):
-                is_other = np.array([one not in (None, "ms") for one in taken])
-                self._refusing(role)(is_other, "is not ms")
-            elif role == GAPS:
-                self._refusing(role)(np.array([type(one) is not tuple for one in taken]), NO_LIST)
-        return found
+    def _numbers(self, role: str) -> FloatArray:
+        """Read durations in seconds, or whole numbers of tokens."""
+        if role not in self._cells:
+            return np.full(len(self.numbers), np.nan)
+        is_count = role not in DURATIONS
+        found, is_bad, reason = cells.in_range(self._cells[role], is_count)
+        self._refuse([role], is_bad, reason)
+        return found if is_count else found * self.kind.seconds[role]
 
     def _ticks(self, measured: dict[str, FloatArray]) -> IntArray:
         """Read the arrivals, and durations that only the times of their ends give."""
         kind, count = self.kind, len(self.numbers)
         roles = [role for role in ("arrival", *STAMPS) if role in self._cells]
         if not roles or (
-            kind.optional_arrival and {*map(type, self._cells["arrival"])} == {type(None)}
+            kind.optional_arrival and all(one is None for one in self._cells["arrival"])
         ):
             return np.zeros(count, np.int64)
         for role in roles[1:]:
             pairs = zip(self._cells[role], np.isnan(measured[STAMPS[role]]), strict=True)
             self._cells[role] = [one if is_unknown else None for one, is_unknown in pairs]
-        coarsest = named_unit(kind.name_of("arrival")) or SECONDS
+        coarsest = named_unit(kind.name_of("arrival")) or cells.SECONDS
         together = [*chain.from_iterable(self._cells[role] for role in roles)]
-        found, self.time_unit = as_times(together, kind.unit, coarsest, self._refusing(*roles))
+        refuse = partial(self._refuse, roles)
+        found, self.time_unit = cells.as_times(together, kind.unit, coarsest, refuse)
         ticks, *ends = found.reshape(len(roles), count)
         for role, end in zip(roles[1:], ends, strict=True):
             is_given = np.array([not is_blank(one) for one in self._cells[role]], bool)
-            self._refusing(role)(is_given & (end < ticks), "is before the arrival")
+            self._refuse([role], is_given & (end < ticks), "is before the arrival")
             known = measured[STAMPS[role]]
-            measured[STAMPS[role]] = np.where(is_given, (end - ticks) / PER_SECOND, known)
+            measured[STAMPS[role]] = np.where(is_given, (end - ticks) / cells.PER_SECOND, known)
         return ticks
 
-    def _refusing(self, *roles: str) -> Refuse:
-        """Return a function that says why cells of these columns, in turn, cannot be read."""
-
-        def refuse(is_bad: Any, reason: str) -> None:
-            for place in np.flatnonzero(is_bad).tolist():
-                column, row = divmod(place, len(self.numbers))
-                cell = self._cells[roles[column]][row]
-                if roles[column] not in BLANK or not is_blank(cell):
-                    name = self.kind.name_of(roles[column])
-                    self.bad.setdefault(self.numbers[row], bad_cell(name, cell, reason))
-
-        return refuse
+    def _refuse(self, roles: Sequence[str], is_bad: Any, reason: str) -> None:
+        """Say why cells of these columns, one column after the other, cannot be read."""
+        for place in np.flatnonzero(is_bad).tolist():
+            which, row = divmod(place, len(self.numbers))
+            cell = self._cells[roles[which]][row]
+            if not (is_blank(cell) and roles[which] in {*DURATIONS, *STAMPS}):
+                bad = bad_cell(self.kind.name_of(roles[which]), cell, reason)
+                self.bad.setdefault(self.numbers[row], bad)
 
 
-def _requests(records: Rows, kind: Format) -> Rows:
+def _requests(records: Rows, rows_of: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:
     """Requests of each record; those of documents are numbered, others have its number."""
-    chunks = _of_records(records, kind)
-    if kind.name == "otlp":
-        chunks = innermost(
-            [*chain.from_iterable(zip(*one, strict=True) for one in chunks)], kind.columns
-        )
-    return chunks
-
-
-def _of_records(records: Rows, kind: Format) -> Rows:
     count = 0
     for numbers, values in records:
-        places: list[int] = []
-        rows: list[Any] = []
-        for number, value in zip(numbers, values, strict=True):
-            found: list[Any] = [value]
-            try:
-                if kind.rows is not None and isinstance(value, dict):
-                    found = [*kind.rows(value)]
-            except InvalidValueError as error:
-                found = [bad_cell(error.field, error.value, error.reason)]
-            except ValueError as error:
-                found = [BadRow(str(error), str(error))]
-            rows += found
-            start = count + len(places) + 1
-            places += range(start, start + len(found)) if kind.document else [number] * len(found)
+        found = [[*rows_of(one)] if isinstance(one, dict) else [one] for one in values]
+        rows = [*chain.from_iterable(found)]
+        repeated = np.repeat(np.array(numbers, np.int64), [*map(len, found)]).tolist()
+        yield range(count + 1, count + 1 + len(rows)) if is_document else repeated, rows
         count += len(rows)
-        yield places, rows
-
-
-def _gaps(cell: Any, unit: float) -> Any:
-    """Return times between tokens and their sum; the cell itself where it cannot be read."""
-    times = as_list(cell)
-    if times is None:
-        return cell
-    return (times * unit).astype(np.float32), (times * unit).sum() if len(times) else math.nan
-
-
-def _label(cell: Any) -> str | None:
-    return str(cell).strip() or None if type(cell) in (str, int, float) else None
 
 
 def _put_together(measured: dict[str, FloatArray], outputs: IntArray, gap_sums: FloatArray) -> None:

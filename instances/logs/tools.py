@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InvalidValueError, shown
-
-from .cells import NO_LIST, as_list
-from .paths import cells, inside, lookup
+from .cells import NO_LIST, BadRow, as_list, bad_cell
+from .paths import column, inside, lookup
 
 LONGEST_ATTRIBUTE = 256
 """Characters of an attribute of a span that is held: some have whole prompts."""
@@ -20,8 +18,8 @@ FAILED, WARM_UP, OUTER_SPAN = "failed", "warm-up", "counted by another span"
 PHASES = {"phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up"}
 """Keys, at the top of a record or in its metadata, that say whether it is of a warm-up."""
 
-Row = dict[str, Any] | str
-"""A record whose columns are read, or the reason why it is left out."""
+Row = dict[str, Any] | str | BadRow
+"""A record whose columns are read, or the reason why it is left out or cannot be read."""
 
 _RUN_LISTS = (
     *("input_lens", "output_lens", "start_times"),
@@ -35,16 +33,14 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
     Both agree but for the start times, which SGLang does not write: its requests arrive at the
     run's rate, evenly, or all at once where that is unlimited.
     """
-    lists = {key: run[key] for key in _RUN_LISTS if key in run}
-    for key in _RUN_LISTS[:2]:
-        if key not in lists:
-            raise ValueError(f"has no {key}: every request needs its tokens, in and out")
-    for key, entries in lists.items():
-        if not isinstance(entries, list):
-            raise ValueError(f"{key} {shown(entries)} is not a list")
-        if len(entries) != len(lists["input_lens"]):
-            count = len(lists["input_lens"])
-            raise ValueError(f"{key} has {len(entries)} entries and input_lens {count}")
+    lists: dict[str, Any] = {
+        key: run.get(key) for key in _RUN_LISTS if key in {*run, *_RUN_LISTS[:2]}
+    }
+    sizes = {key: len(one) if isinstance(one, list) else None for key, one in lists.items()}
+    if None in sizes.values() or len({*sizes.values()}) > 1:
+        reason = "needs lists of one length, with an entry per request"
+        yield BadRow(f"the run {reason}", f"{reason}; it has {sizes}")
+        return
     rate = rate_of(run)
     for k, entries in enumerate(zip(*lists.values(), strict=True)):
         row = dict(zip(lists, entries, strict=True))
@@ -68,13 +64,11 @@ def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
 def _inference_perf(record: dict[str, Any]) -> Iterator[Row]:
     name = "info.response_metrics.output_token_times"
     stamps = lookup(record, name, "info.output_token_times") or []
-    times = as_list(stamps)
-    if times is None:
-        raise InvalidValueError(None, name, stamps, NO_LIST)
-    gaps = np.diff(times)
-    if (gaps < 0).any():
-        raise InvalidValueError(None, name, stamps, "goes back in time")
-    yield {**record, name: gaps.tolist(), "first_token": stamps[0] if stamps else None}
+    gaps = None if as_list(stamps) is None else np.diff(stamps)
+    if gaps is None or (gaps < 0).any():
+        yield bad_cell(name, stamps, NO_LIST if gaps is None else "goes back in time")
+    else:
+        yield {**record, name: gaps.tolist(), "first_token": stamps[0] if stamps else None}
 
 
 def _trtllm(record: dict[str, Any]) -> Iterator[Row]:
@@ -108,28 +102,31 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
 
 
 def innermost(
-    rows: Sequence[tuple[int, Any]], columns: Mapping[str, tuple[str, ...]]
+    chunks: Iterable[tuple[Sequence[int], list[Any]]], columns: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[list[int], list[Any]]]:
     """Keep the spans that count tokens, and of those inside one another the innermost.
 
     A client, its library and the engine each count the tokens of a request, and an agent counts
     those of all its calls; of spans that were sent twice the first is kept.
     """
+    rows = [one for chunk in chunks for one in zip(*chunk, strict=True)]
     spans = [span for _, span in rows]
-    names = [[str(one or "") for one in cells(spans, name)] for name in _SPAN[:3]]
+    names = [[str(one or "") for one in column(spans, name)] for name in _SPAN[:3]]
     # Without an identity a span is inside nothing.
     places = [(trace, own) if own else None for trace, own, _ in zip(*names, strict=True)]
     above = [(trace, parent) for trace, _, parent in zip(*names, strict=True)]
     parents = {own: one for own, one in zip(places, above, strict=True) if own != one}
-    prompts, outputs = (cells(spans, *columns[role]) for role in ("prompt", "output"))
+    prompts, outputs = (column(spans, *columns[role]) for role in ("prompt", "output"))
     outer: set[Any] = set()
     for place, output in zip(places, outputs, strict=True):
         while output is not None and (place := parents.get(place)) and place not in outer:
             outer.add(place)
+    kept = []
     for (number, span), place, *counts in zip(rows, places, prompts, outputs, strict=True):
         if counts != [None, None] or not isinstance(span, dict):
-            yield [number], [OUTER_SPAN if place in outer else span]
+            kept.append((number, OUTER_SPAN if place in outer else span))
             outer |= {place} - {None}
+    yield [number for number, _ in kept], [span for _, span in kept]
 
 
 def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
@@ -174,7 +171,7 @@ def warm_ups(records: Sequence[dict[str, Any]]) -> list[bool]:
     found = [False] * len(records)
     has_phases = {*chain.from_iterable(records)} & {*PHASES, "metadata"}
     for key in PHASES if has_phases else ():
-        values = cells(records, key, f"metadata.{key}")
+        values = column(records, key, f"metadata.{key}")
         for k in [k for k, value in enumerate(values) if value is not None]:
             value = "".join(one for one in str(values[k]).lower() if one.isalnum())
             is_flag = "warm" in key and value in ("true", "1", "yes")

@@ -25,7 +25,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from instances.problem.instance import Instance
 from instances.problem.memory_rule import TOKENS, MemoryRule, as_memory_rule
 from instances.problem.request import Request
 from instances.problem.workload import Workload
-from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, decimal, ranged
+from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, chosen, decimal, ranged
 
 from .cells import PER_SECOND, nanoseconds, seconds_since
 from .formats import OnBadRows, wanted_format
@@ -140,7 +140,7 @@ class TraceRule:
     start_seconds: float = ranged(0.0, minimum=0)
     duration_seconds: float | None = ranged(None, above=0)
     max_requests: int | None = ranged(None, minimum=1)
-    too_long: Literal["drop", "clip"] = "drop"
+    too_long: str = chosen("drop", "clip")
     memory_rule: MemoryRule = TOKENS
     batch_time: BatchTime | None = None
     bad_rows: OnBadRows = "refuse"
@@ -152,8 +152,6 @@ class TraceRule:
         as_memory_rule(self.memory_rule, None)
         if self.batch_time is not None:
             check_batch_time(self.batch_time)
-        if self.too_long not in ("drop", "clip"):
-            raise InvalidValueError(None, "too_long", self.too_long, "is neither 'drop' nor 'clip'")
         if self.windows > 1 and self.duration_seconds is None:
             reason = "is more than one: how long is each?"
             raise InvalidValueError(None, "windows", self.windows, reason)

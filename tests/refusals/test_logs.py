@@ -108,9 +108,9 @@ ROWS: list[Row] = [
     trace(HEADER.encode() + b"\n\xff\xfe\x00\n", "is not a text file"),
     *[trace(f"{one}\n1,2\n", "fits no form") for one in ("a\x1b[31m,b", "a\u202eb,c", '"a\nb",c')],
     # A run of a benchmark.
-    bench("has no output_lens: every request needs its tokens", output_lens=None),
-    bench("ttfts has 6 entries and input_lens 5", ttfts=[0.5] * 6),
-    bench("output_lens 5 is not a list", output_lens=5),
+    bench("needs lists of one length.*'output_lens': None", output_lens=None),
+    bench("needs lists of one length.*'ttfts': 6", ttfts=[0.5] * 6),
+    bench("needs lists of one length.*'output_lens': None", output_lens=5),
     bench("row 2: ttfts -0.5 is not a number from 0", ttfts=[0.1, -0.5, 0, 0, 0]),
     bench("row 2: ttfts 'x' is not a number", ttfts=[0.1, "x", 0, 0, 0]),
     *[bench("row 2: itls .*is not a list of num", itls=[[], bad, [], [], []]) for bad in GAPS],
@@ -133,7 +133,7 @@ ROWS: list[Row] = [
     of("openai-usage", '"created": 1700000000.5', '"made": 5', "created is missing"),
     of("guidellm", '"prompt_tokens": 396', '"prompt_tokens": []', "row 1: prompt_tokens"),
     of("otlp", '"scopeSpans": [', '"scopeSpans": {"a": 1}, "b": [', "no request is left of 0"),
-    log(LOGS["trtllm-bench"] + "\n[]", "goes on after its list"),
+    log(LOGS["trtllm-bench"] + "\n[]", "is cut off, or not JSON: Extra data"),
     # A row of a trace.
     second("vidur", "1.25", "x", "arrived_at 'x' is not a time"),
     second("vidur", "879", "879.5", "num_prefill_tokens '879.5' is not a whole number"),

@@ -47,7 +47,7 @@ NESTED = [
     {"at": 2, "usage": {"prompt": 6, "more": {"output": 3}}, "a.b": 1},
 ]
 PATHS = {"arrival": "at", "prompt": "usage.prompt", "output": "usage.more.output"}
-OVER_LINES = '{\n "t": 1,\n "p": 5,\n "o": 2\n}\n{\n "t": 3,\n "p": 6,\n "o": 2\n}\n'
+OVER_LINES = '{\n "t": 1,\n "p": 5,\n "o": 2\n}\n'
 ITEMS = '[{"t": 3, "p": 6, "o": 2}, {"t": 1, "p": 5, "o": 2}]'
 STAMPS = (
     *[(str(17 * 10**k), str(17 * 10**k + 15 * 10 ** (k - 9))) for k in (11, 14, 17)],
@@ -74,7 +74,7 @@ STAMPS = (
         ("p,o,e\n5,5,0.0\n5,5,late\n", {"error": "e"}, [0], [5]),
         ("".join(json.dumps(one) + "\n" for one in NESTED), PATHS, [0, 1.5], [5, 6]),
         (json.dumps(NESTED), {"prompt": "a.b", "output": "a.b"}, [0, 0], [1, 1]),
-        (OVER_LINES, SHORT, [0, 2], [5, 6]),
+        (OVER_LINES, SHORT, [0], [5]),
         (ITEMS, SHORT, [0, 2], [5, 6]),
         ('{"t": 1, "p": 5, "o": 3, "x": NaN, "y": -Infinity}\n', SHORT, [0], [5]),
         *[(f"t,p,o\n{a},5,5\n{b},6,5\n", SHORT, [0, 1.5], [5, 6]) for a, b in STAMPS],
