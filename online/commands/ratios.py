@@ -108,9 +108,6 @@ def ratios(  # noqa: PLR0913
     json : FILE
         Write the answer as JSON; - is standard output, where nothing else is then.
     """
-    for path in out or ():
-        check_output(path, SUFFIXES)
-    check_json(json)
     if demo == bool(sources):
         fail("give SOURCEs or --demo, and not both")
     options, folder, named = dict(context.params), Path(), sources or [str(DEMO)]
@@ -118,6 +115,9 @@ def ratios(  # noqa: PLR0913
     if len(named) == 1 and named[0].endswith(".toml"):
         folder = Path(named[0]).parent
         options, groups = _from_toml(context, Path(named[0]))
+    for path in options["out"]:
+        check_output(path, SUFFIXES)
+    check_json(options["json"])
     level, notes = service_level(options["slo"]), list[str]()
     specs = chosen_policies(
         options["policy"], Path() if policy else folder, deadlines=level is not None
@@ -145,10 +145,10 @@ def ratios(  # noqa: PLR0913
     if missing := sum(one.status == NOT_RUN for one in trials):
         notes.append(f"interrupted: {missing} trials not run")
     report = Report(trials, notes)
-    for path in out or ():
+    for path in options["out"]:
         with writing():
             write_atomically(path, report.text(path.suffix.lower()))
-    answer(json, "ratios", report.document(), *report.parts())
+    answer(options["json"], "ratios", report.document(), *report.parts())
     if missing:
         return INTERRUPTED_STATUS
     return FAILED_STATUS if any(one.status == FAILED for one in trials) else 0
