@@ -1,9 +1,9 @@
-"""A table, and how it is written: text, CSV, Markdown, LaTeX."""
+"""A table, and how it is written: Markdown and LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,27 +36,6 @@ class Table:
     text_columns: frozenset[str] = frozenset()
     main_columns: tuple[str, ...] = ()
 
-    def only(self, names: Collection[str]) -> Table:
-        """Leave out the columns whose headings are not in ``names``."""
-        kept = [place for place, name in enumerate(self.columns) if name in names]
-        columns, *rows = (tuple(row[k] for k in kept) for row in (self.columns, *self.rows))
-        return replace(self, columns=columns, rows=tuple(rows))
-
-    def to_text(self) -> str:
-        """Write aligned columns, for a file or a terminal of any width."""
-        widths = self._widths()
-        lines = [self.title] if self.title else []
-        for cells in (self.columns, tuple("-" * width for width in widths), *self.rows):
-            padded = [
-                cell.ljust(width) if name in self.text_columns else cell.rjust(width)
-                for name, cell, width in zip(self.columns, cells, widths, strict=True)
-            ]
-            lines.append("  ".join(padded).rstrip())
-        return "\n".join(lines) + "\n"
-
-    def _widths(self) -> list[int]:
-        return [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
-
     def to_markdown(self) -> str:
         """Write a pipe table below its title."""
         rule = [":---" if name in self.text_columns else "---:" for name in self.columns]
@@ -72,7 +51,8 @@ class Table:
 
         One too wide for a page is shrunk to the width of the text, for which it needs graphicx.
         """
-        wide = sum(self._widths()) > LATEX_LETTERS
+        columns = zip(self.columns, *self.rows, strict=True)
+        wide = sum(max(map(len, column)) for column in columns) > LATEX_LETTERS
         alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
         escaped = [[_escape_latex(cell) for cell in row] for row in (self.columns, *self.rows)]
         for row in escaped:
