@@ -166,10 +166,7 @@ def _kind_of(name: str) -> str:
 
 
 def read_sources(
-    sources: Iterable[Source],
-    *,
-    batch_time: BatchTime | None = None,
-    memory_limit: int | None = None,
+    sources: Iterable[Source], batch_time: BatchTime | None = None, memory_limit: int | None = None
 ) -> tuple[list[Any], list[str]]:
     """Read the problems of sources, in order, and the notes that a reader of results needs.
 
