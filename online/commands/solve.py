@@ -172,11 +172,11 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
         "gap": result.gap,
         "certified_gap": result.certified_gap,
         "bounds": [{"bound": name, **one._asdict()} for name, one in result.bounds.items()],
-        "runtime_seconds": result.runtime,
     }
     if result.goal == "latency":
         found["waiting_rounds"] = result.waiting_interval
         found["certified_waiting_gap"] = result.waiting_gap
+    found["runtime_seconds"] = result.runtime
     if isinstance(result.schedule, Schedule):
         found["start_rounds"] = result.schedule.start_times.tolist()
     return found
