@@ -12,9 +12,12 @@ from typing import Any
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .cells import DATES, MILLISECONDS, SECONDS, as_numbers, as_times
+from .cells import DATES, MILLISECONDS, NO_OBJECT, SECONDS, as_numbers, as_times
 from .formats import FORMATS, Format
 from .paths import column, name_words, named_unit
+
+MOST_TRIED = 100
+"""Records that are looked at to detect the format: the first requests may have failed."""
 
 MOST_LISTED = 30
 """Columns of a file that an error lists."""
@@ -46,29 +49,64 @@ def refuse_text_without_requests(path: object, line: str) -> None:
             raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
 
 
-def detect_format(path: object, records: Sequence[dict[str, Any]]) -> Format:
-    """Detect the format whose columns a file has.
+def format_of(
+    path: object,
+    wanted: Format | None,
+    header: Sequence[str],
+    chunk: tuple[Sequence[int], list[Any]],
+    columns: Mapping[str, Any],
+) -> Format:
+    """Choose the format of a file, and check that its columns are there.
 
     Parameters
     ----------
     path : object
         Name of the file in errors.
-    records : sequence of dict
-        Some of them; of a table one may be its columns without cells.
+    wanted : Format or None
+        The format that the user says; None detects it.
+    header : sequence of str
+        The columns of a table.
+    chunk : tuple[Sequence[int], list]
+        The first records, after their lines or places.
+    columns : Mapping[str, Any]
+        The user's columns, of which the worker's may go with any format.
 
     Raises
     ------
     FileFormatError
-        No format or several fit; the message says what can be done.
+        No format or several fit, or a column is missing or there twice; the message says what can
+        be done.
     """
-    filled = [one for one in records if one]
-    if not filled:
+    numbers, tried = chunk
+    records = [one for one in tried[:MOST_TRIED] if isinstance(one, dict)]
+    if header:
+        records.insert(0, dict.fromkeys(header, ""))
+    elif tried and not records:
+        message = getattr(tried[0], "message", NO_OBJECT.message)
+        raise FileFormatError(path, message, row=numbers[0])
+    kind = wanted or _detected(path, [one for one in records if one])
+    if "worker" in columns:
+        kind = kind._replace(columns={**kind.columns, "worker": (columns["worker"],)})
+    rows = records
+    if kind.rows is not None and not kind.marks:
+        rows = [one for record in records for one in kind.rows(record) if isinstance(one, dict)]
+    for mark in kind.missing(rows):
+        raise _unknown(path, records, f"column {mark!r} is missing")
+    for name in {name for names in kind.columns.values() for name in names}:
+        if header.count(name) > 1:
+            raise FileFormatError(path, f"column {name!r} is there twice")
+    return kind
+
+
+def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
+    """Detect the format whose columns a file has."""
+    if not records:
         raise FileFormatError(path, "holds no record that has fields")
-    found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in filled)]
+    found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
     most = max((len(one.marks) for one in found), default=0)
     found = [one for one in found if len(one.marks) == most]
     if found == [MOONCAKE, QWEN]:
-        unit = likely_unit(filled, MOONCAKE.name_of("prompt"))
+        unit = _likely_unit(records, MOONCAKE.name_of("prompt"))
         found = [one for one in found if unit in (None, one.unit)]
     if len(found) > 1:
         ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
@@ -76,25 +114,15 @@ def detect_format(path: object, records: Sequence[dict[str, Any]]) -> Format:
     if found:
         return found[0]
     for key, answer in _HINTS["keys"].items():
-        if key in filled[0]:
+        if key in records[0]:
             raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
-    raise unknown(path, filled, "fits no format")
+    raise _unknown(path, records, "fits no format")
 
 
-def likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
+def _likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
     """Return the unit of relative times, as hashes of prompts tell Mooncake's format from Qwen's.
 
-    Parameters
-    ----------
-    records : sequence of dict
-        The first records of a file.
-    prompt : str
-        Their column of prompt lengths.
-
-    Returns
-    -------
-    str or None
-        The unit; None in doubt.
+    ``prompt`` is the column of prompt lengths; None stands for a doubt.
     """
     if any(QWEN_KEYS & one.keys() for one in records):
         return QWEN.unit
@@ -107,33 +135,23 @@ def likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
     return None
 
 
-def unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
-    """Say which columns a file has, which of them seem to hold what, and what to type.
-
-    Parameters
-    ----------
-    path : object
-        The file.
-    records : sequence of dict
-        Some of its records, or the columns of a table.
-    why : str
-        Why it is refused.
-    """
+def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
+    """Say which columns a file has, which of them seem to hold what, and what to type."""
     seen: dict[str, Any] = {}
     for name, value in (one for record in records for one in _paths(record)):
         if seen.get(name) in (None, ""):
             seen[name] = value
     if len(seen) > 1 and 2 * sum(_unit_seen(one) is not None for one in seen) > len(seen):
         return FileFormatError(path, "has no header line: names of columns come before its rows")
-    found = guessed(seen)
+    found = _guessed(seen)
     inside = found.get("prompt", "").rpartition("[].")[0]
     if inside:
         before = f"{inside}[]."
         own = {one.removeprefix(before): seen[one] for one in seen if one.startswith(before)}
-        found = {"requests": inside, **guessed(own)}
+        found = {"requests": inside, **_guessed(own)}
     arrival = found.get("arrival", "")
     has_unit = _unit_seen(seen.get(arrival)) != SECONDS or named_unit(arrival) is not None
-    if not has_unit and likely_unit(records, found.get("prompt", "")) == MILLISECONDS:
+    if not has_unit and _likely_unit(records, found.get("prompt", "")) == MILLISECONDS:
         found = {"arrival_ms": found.pop("arrival"), **found}
     is_whole = {"prompt", "output"} <= found.keys()
     # Without a time all arrive at once.
@@ -163,19 +181,8 @@ def _paths(
             yield path, value
 
 
-def guessed(seen: Mapping[str, Any]) -> dict[str, str]:
-    """Guess which columns hold what from their names and a value of each.
-
-    Parameters
-    ----------
-    seen : Mapping[str, Any]
-        A value by the path of its column; None where none is known.
-
-    Returns
-    -------
-    dict[str, str]
-        Columns by role; roles without a likely column are missing.
-    """
+def _guessed(seen: Mapping[str, Any]) -> dict[str, str]:
+    """Guess which columns hold what from their names and a value of each, None where unknown."""
     known = {
         path: (_word_kinds(path.rpartition(".")[2]), _word_kinds(path), _value_kind(value))
         for path, value in seen.items()

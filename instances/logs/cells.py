@@ -46,10 +46,11 @@ Refuse = Callable[[npt.NDArray[np.bool_], str], None]
 
 def as_numbers(cells: Sequence[Any]) -> FloatArray:
     """Return numbers, as text or not, as floats; NaN for any other cell."""
-    with suppress(ValueError, TypeError, OverflowError):
+    kinds = {*map(type, cells)}
+    with suppress(ValueError, OverflowError):
         # Most columns are of numbers only, which are read three times as fast together.
-        text = "".join(cells) if {*map(type, cells)} == {str} else ""
-        if text.isascii() and "_" not in text and bool not in {*map(type, cells)}:
+        text = "".join(cells) if kinds == {str} else ""
+        if kinds <= {int, float} or (text.isascii() and "_" not in text and kinds == {str}):
             return np.array([*map(float, cells)])
     return np.fromiter(map(_number, cells), np.float64, len(cells))
 
@@ -221,6 +222,9 @@ class BadRow(NamedTuple):
 
     reason: str
     message: str
+
+
+NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
 
 
 def bad_cell(column: str, value: Any, reason: str) -> BadRow:

@@ -105,9 +105,8 @@ class Format(NamedTuple):
 
     def without_output(self, records: Sequence[dict[str, Any]]) -> list[bool]:
         """Return for each record of a tool whether it lacks the output length."""
-        return [
-            bool(self.marks) and one is None for one in column(records, *self.columns["output"])
-        ]
+        found = column(records, *self.columns["output"]) if self.marks else []
+        return [one is None for one in found]
 
 
 def _is_error(value: str, column: str) -> bool:

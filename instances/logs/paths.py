@@ -36,15 +36,14 @@ def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
     list
         A value per record; None where there is none.
     """
-    found: list[Any] = [None] * len(records)
+    found: list[Any] = []
     for name in names:
-        ways = [(name,), path_of(name)] if "." in name else [(name,)]
-        for keys in ways:
+        for keys in [(name,), path_of(name)] if "." in name else [(name,)]:
             values: list[Any] = [*records]
             for key in keys:
                 values = [one.get(key) if type(one) is dict else None for one in values]
-            pairs = zip(found, values, strict=True)
-            found = [own if own is not None else value for own, value in pairs]
+            pairs = zip(found, values, strict=True) if found else ()
+            found = [own if own is not None else value for own, value in pairs] or values
         if None not in found:
             break
     return found

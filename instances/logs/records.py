@@ -17,7 +17,7 @@ from instances.errors import FileFormatError
 from instances.files import LARGEST_TEXT, bounded_lines, unique_keys
 
 from .advice import refuse_text_without_requests
-from .cells import BadRow
+from .cells import NO_OBJECT, BadRow
 from .formats import Format
 
 LONGEST_RECORD = 2**24
@@ -30,7 +30,6 @@ ROWS_AT_ONCE = 500
 """Lines of JSON that are parsed as one list, which takes half the time, or rows of a table."""
 
 NO_TEXT = "is not a text file: give it as CSV or JSON lines, plain or compressed with gzip"
-NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
 
 _TOO_LONG = BadRow("the row has more cells than the header", "has more cells than the header")
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
@@ -163,7 +162,7 @@ def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[s
     """
     if '"' not in text:
         numbered = enumerate(text.split("\n"), before + 1)
-        yield from ((k, line.split(delimiter)) for k, line in numbered if line.strip())
+        yield from ((k, line.split(delimiter)) for k, line in numbered if line)
         return
     lines, start = [*io.StringIO(text)], 0
     while start < len(lines):
@@ -183,11 +182,10 @@ def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[s
 
 def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[str]) -> Rows:
     """Give cells their names, short rows fewer of them, and refuse long rows."""
-
-    def named(row: Any) -> Any:
-        if type(row) is BadRow or len(row) > len(header):
-            return row if type(row) is BadRow else _TOO_LONG
-        return dict(zip(header, row, strict=False))
-
     while some := [*islice(rows, ROWS_AT_ONCE)]:
-        yield [number for number, _ in some], [named(row) for _, row in some]
+        numbers, lists = zip(*some, strict=True)
+        records: list[Any] = [dict(zip(header, one, strict=False)) for one in lists]
+        for k, one in enumerate(lists):
+            if type(one) is BadRow or len(one) > len(header):
+                records[k] = one if type(one) is BadRow else _TOO_LONG
+        yield numbers, records
