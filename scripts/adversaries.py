@@ -20,7 +20,7 @@ from instances.adversaries.proof_schedules import class_batches, one_long_and_un
 from instances.files import write_atomically
 from online.commands.console import check_output, progress_bar, run, say, writing
 from online.policy_interface.predictions import IntervalPredictions
-from online.policy_interface.specs import make_policy, read_policy
+from online.policy_interface.specs import PolicySpec, make_policy
 from online.simulation.simulator import simulate
 from online.theory.interval_ratios import a_max_ratio_lower_bound, a_random_ratio_bound
 from studies.fits import fit_power_law
@@ -137,7 +137,7 @@ def trap_lengths(memory_limit: int) -> dict[str, Any]:
 
 def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, Any]:
     """Return a row of `COLUMNS`: means over the seeds, one seed if nothing is random."""
-    spec = read_policy(one.policy)
+    spec = PolicySpec.of(one.policy)
     randomized = spec.make().randomized
     ratios, uppers, requests = [], [], 0
     for seed in range(seeds if randomized else 1):

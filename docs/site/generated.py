@@ -75,9 +75,9 @@ def _names(words: str) -> str:
 
 
 def _policies(words: str) -> str:
-    from online.policy_interface.policy import policy_class, policy_names
+    from online.policy_interface.policy import POLICIES
 
-    classes = {name: policy_class(name) for name in policy_names()}
+    classes: dict[str, Any] = dict(POLICIES)
     rooms = sorted(classes, key=lambda name: (classes[name].__module__.split(".")[2], name))
     return "\n\n".join(
         f"### {name}\n\n::: {classes[name].__module__}.{classes[name].__qualname__}\n{ENTRY}"

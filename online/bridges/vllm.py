@@ -39,7 +39,7 @@ from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.batches import BatchTime
 from instances.service_level import ServiceLevel
 from online.headroom.engine_settings import with_settings
-from online.policy_interface.specs import read_policy
+from online.policy_interface.specs import PolicySpec
 
 from .lead import Lead
 from .vllm_metrics import PROMPT_SETTINGS, engine_settings
@@ -139,7 +139,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
             raise InvalidTypeError(None, "policy", self._policy, reason)
         level = None if given.get("level") is None else ServiceLevel(**given["level"])
         own = engine_settings(self.vllm_config, None)
-        policy = with_settings(read_policy(self._policy), "vllm", own).make()
+        policy = with_settings(PolicySpec.of(self._policy), "vllm", own).make()
         for name, free in PROMPT_SETTINGS.items():
             mine, theirs = getattr(policy, name, own[name]), own[name]
             if theirs not in (free, mine):

@@ -7,7 +7,6 @@ from typing import Literal
 
 import hindsight.testing
 import online.testing
-from online.policy_interface.specs import read_policy
 
 from .console import FAILED_STATUS
 from .json_output import answer, check_json
@@ -45,7 +44,7 @@ def check(
     check_json(json)
     report: hindsight.testing.CheckReport
     if kind == "policy":
-        report = online.testing.check_policy(read_policy(subject), count, seed=seed)
+        report = online.testing.check_policy(subject, count, seed=seed)
     else:
         report = hindsight.check_bound(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}

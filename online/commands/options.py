@@ -10,7 +10,7 @@ from typing import Any
 
 from instances import InvalidValueError, ServiceLevel, UnknownNameError
 from instances.settings import parse_texts, parse_value
-from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
+from online.policy_interface.specs import PolicySpec, policy_specs
 
 DEFAULT_SECONDS = 60.0
 """Time limit of each optimum or bound: what is proved at all mostly takes less."""
@@ -53,9 +53,9 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
 def chosen_policies(
     texts: Sequence[Any] | None, folder: str | os.PathLike[str] = ".", *, deadlines: bool = False
 ) -> list[PolicySpec]:
-    """Return the policies named, see `read_policy`, or all that need no parameters.
+    """Return the policies named, see `PolicySpec.read`, or all that need no parameters.
 
     Those that need a service level are among all if there are ``deadlines``.
     """
-    named = [read_policy(str(text), folder) for text in texts or ()]
+    named = [PolicySpec.of(str(text), folder) for text in texts or ()]
     return policy_specs(named or None, deadlines=deadlines)

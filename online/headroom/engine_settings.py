@@ -9,7 +9,7 @@ from typing import Any
 from instances import MemoryRule
 from instances.logs.formats import ENGINE_SETTINGS
 from instances.validation import as_integer
-from online.policy_interface.policy import policy_names, policy_parameters
+from online.policy_interface.policy import POLICIES, named_parameters
 from online.policy_interface.specs import PolicySpec
 
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
@@ -59,9 +59,9 @@ def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = ""
 
 def _parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a policy that are settings of its engine, with their defaults."""
-    if name not in policy_names():
+    if name not in POLICIES:
         return {}
     # The block size is the memory rule's.
     wanted = {PARAMETERS.get(one, one) for one in ENGINE_SETTINGS} - {"block_size"}
-    parameters = policy_parameters(name).items()
+    parameters = named_parameters(POLICIES[name]).items()
     return {one: parameter.default for one, parameter in parameters if one in wanted}

@@ -275,8 +275,8 @@ class Setup:
     memory_limit : int
         Capacity M, tokens.
     rng : numpy.random.Generator
-        The policy's own random stream. A run in which it was used raises a `PolicyError` at its
-        end unless the policy is `Policy.randomized`.
+        The policy's own random stream. A draw raises a `PolicyError` unless the policy is
+        `Policy.randomized`.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted; see `TokenCount` for policies that count tokens.
     batch_time : BatchTime or None, default None
@@ -367,35 +367,32 @@ class Policy(Named):
         return False
 
 
-def check_draws(
-    made: Any,
-    rng: np.random.Generator,
-    seed: Sequence[int],
-    error: type[Exception] = PolicyError,
-    kind: str = "policy",
-) -> None:
-    """Refuse a run of a policy or router that drew random numbers and does not say so.
+class _NoDraws:
+    """Random stream of a policy or router that does not declare to be ``randomized``.
 
-    Runs of such a policy count as equal for all seeds, so that only one is made.
-
-    Raises
-    ------
-    Exception
-        An ``error``: it has used ``rng``, the generator of ``seed``, and is not ``randomized``.
+    Runs of such a policy count as equal for all seeds, so that only one is made. Every draw raises
+    a `PolicyError`.
     """
-    source: Any = rng.bit_generator
-    unused = np.random.default_rng(seed).bit_generator.state
-    is_used = source.state != unused or source.seed_seq.n_children_spawned > 0
-    if is_used and not made.randomized:
-        raise error(
-            f"{kind} {made.name!r} draws from Setup.rng and does not say so: "
-            "write randomized = True in its class"
-        )
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    def __getattr__(self, name: str) -> Any:
+        # Copies look for special methods.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        reason = "draws from Setup.rng and does not say so: write randomized = True in its class"
+        raise PolicyError(f"{self._owner} {reason}")
+
+
+def random_stream(made: Named, kind: str, seed: Sequence[int]) -> Any:
+    """Return the stream of a policy or router: it draws, or raises an error where it may not."""
+    return np.random.default_rng(seed) if made.randomized else _NoDraws(f"{kind} {made.name!r}")
 
 
 RegisteredClass = TypeVar("RegisteredClass", bound=type[Any])
 
-_POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
+POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
 
 
 def registers(registry: Registry[Any], name: str) -> Callable[[RegisteredClass], RegisteredClass]:
@@ -421,34 +418,12 @@ def register_policy(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
     ValueError
         Another class has the name.
     """
-    return registers(_POLICIES, name)
+    return registers(POLICIES, name)
 
 
 def policy_names() -> list[str]:
     """Return the registered policy names, sorted."""
-    return _POLICIES.names()
-
-
-def policy_class(name: str) -> Callable[..., Policy]:
-    """Return the class registered by a name.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy.
-    """
-    return _POLICIES[name]
-
-
-def policy_parameters(name: str) -> dict[str, inspect.Parameter]:
-    """Return the parameters that ``make_policy(name, ...)`` accepts.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy.
-    """
-    return named_parameters(_POLICIES[name])
+    return POLICIES.names()
 
 
 def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -461,5 +436,5 @@ def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter
 
 
 def is_own(policy: Callable[..., Any]) -> bool:
-    """Tell whether it is user-defined rather than from this package."""
+    """Return whether it is user-defined rather than from this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]

@@ -10,14 +10,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import LARGEST_INTEGER, as_fraction, as_integer, as_number, set_fields
+from instances.validation import (
+    LARGEST_INTEGER,
+    as_fraction,
+    as_integer,
+    check_ranges,
+    ranged,
+    set_fields,
+)
+
+ENDS = ("lower", "point", "upper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +41,17 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        # One for each request of a simulation: what is whole already is left as it is.
-        if not type(self.lower) is type(self.point) is type(self.upper) is int:
-            for name in ("lower", "point", "upper"):
-                whole = as_integer(
-                    getattr(self, name), "prediction", name, minimum=-LARGEST_INTEGER
-                )
-                set_fields(self, **{name: whole})
+        # One for each request of a simulation: whole numbers are left as they are.
+        for name in () if type(self.lower) is type(self.point) is type(self.upper) is int else ENDS:
+            length = as_integer(getattr(self, name), "prediction", name, minimum=-LARGEST_INTEGER)
+            set_fields(self, **{name: length})
         if not 1 <= self.lower <= self.point <= self.upper <= LARGEST_INTEGER:
-            triple, reason = (
-                (self.lower, self.point, self.upper),
-                "is no increasing triple of lengths",
-            )
-            raise InvalidValueError("prediction", "(lower, point, upper)", triple, reason)
+            lengths, reason = (self.lower, self.point, self.upper), "are not increasing lengths"
+            raise InvalidValueError("prediction", f"({', '.join(ENDS)})", lengths, reason)
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the interval is a single length."""
+        """Return whether the interval is a single length."""
         return self.lower == self.upper
 
 
@@ -59,8 +62,15 @@ class PredictionModel(Protocol):
         """Return the prediction for a request, drawn at its arrival."""
 
 
+class _Model:
+    """A prediction model with checked parameters."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "predictions")
+
+
 @dataclass(frozen=True)
-class ExactPredictions:
+class ExactPredictions(_Model):
     """The policies know every output length at arrival ([J25] Section 2, [W25])."""
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
@@ -69,7 +79,7 @@ class ExactPredictions:
 
 
 @dataclass(frozen=True)
-class IntervalPredictions:
+class IntervalPredictions(_Model):
     """The same interval for every request ([C25] Section 2; Section 6 takes [1, 1000]).
 
     The point is the midpoint, rounded down.
@@ -85,13 +95,12 @@ class IntervalPredictions:
         Ends out of order; when predicting, an output length outside.
     """
 
-    lower: int
-    upper: int
+    lower: int = ranged(minimum=1)
+    upper: int = ranged(minimum=1)
 
     def __post_init__(self) -> None:
-        lower = as_integer(self.lower, "predictions", "lower", minimum=1)
-        upper = as_integer(self.upper, "predictions", "upper", minimum=lower)
-        set_fields(self, lower=lower, upper=upper)
+        super().__post_init__()
+        as_integer(self.upper, "predictions", "upper", minimum=self.lower)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval."""
@@ -155,22 +164,21 @@ class ProportionalPredictions:
     """
 
     spread: float
-    _exact: Fraction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        exact = as_fraction(self.spread, "predictions", "spread", minimum=0, below=1)
-        set_fields(self, spread=float(exact), _exact=exact)
+        as_fraction(self.spread, "predictions", "spread", minimum=0, below=1)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval around the output length."""
         # In floats 1.1 * 10 rounds up to 12.
-        lower = max(1, math.floor((1 - self._exact) * output))
-        upper = math.ceil((1 + self._exact) * output)
+        spread = as_fraction(self.spread, "predictions", "spread")
+        lower = max(1, math.floor((1 - spread) * output))
+        upper = math.ceil((1 + spread) * output)
         return Prediction(lower, (lower + upper) // 2, upper)
 
 
 @dataclass(frozen=True)
-class NoisyPredictions:
+class NoisyPredictions(_Model):
     """A point within delta of the truth, and the bound delta ([J25] Section 6).
 
     The point is uniform on the integers o - delta .. o + delta, those below 1 excluded; the
@@ -186,15 +194,8 @@ class NoisyPredictions:
         Share of requests whose error is not bounded, in [0, 1].
     """
 
-    delta: int
-    wrong: float = 0.0
-
-    def __post_init__(self) -> None:
-        set_fields(
-            self,
-            delta=as_integer(self.delta, "predictions", "delta", minimum=0),
-            wrong=as_number(self.wrong, "predictions", "wrong", minimum=0, maximum=1),
-        )
+    delta: int = ranged(minimum=0)
+    wrong: float = ranged(0.0, minimum=0, maximum=1)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return a point near the output length, give or take delta."""
@@ -207,7 +208,7 @@ class NoisyPredictions:
 
 
 @dataclass(frozen=True)
-class RelativePredictions:
+class RelativePredictions(_Model):
     """A point that is off by a stated share of the truth, and taken at its word.
 
     The point is the truth times a lognormal factor of median 1, rounded, at least 1. Nothing but
@@ -219,20 +220,16 @@ class RelativePredictions:
         Mean of |point - truth| / truth but for the rounding, in [0, 10]. 0 tells the truth.
     """
 
-    error: float
-    _spread: float = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        error = as_number(self.error, "predictions", "error", minimum=0, maximum=10)
-        set_fields(self, error=error, _spread=_lognormal_spread(error))
+    error: float = ranged(minimum=0, maximum=10)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return a point somewhere around the output length."""
-        factor = math.exp(self._spread * rng.standard_normal())
+        factor = math.exp(_lognormal_spread(self.error) * rng.standard_normal())
         point = max(1, min(round(output * factor), LARGEST_INTEGER))
         return Prediction(point, point, point)
 
 
+@cache
 def _lognormal_spread(error: float) -> float:
     """Return the sigma for which exp(sigma Z), Z standard normal, differs from 1 by ``error``.
 

@@ -24,61 +24,48 @@ class ReplicaView:
     What the replica did is known up to ``Router.delay`` before now, with the rounds that ended by
     then and without what the replica decides at that very time. What the router sent is known at
     once.
+
+    Attributes
+    ----------
+    index : int
+        The replica, from 0.
+    waiting, running : int
+        Requests in its queue, those on their way included, and in its batch.
+    tokens : int
+        KV tokens that its batch has stored.
+    waiting_tokens : int
+        Prompt tokens of the requests waiting, and output tokens that they kept.
+    sent : int
+        Requests ever sent there.
+    work : int
+        Prompt tokens and predicted output tokens of what was sent there and is not finished.
+    unfinished : Collection[VisibleRequest]
+        What was sent there and is not finished, in order of sending.
+    volumes : Sequence[int]
+        `VisibleRequest.volume` of each of those, sorted; not to be changed.
     """
 
-    __slots__ = ("_replica",)
+    index: int
+    waiting: int
+    running: int
+    tokens: int
+    waiting_tokens: int
+    sent: int
+    work: int
+    unfinished: Collection[VisibleRequest]
+    volumes: Sequence[int]
 
     def __init__(self, replica: Any) -> None:
         self._replica = replica
 
+    def __getattr__(self, name: str) -> Any:
+        if name not in ReplicaView.__annotations__:
+            raise AttributeError(f"a replica has no {name!r}", name=name, obj=self)
+        return getattr(self._replica, name)
+
     def __repr__(self) -> str:
         counts = f"waiting={self.waiting}, running={self.running}, sent={self.sent}"
         return f"ReplicaView({self.index}, {counts})"
-
-    @property
-    def index(self) -> int:
-        """The replica, from 0."""
-        return int(self._replica.index)
-
-    @property
-    def waiting(self) -> int:
-        """Requests in its queue, those on their way included."""
-        return self._replica.waiting  # type: ignore[no-any-return]
-
-    @property
-    def running(self) -> int:
-        """Requests in its batch."""
-        return self._replica.running  # type: ignore[no-any-return]
-
-    @property
-    def tokens(self) -> int:
-        """KV tokens that its batch has stored."""
-        return int(self._replica.stored_tokens())
-
-    @property
-    def waiting_tokens(self) -> int:
-        """Prompt tokens of the requests waiting, and output tokens that they kept."""
-        return int(self._replica.waiting_tokens())
-
-    @property
-    def sent(self) -> int:
-        """Requests ever sent there."""
-        return len(self._replica.requests)
-
-    @property
-    def work(self) -> int:
-        """Prompt tokens and predicted output tokens of what was sent there and is not finished."""
-        return self._replica.work  # type: ignore[no-any-return]
-
-    @property
-    def unfinished(self) -> Collection[VisibleRequest]:
-        """What was sent there and is not finished, in order of sending."""
-        return self._replica.unfinished.values()  # type: ignore[no-any-return]
-
-    @property
-    def volumes(self) -> Sequence[int]:
-        """`VisibleRequest.volume` of each of those, sorted; not to be changed."""
-        return self._replica.volumes  # type: ignore[no-any-return]
 
 
 class Router(Named):
@@ -151,7 +138,7 @@ class Router(Named):
         return given or [None] * len(problem)
 
 
-_ROUTERS: Registry[Callable[..., Router]] = Registry("router")
+ROUTERS: Registry[Callable[..., Router]] = Registry("router")
 
 
 def register_router(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
@@ -162,9 +149,9 @@ def register_router(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
     ValueError
         Another class has the name.
     """
-    return registers(_ROUTERS, name)
+    return registers(ROUTERS, name)
 
 
 def router_names() -> list[str]:
     """Return the registered router names, sorted."""
-    return _ROUTERS.names()
+    return ROUTERS.names()

@@ -7,7 +7,6 @@ import contextlib
 import copy
 import functools
 import inspect
-import json
 import os
 import pickle
 import re
@@ -27,12 +26,12 @@ from instances.user_modules import (
     loaded_modules,
 )
 
-from .policy import _POLICIES, Policy, is_own, named_parameters, policy_names, policy_parameters
-from .router import _ROUTERS, Router
+from .policy import POLICIES, Policy, is_own, named_parameters
+from .router import ROUTERS, Router
 
 Made = TypeVar("Made", Policy, Router)
 
-_FORM = re.compile(r"(?:(?P<where>.+?):)?(?P<name>[^():=]+)(?P<arguments>\(.*\))?", re.DOTALL)
+_FORM = re.compile(r"(?:(.+?):)?([^():=]+)(\(.*\))?", re.DOTALL)
 _WORD = re.compile(r"[\w./:+*?-]+")
 
 
@@ -76,12 +75,58 @@ class Spec(Generic[Made]):
         """The user-defined class, function or object; None for one of this package."""
         if self.given is not None:
             return self.given
-        registered = self.registry.get(self.name)
-        return registered if registered and is_own(registered) else None
+        maker = self.registry.get(self.name)
+        return maker if maker and is_own(maker) else None
+
+    @classmethod
+    def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
+        """Return the spec of a text (see `read`), a class, a function, an object, or a spec.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            It does not stand for one.
+        """
+        if isinstance(thing, cls):
+            return thing
+        if isinstance(thing, str):
+            return cls.read(thing, folder)
+        if isinstance(thing, cls.base):
+            return cls(thing.name, _settings_of(thing), thing)
+        is_class, name = inspect.isclass(thing), getattr(thing, "__name__", "")
+        if not callable(thing) or (is_class and not issubclass(thing, cls.base)):
+            kind, base = cls.kind, cls.base.__name__
+            reason = (
+                f"is no {kind}: give a name, 'FILE.py:CLASS', a {base} or a class that extends it"
+            )
+            raise InvalidTypeError(None, kind, name if is_class else thing, reason)
+        if is_class:
+            name = getattr(thing, "name", name)
+            return cls(name, {}, None if name in cls.registry and not is_own(thing) else thing)
+        if name.isidentifier():
+            return cls(name, {}, thing)
+        # A lambda or a partial function: its product has a name.
+        return cls.of(cls(type(thing).__name__, {}, thing).make())
 
     @classmethod
     def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
-        """Read a text, see `read_policy`."""
+        """Read a text as a command line or an experiment file has it.
+
+        Parameters
+        ----------
+        text : str
+            ``NAME`` or ``NAME(key=value, ...)`` of a registered one, also ``NAME:key=value,...``;
+            ``my_rules.py:LeastVolume`` or ``package.module:LeastVolume`` of a user-defined class,
+            function or object, with arguments as in ``LeastVolume(alpha=0.2)``. Values are words
+            or Python's literals.
+        folder : str or os.PathLike, default "."
+            Where the paths of files begin.
+
+        Raises
+        ------
+        InvalidValueError
+            It has another form, or there is no such file, module or name.
+        """
         name, colon, rest = text.partition(":")
         if name in cls.registry and colon:
             # NAME:KEY=VALUE,... needs no quotes in a shell.
@@ -91,111 +136,79 @@ class Spec(Generic[Made]):
         found = _FORM.fullmatch(text)
         if found is None:
             raise cls._refused(text, "is not of the form NAME(KEY=VALUE, ...) or FILE.py:NAME(...)")
-        where, name = found["where"], found["name"].strip()
-        maker: Any
-        if where is None:
-            spec, maker = cls(name), cls.registry.get(name)
-        else:
-            spec = cls._from_file(text, where, name, folder)
-            maker = spec.own
-        if not found["arguments"] or maker is None:
+        where, name, arguments = found.groups()
+        spec = cls(name.strip()) if where is None else cls._imported(text, where, name, folder)
+        maker: Any = cls.registry.get(spec.name) if spec.given is None else spec.given
+        if not arguments or maker is None:
             return spec
         if isinstance(maker, cls.base):
             raise cls._refused(text, "is an object, which takes no arguments")
-        names = [*named_parameters(maker)]
-        return replace(spec, params=cls._arguments(text, found["arguments"], names))
+        return replace(spec, params=cls._arguments(text, arguments, [*named_parameters(maker)]))
 
     @classmethod
-    def _from_file(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
-        """Return what a file or module calls by a name."""
-        module = import_source(where, folder, cls.kind)
-        maker = attribute_of(module, name)
-        if isinstance(maker, cls.base) or callable(maker):
+    def _imported(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
+        """Return the spec of a name in a file or module."""
+        module, base = import_source(where, folder, cls.kind), cls.base
+        maker = attribute_of(module, name.strip())
+        if isinstance(maker, base) or callable(maker):
             return cls.of(maker)
-
-        def fits(value: Any) -> bool:
-            if not isinstance(value, type):
-                return isinstance(value, cls.base)
-            return issubclass(value, cls.base) and is_own(value) and not inspect.isabstract(value)
-
-        names = [f":{name}" for name, value in vars(module).items() if fits(value)]
-        choice = " or ".join(names) or f"a file or module that has a {cls.base.__name__}"
-        raise cls._refused(text.removesuffix(":?"), f"names no {cls.base.__name__}: write {choice}")
+        names = [
+            f":{name}"
+            for name, one in vars(module).items()
+            if isinstance(one, base) or (inspect.isclass(one) and issubclass(one, base))
+            if is_own(one)
+        ]
+        choice = " or ".join(names) or f"a file or module that has a {base.__name__}"
+        raise cls._refused(text.removesuffix(":?"), f"names no {base.__name__}: write {choice}")
 
     @classmethod
     def _arguments(cls, text: str, arguments: str, names: list[str]) -> dict[str, Any]:
-        """Read ``(0.2, key=value)``, of which nothing is run; a bare word is text."""
+        """Read ``(0.2, key=value)`` without running it; a bare word is text."""
         source = f"f{arguments}"
 
         def read(node: ast.expr) -> Any:
-            word = ast.get_source_segment(source, node) or ""
-            with contextlib.suppress(ValueError):
+            try:
                 return ast.literal_eval(node)
-            return parse_value(word) if _WORD.fullmatch(word) else ast.literal_eval(node)
+            except ValueError:
+                word = ast.get_source_segment(source, node) or ""
+                if not _WORD.fullmatch(word):
+                    raise
+                return parse_value(word)
 
-        with contextlib.suppress(IndexError, SyntaxError, ValueError):
-            call = ast.parse(source, mode="eval").body
-            if isinstance(call, ast.Call):
-                values = [(names[place], one) for place, one in enumerate(call.args)]
-                values += [(one.arg, one.value) for one in call.keywords if one.arg]
-                given = {key: read(node) for key, node in values}
-                # Fewer if a name is given twice, or **names.
-                if len(given) == len(call.args) + len(call.keywords):
-                    return given
+        with contextlib.suppress(AttributeError, SyntaxError, ValueError):
+            call: Any = ast.parse(source, mode="eval").body
+            pairs = [*zip(names, call.args, strict=False)]
+            pairs += [(one.arg, one.value) for one in call.keywords if one.arg]
+            given = {key: read(node) for key, node in pairs}
+            # Fewer if there are too many values, a name is given twice, or **names.
+            if len(given) == len(call.args) + len(call.keywords):
+                return given
         raise cls._refused(text, "has arguments unlike KEY=VALUE of 0.2, word, 'text' or [1, 2]")
-
-    @classmethod
-    def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return what stands for one as a spec: text, a class, a function, an object, a spec.
-
-        Raises
-        ------
-        InvalidValueError, InvalidTypeError
-            It stands for none.
-        """
-        if isinstance(thing, cls):
-            return thing
-        if isinstance(thing, str):
-            return cls.read(thing, folder)
-        if isinstance(thing, cls.base):
-            return cls(thing.name, _settings_of(thing), thing)
-        is_class = isinstance(thing, type)
-        if not callable(thing) or (is_class and not issubclass(thing, cls.base)):
-            kind, base = cls.kind, cls.base.__name__
-            reason = (
-                f"is no {kind}: give a name, 'FILE.py:CLASS', a {base} or a class that extends it"
-            )
-            raise InvalidTypeError(None, kind, thing.__name__ if is_class else thing, reason)
-        name = getattr(thing, "__name__", "")
-        if is_class:
-            name = getattr(thing, "name", name)
-            registered = name in cls.registry and not is_own(thing)
-            return cls(name, {}, None if registered else thing)
-        if name.isidentifier():
-            return cls(name, {}, thing)
-        # A lambda or a partial function: what it makes has a name.
-        return cls.of(cls(type(thing).__name__, {}, thing).make())
 
     @classmethod
     def _refused(cls, text: str, reason: str) -> InvalidValueError:
         return InvalidValueError(None, cls.kind, text, reason)
 
-    def make(self) -> Made:
-        """Return a fresh one.
+    def make(self, **params: Any) -> Made:
+        """Return a new one, with more parameters than those of the spec.
 
         Raises
         ------
         UnknownNameError
-            No such name; the message lists those that are.
+            No such name; the message lists those that are registered.
         InvalidValueError, InvalidTypeError
-            A parameter missing, unknown or out of range, or what is given makes none.
+            A parameter missing, unknown or out of range, or ``given`` makes something else.
         """
         maker: Any = self.registry[self.name] if self.given is None else self.given
         if isinstance(maker, self.base):
+            if params:
+                reason = "is an object, which takes no arguments"
+                raise InvalidTypeError(None, self.kind, maker, reason)
             return cast(Made, copy.deepcopy(maker))
-        check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), self.params)
+        params = {**self.params, **params}
+        check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), params)
         refusals = (InvalidValueError, InvalidTypeError)
-        made = described(lambda: maker(**self.params), self.name, self.kind, refusals)
+        made = described(lambda: maker(**params), self.name, self.kind, refusals)
         if not isinstance(made, self.base):
             reason = f"makes {made!r}, which is no {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
@@ -206,19 +219,18 @@ class Spec(Generic[Made]):
         self.__reduce__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The user's own are sent as they are here, with the modules they stand in.
+        """Send user-defined ones with their code and that of the modules they are in.
 
-        No process has what a notebook defines, and what stands in a file may be edited meanwhile.
+        No process has the definitions of a notebook, and files may be edited meanwhile.
         """
         pickled = None if self.own is None else self._pickled()
         return _received, (type(self), self.name, dict(self.params), pickled)
 
     def _pickled(self) -> bytes:
-        """Pickle what makes one, with the code of the user's modules and not their names."""
         import cloudpickle
 
-        already = cloudpickle.list_registry_pickle_by_value()
-        added = [module for module in loaded_modules() if module.__name__ not in already]
+        known = cloudpickle.list_registry_pickle_by_value()
+        added = [module for module in loaded_modules() if module.__name__ not in known]
         try:
             for module in added:
                 cloudpickle.register_pickle_by_value(module)
@@ -234,20 +246,23 @@ class Spec(Generic[Made]):
 class PolicySpec(Spec[Policy]):
     """A policy with its parameters."""
 
-    kind, base, registry = "policy", Policy, _POLICIES
+    kind, base, registry = "policy", Policy, POLICIES
 
 
 class RouterSpec(Spec[Router]):
     """A router with its parameters."""
 
-    kind, base, registry = "router", Router, _ROUTERS
+    kind, base, registry = "router", Router, ROUTERS
 
 
 AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
-"""What stands for a policy: text as `read_policy` has it, an object, or what makes one."""
+"""A policy: text as `PolicySpec.read` has it, an object, or its class or a function."""
 
 AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
-"""What stands for a router: text like that of a policy, an object, or what makes one."""
+"""A router: text like that of a policy, an object, or its class or a function."""
+
+
+_unpickled = functools.lru_cache(maxsize=64)(pickle.loads)
 
 
 def _received(
@@ -256,43 +271,57 @@ def _received(
     return kind(name, params, None if pickled is None else _unpickled(pickled))
 
 
-@functools.lru_cache(maxsize=64)
-def _unpickled(pickled: bytes) -> Any:
-    return pickle.loads(pickled)  # noqa: S301 (from the process that gave the task)
+def _settings_of(thing: Policy | Router) -> dict[str, Any]:
+    """Return the parameters of an object that it stores and that differ from their defaults."""
+    values = {
+        key: value
+        for key, one in named_parameters(type(thing)).items()
+        if isinstance(value := getattr(thing, key, None), str | int | float | list | tuple)
+        if value != one.default
+    }
+    return values
 
 
-def read_policy(text: str, folder: str | os.PathLike[str] = ".") -> PolicySpec:
-    """A policy as a command line or an experiment file names it.
+def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
+    """Make a new policy; of an object, a copy.
 
     Parameters
     ----------
-    text : str
-        ``NAME`` or ``NAME(key=value, ...)`` of a registered policy, also ``NAME:key=value,...``;
-        ``my_rules.py:LeastVolume`` or ``package.module:LeastVolume`` of a class, function or object
-        of the user's own, with arguments as in ``LeastVolume(alpha=0.2)``. Values are words or
-        Python's literals.
-    folder : str or os.PathLike, default "."
-        Where the paths of files begin.
+    policy : AnyPolicy
+        A name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or function that
+        makes a policy, a `PolicySpec` or a `Policy`.
+    **params : Any
+        Parameters of the policy, in addition to those in the text.
 
     Raises
     ------
-    InvalidValueError
-        It cannot be read so, or no such file, module or policy is there.
+    UnknownNameError
+        No such policy; the message lists those that are registered.
+    InvalidValueError, InvalidTypeError
+        A parameter it does not have, a bad value, or nothing that stands for a policy.
+    MissingParameterError
+        A parameter without a default is not given.
     """
-    return PolicySpec.read(text, folder)
+    return PolicySpec.of(policy).make(**params)
 
 
-def _settings_of(thing: Policy | Router) -> dict[str, Any]:
-    """Return the parameters of an object that differ from their defaults, where it stores them."""
-    found = {}
-    for key, parameter in named_parameters(type(thing)).items():
-        value = getattr(thing, key, getattr(thing, f"_{key}", None))
-        # An array or an object has no short text.
-        with contextlib.suppress(TypeError, ValueError):
-            if value is not None and value != parameter.default:
-                json.dumps(value, allow_nan=False)
-                found[key] = value
-    return found
+def make_router(router: AnyRouter, /, **params: Any) -> Router:
+    """Make a new router; of an object, a copy. As `make_policy` in all else.
+
+    Parameters
+    ----------
+    router : AnyRouter
+        A name, text such as ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a
+        router, a `RouterSpec` or a `Router`.
+    **params : Any
+        Parameters of the router, in addition to those in the text.
+
+    Raises
+    ------
+    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
+        As `make_policy`.
+    """
+    return RouterSpec.of(router).make(**params)
 
 
 def parameterless_policies(*, deadlines: bool = False) -> list[str]:
@@ -302,59 +331,10 @@ def parameterless_policies(*, deadlines: bool = False) -> list[str]:
     """
     return [
         name
-        for name in policy_names()
-        if all(p.default is not p.empty for p in policy_parameters(name).values())
-        and (deadlines or not getattr(_POLICIES[name], "reads_deadlines", False))
+        for name, maker in sorted(POLICIES.items())
+        if all(one.default is not one.empty for one in named_parameters(maker).values())
+        if deadlines or not getattr(maker, "reads_deadlines", False)
     ]
-
-
-def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
-    """Make a fresh policy; of an object, a copy.
-
-    Parameters
-    ----------
-    policy : AnyPolicy
-        A name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or function that
-        makes a policy, a `PolicySpec` or a `Policy`.
-    **params : Any
-        Parameters of the policy, beside those that the text gives.
-
-    Raises
-    ------
-    UnknownNameError
-        No such policy; the message lists those that are.
-    InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, or nothing that stands for a policy.
-    MissingParameterError
-        A parameter without a default is not given.
-    """
-    return _made(PolicySpec.of(policy), params)
-
-
-def make_router(router: AnyRouter, /, **params: Any) -> Router:
-    """Make a fresh router; of an object, a copy. As `make_policy` in all else.
-
-    Parameters
-    ----------
-    router : AnyRouter
-        A name, text such as ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a
-        router, a `RouterSpec` or a `Router`.
-    **params : Any
-        Parameters of the router, beside those that the text gives.
-
-    Raises
-    ------
-    UnknownNameError, InvalidValueError, InvalidTypeError, MissingParameterError
-        As `make_policy`.
-    """
-    return _made(RouterSpec.of(router), params)
-
-
-def _made(spec: Spec[Made], params: Mapping[str, Any]) -> Made:
-    if params and isinstance(spec.given, spec.base):
-        reason = "is an object, which takes no arguments"
-        raise InvalidTypeError(None, spec.kind, spec.given, reason)
-    return replace(spec, params={**spec.params, **params}).make()
 
 
 def policy_specs(
@@ -365,7 +345,7 @@ def policy_specs(
     Raises
     ------
     UnknownNameError
-        No such policy; the message lists those that are.
+        No such policy; the message lists those that are registered.
     InvalidValueError, InvalidTypeError
         Bad parameters, two policies of one label, none at all, or one that needs a service level
         where there are no ``deadlines``.
@@ -376,7 +356,7 @@ def policy_specs(
     specs: list[PolicySpec] = []
     for one in cast(Any, policies if several else [policies]):
         spec, reason = PolicySpec.of(one), ""
-        made, registered = spec.make(), _POLICIES.get(spec.name)
+        made, registered = spec.make(), POLICIES.get(spec.name)
         if made.reads_deadlines and not deadlines:
             reason = "needs a service level, as level=... or --slo gives"
         elif is_own(type(made)) and registered and not is_own(registered):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from instances.problem.arrival_source import (
 )
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer
-from online.policy_interface.policy import VisibleRequest, check_draws
+from online.policy_interface.policy import VisibleRequest, random_stream
 from online.policy_interface.router import ReplicaView, Router, RouterError
 from online.policy_interface.specs import AnyPolicy, make_policy
 
@@ -44,7 +44,7 @@ def simulate_fleet(
     """Route every request, and run each replica to its end."""
     fleet = [_Replica(index, problem, policy, seed, limits) for index in range(problem.replicas)]
     # The streams before it are those of a source, the predictions and a policy.
-    rng = np.random.default_rng([seed, 3])
+    rng = random_stream(router, "router", [seed, 3])
     setup = replace(fleet[0].setup, rng=rng, replicas=problem.replicas)
     keys, order = router.keys(problem), problem.order_of_arrival.tolist()
     _call(router, "", router.reset, setup)
@@ -65,7 +65,6 @@ def simulate_fleet(
                 homes[key] = chosen
         fleet[chosen].send(request, arrival)
         assignment[order[index]] = chosen
-    check_draws(router, rng, [seed, 3], RouterError, "router")
     parts = [
         one.run(problem.alone(own)) if len(own) else None
         for one, own in zip(fleet, by_replica(assignment, len(fleet)), strict=True)
@@ -98,10 +97,9 @@ class _Replica(Simulation):
     ----------
     requests : list[VisibleRequest]
         All that were sent here.
-    unfinished : dict[int, VisibleRequest]
-        Those that are not finished, by position in that list.
     work, prompts : int
-        Prompt tokens of these, with their predicted output tokens and without.
+        Prompt tokens of those that are not finished, with their predicted output tokens and
+        without.
     """
 
     source: _Sent
@@ -117,7 +115,8 @@ class _Replica(Simulation):
         if index:
             seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         self.requests: list[VisibleRequest] = []
-        self.unfinished: dict[int, VisibleRequest] = {}
+        # By position in that list.
+        self._unfinished: dict[int, VisibleRequest] = {}
         self.index, self.work, self.prompts = index, 0, 0
         self._volumes: list[int] | None = None
         self._prompts_running: int | None = None
@@ -131,7 +130,7 @@ class _Replica(Simulation):
 
     def send(self, request: VisibleRequest, arrival: Arrival) -> None:
         """Take a request that arrives."""
-        self.unfinished[len(self.requests)] = request
+        self._unfinished[len(self.requests)] = request
         self.requests.append(request)
         self.source.arrivals.append(arrival)
         if self._volumes is not None:
@@ -152,6 +151,18 @@ class _Replica(Simulation):
         self.advance(math.inf)
         return self.finish(problem)
 
+    # --- see `ReplicaView` -------------------------------------------------------------------
+
+    @property
+    def sent(self) -> int:
+        """Return the number of requests ever sent here."""
+        return len(self.requests)
+
+    @property
+    def unfinished(self) -> Collection[VisibleRequest]:
+        """Return the requests that are not finished."""
+        return self._unfinished.values()
+
     @property
     def waiting(self) -> int:
         """Return the requests in the queue; what is on its way is known to have been sent."""
@@ -166,13 +177,15 @@ class _Replica(Simulation):
     def volumes(self) -> list[int]:
         """Return the volumes of what is not finished, sorted; kept from the first time on."""
         if self._volumes is None:
-            self._volumes = sorted(request.volume for request in self.unfinished.values())
+            self._volumes = sorted(request.volume for request in self.unfinished)
         return self._volumes
 
-    def stored_tokens(self) -> int:
+    @property
+    def tokens(self) -> int:
         """Return the KV tokens stored now."""
         return self.machine.stored_at(self.machine.horizon)
 
+    @property
     def waiting_tokens(self) -> int:
         """Return the prompt tokens of what waits, and the output tokens that it kept."""
         if self._prompts_running is None:
@@ -184,7 +197,7 @@ class _Replica(Simulation):
     def _complete(self, finished: list[int]) -> None:
         super()._complete(finished)
         for index in finished:
-            request = self.unfinished.pop(index)
+            request = self._unfinished.pop(index)
             self.work -= request.prompt_length + request.prediction.point
             self.prompts -= request.prompt_length
             if self._volumes is not None:

@@ -31,7 +31,7 @@ from online.policy_interface.policy import (
     RunningRequest,
     Setup,
     VisibleRequest,
-    check_draws,
+    random_stream,
 )
 
 from .machine import Machine
@@ -99,7 +99,7 @@ class Simulation:
         rule, batch_time, limit = memory_rule_of(source), batch_time_of(source), source.memory_limit
         self.machine = Machine(limit, batch_time, rule, prefill_rounds, policy.name)
         self.batch = self.machine.batch
-        rng = np.random.default_rng([seed, 2])
+        rng = random_stream(policy, "policy", [seed, 2])
         self.setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
         # In seconds the rounds run say nothing of the clock.
         self._latest = limits.max_rounds if batch_time is None else math.inf
@@ -131,7 +131,6 @@ class Simulation:
 
     def finish(self, problem: Instance | Workload | None, router_name: str | None = None) -> Run:
         """Return the record, with requests in the problem's order; None takes what has arrived."""
-        check_draws(self.policy, self.setup.rng, [self.seed, 2])
         return record(
             self.source,
             problem,

@@ -16,7 +16,7 @@ from instances import FileFormatError, Library, LibraryEntry
 from instances.files import csv_text, read_bytes
 from instances.version import __version__
 from online import Trial
-from online.policy_interface.policy import policy_parameters
+from online.policy_interface.policy import POLICIES, named_parameters
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.trials.intervals import Latency
 
@@ -147,7 +147,7 @@ def registered(*, deadlines: bool = False) -> list[PolicySpec]:
     ordered = [
         PolicySpec(spec.name, SHORTEST_FIRST)
         for spec in specs
-        if ORDER in policy_parameters(spec.name)
+        if ORDER in named_parameters(POLICIES[spec.name])
     ]
     return sorted([*specs, *ordered], key=lambda spec: spec.label)
 

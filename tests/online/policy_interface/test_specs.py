@@ -21,7 +21,7 @@ from online import make_policy, simulate, sweep
 from online.headroom import Question
 from online.policies.j25.mc_sf import MemoryConstrainedShortestFirst
 from online.policy_interface import policy as policy_module
-from online.policy_interface.specs import PolicySpec, policy_specs, read_policy
+from online.policy_interface.specs import PolicySpec, policy_specs
 from online.testing import check_policy
 
 RULES = """
@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "beside.py").write_text("sign = 1\n")
-    with patch.dict(policy_module._POLICIES), patch.dict(registry.GENERATORS):
+    with patch.dict(policy_module.POLICIES), patch.dict(registry.GENERATORS):
         yield tmp_path
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
@@ -99,7 +99,7 @@ def test_text_names_policies(text: str) -> None:
     assert simulate(PAIR[0], spec.make()).status == "completed"
 
 
-CHOICE = "names no Policy: write :LeastVolume or :ready"
+CHOICE = "names no Policy: write :LeastVolume or :Unfinished or :ready"
 UNREADABLE = "has arguments unlike KEY=VALUE"
 REFUSED = {
     "rules.py": CHOICE,
@@ -135,7 +135,7 @@ def test_errors_are_one_line(text: str) -> None:
 
 
 def test_classes_functions_and_objects_are_policies() -> None:
-    rule: Any = read_policy("rules.py:LeastVolume").given
+    rule: Any = PolicySpec.of("rules.py:LeastVolume").given
     given: dict[str, Any] = {
         "LeastVolume": rule,
         "LeastVolume(alpha=2)": functools.partial(rule, alpha=2),
@@ -153,7 +153,7 @@ def test_classes_functions_and_objects_are_policies() -> None:
 def test_two_policies_of_one_label_are_refused(folder: Path) -> None:
     (folder / "b").mkdir()
     (folder / "b/rules.py").write_text(RULES.replace("+ self", "- self"))
-    ready: Any = read_policy("rules.py:ready").given
+    ready: Any = PolicySpec.of("rules.py:ready").given
     twin = copy.deepcopy(ready)
     for two in (
         ["rules.py:LeastVolume", "b/rules.py:LeastVolume"],
@@ -232,7 +232,7 @@ BAD: dict[Any, tuple[type[Exception], str]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_takes_what_stands_for_a_policy_and_nothing_else(door: str) -> None:
-    rule: Any = read_policy("rules.py:LeastVolume").given
+    rule: Any = PolicySpec.of("rules.py:LeastVolume").given
     text = "rules.py:LeastVolume(0.2)"
     for given in (text, "fcfs", rule, rule(0.2), PolicySpec("alpha-protection")):
         DOORS[door](given)
@@ -248,7 +248,7 @@ def test_parameters_go_with_text_and_an_object_is_run_itself() -> None:
         make_policy(made, alpha=1)
     simulate(PAIR[0], made)
     assert made._memory_limit == 8
-    assert not hasattr(make_policy(read_policy("rules.py:LeastVolume").given), "_memory_limit")
+    assert not hasattr(make_policy(PolicySpec.of("rules.py:LeastVolume").given), "_memory_limit")
 
 
 REGISTERED = """

@@ -24,7 +24,7 @@ from online.policy_interface.predictions import (
     PredictionModel,
     ProportionalPredictions,
 )
-from online.policy_interface.specs import read_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.figure import SERVING, Outcome, Setting, Statement, figure
 from studies.reproduction.lengths import MACHINE, Given, Source, conversations_of, seconds_of
@@ -76,7 +76,7 @@ def simulated(task: Task, given: Given) -> tuple[float, int]:
     policy, prediction, place, seed = task
     run = simulate(
         subset(*place, seed).with_batch_time(seconds_of(given)),
-        read_policy(POLICIES[policy]).make(),
+        make_policy(POLICIES[policy]),
         seed=seed,
         predictions=MODELS[prediction] if prediction else ExactPredictions(),
     )

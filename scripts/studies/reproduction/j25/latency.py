@@ -16,7 +16,7 @@ import numpy as np
 
 from instances import InvalidValueError
 from online.pictures.curves import student_interval
-from online.policy_interface.specs import read_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.simulator import simulate
 from studies.reproduction.figure import (
     FACTOR,
@@ -228,7 +228,7 @@ def mean_of(task: tuple[str, int, int], given: Given) -> tuple[float | None, int
     """Return the mean latency of a run of Table 1, and its evictions."""
     policy, n, seed = task
     problem = workload(n, HIGH, seed, given, of=n)
-    run = simulate(problem, read_policy(policy).make(), seed=seed)
+    run = simulate(problem, make_policy(policy), seed=seed)
     return run.mean_latency if run.status == "completed" else None, run.evictions
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from instances import Workload, generate
 from instances.generators.synthetic_traces import SERVED_OUTPUTS, SERVED_PROMPTS
-from online.policy_interface.specs import read_policy
+from online.policy_interface.specs import make_policy
 from online.simulation.run import Run
 from online.simulation.simulator import simulate
 from studies.reproduction.lengths import Given, conversations_of, drawn_lengths, seconds_of
@@ -87,4 +87,4 @@ def play(policy: str, n: int, rate: float, seed: int, given: Given) -> Run:
     """Run a policy for at most as many rounds as one that clears little needs, and more."""
     problem = workload(n, rate, seed, given)
     limit = 3 * n + 10_000
-    return simulate(problem, read_policy(policy).make(), seed=seed, max_rounds=limit)
+    return simulate(problem, make_policy(policy), seed=seed, max_rounds=limit)
