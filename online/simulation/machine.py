@@ -54,11 +54,15 @@ class PlannedRounds(NamedTuple):
     start_time: float
     ends: Any
 
-    def until(self, arrival: float | None) -> PlannedRounds:
-        """Return the rounds up to the first that ends at or after an arrival, or all of them."""
-        if arrival is None or arrival > self.ends[-1]:
-            return self
-        return self._replace(ends=self.ends[: bisect_left(self.ends, arrival) + 1])
+    def until(self, arrival: float | None, done: int, most: float) -> int:
+        """Return the rounds that have run after ``most`` more, or the first to end by an arrival.
+
+        ``done`` of them have run already.
+        """
+        count = int(min(len(self.ends), done + most))
+        if arrival is None or arrival > self.ends[count - 1]:
+            return count
+        return min(count, bisect_left(self.ends, arrival, done) + 1)
 
 
 class Machine:
@@ -99,8 +103,8 @@ class Machine:
         What requests do from a round on until their next entry: the round; a chunk, `ADVANCES`,
         `BEGINS` or `LEAVES`; where it begins, the output tokens kept and the prompt tokens left to
         process; the requests.
-    ran : list[PlannedRounds]
-        The rounds that ran.
+    ran : list[tuple[PlannedRounds, int]]
+        The rounds that were planned, and how many of them ran.
     """
 
     def __init__(
@@ -121,7 +125,7 @@ class Machine:
         self.attempts: list[list[int]] = []
         self.start_times: list[float] = []
         self.actions: list[tuple[int, int, int, int, Collection[int]]] = []
-        self.ran: list[PlannedRounds] = []
+        self.ran: list[tuple[PlannedRounds, int]] = []
         self.output_lengths: list[int] = []
         self._attempt: dict[int, list[int]] = {}
         # A heap of ends and requests. Entries may be too early, or of requests that have left.
@@ -130,7 +134,10 @@ class Machine:
         self._resting: dict[int, int] = {}
         # Tokens of each preempted request that had been processed.
         self._left_behind: dict[int, int] = {}
-        self._under_way: PlannedRounds | None = None
+        # The rounds planned for the present batch if nobody is held, and how many of them have run.
+        self._planned: PlannedRounds | None = None
+        self._done = 0
+        self._is_under_way = False
 
     def error(self, what: str) -> PolicyError:
         """Return an error of the policy, with its name and the round."""
@@ -167,6 +174,7 @@ class Machine:
         self.start_times.append(batch.time)
         first = batch.round_index + 1
         self.actions.append((first, BEGINS, kept, running.prompt_left, (index,)))
+        self._planned = None
 
     def evict(self, index: int) -> None:
         """Take a request out of the batch, its work lost."""
@@ -187,6 +195,7 @@ class Machine:
             self._leave(index, COMPLETED)
         self.tokens_kept.pop(index, None)
         self._left_behind.pop(index, None)
+        self._planned = None
         for record in (self.attempts, self.start_times, self.actions, self.ran):
             del record[:]
 
@@ -197,6 +206,7 @@ class Machine:
         self._resting.pop(index, None)
         self._attempt.pop(index)[2:4] = self.batch.round_index, how
         self.actions.append((self.batch.round_index + 1, LEAVES, 0, 0, (index,)))
+        self._planned = None
         return running
 
     def idle_until(self, time: float) -> None:
@@ -226,29 +236,37 @@ class Machine:
         PolicyError
             The very next round would hold more than M.
         """
-        batch, chunks = self.batch, self._chunks(decision)
-        held = {*decision.hold, *chunks}
-        entering = [index for index in batch.fresh if index not in held]
-        most = min(self._most_rounds(wake, held, chunks), last_round - self.batch.round_index)
-        memory = batch.next_stored(held, chunks)
-        rounds = self._fitting(int(most), held, chunks, memory)
-        planned = self._plan(rounds, memory, held, chunks, entering)
-        self._note_actions(held, chunks, entering)
-        while (ran := planned.until(next_arrival())).ends[-1] > self.horizon:
-            self._under_way = planned
-            yield float(ran.ends[-1])
-        self._under_way = None
-        self.ran.append(ran)
-        rounds = len(ran.ends)
+        batch, now = self.batch, self.batch.round_index
+        wake, last = max(1, wake - now), last_round - now
+        held: Collection[int] = ()
+        chunks: dict[int, int] = {}
+        entering: list[int] = []
+        if self._planned is None or decision.hold or decision.prefill:
+            chunks = self._chunks(decision)
+            held = {*decision.hold, *chunks}
+            entering = [index for index in batch.fresh if index not in held]
+            self._planned, self._done = self._plan(wake, last, held, chunks, entering), 0
+            self._note_actions(held, chunks, entering)
+        planned, done, most = self._planned, self._done, min(wake, last)
+        while planned.ends[(count := planned.until(next_arrival(), done, most)) - 1] > self.horizon:
+            self._is_under_way = True
+            yield float(planned.ends[count - 1])
+        self._is_under_way = False
+        self.ran[len(self.ran) - bool(done) :] = [(planned, count)]
+        rounds, self._done = count - done, count
         batch.round_index += rounds
-        batch.tokens += ran.batch_size * rounds
-        batch.time = batch.round_index if self.batch_time is None else float(ran.ends[-1])
+        batch.tokens += planned.batch_size * rounds
+        batch.time = now + rounds if self.batch_time is None else float(planned.ends[count - 1])
         for index in entering:
             batch.fresh.pop(index).prompt_left = 0
         for index in held:
             self.running[index].rounds_held += rounds
         for index, tokens in chunks.items():
             self.running[index].prompt_left -= tokens * rounds
+        if not held and count < len(planned.ends):
+            # Nobody ends within the rounds planned.
+            return []
+        self._planned = None
         return self._complete()
 
     def stored_at(self, time: float) -> int:
@@ -256,7 +274,8 @@ class Machine:
 
         Those of requests that start are their prompts, until their first round ends.
         """
-        if (rounds := self._under_way) is None:
+        rounds = self._planned
+        if rounds is None or not self._is_under_way:
             return self.batch.stored()
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
@@ -266,9 +285,12 @@ class Machine:
         return {index: tokens for index, tokens in allotted if tokens < running[index].prompt_left}
 
     def _most_rounds(self, wake: float, held: Collection[int], chunks: dict[int, int]) -> float:
-        """Return the rounds after which something changes at the latest."""
+        """Return the rounds after which something changes at the latest.
+
+        Where nobody is held they may be later than ``wake``: the next decision may change nothing.
+        """
         now, growth = self.batch.round_index, len(self.running) - len(held)
-        limits: list[float] = [] if wake == math.inf else [max(1, wake - now)]
+        limits = [wake] if held else []
         for index, tokens in chunks.items():
             if tokens:
                 left = -(-self.running[index].prompt_left // tokens) - 1
@@ -283,7 +305,8 @@ class Machine:
                 counted = self.count.memory(self.state) + growth
                 limits.append(max(1, 1 + (self.count.limit - counted) // growth))
         # Where everything is held and nobody asked to be woken: look again after one round.
-        return min(limits, default=1)
+        rounds = min(limits)
+        return 1 if rounds == math.inf else rounds
 
     def _fitting(
         self, rounds: int, held: Collection[int], chunks: dict[int, int], memory: int
@@ -318,14 +341,17 @@ class Machine:
 
     def _plan(
         self,
-        rounds: int,
-        memory: int,
+        wake: float,
+        last: float,
         held: Collection[int],
         chunks: dict[int, int],
         entering: list[int],
     ) -> PlannedRounds:
         """Return the next rounds with the clock at the end of each."""
         now, begun, growth = self.batch.round_index, self.batch.time, len(self.running) - len(held)
+        memory = self.batch.next_stored(held, chunks)
+        most = int(min(last, self._most_rounds(wake, held, chunks)))
+        rounds = self._fitting(most, held, chunks, memory)
         ends: Any = range(now + 1, now + rounds + 1)
         if self.batch_time is not None:
             new = {index: self.running[index].prompt_left for index in entering}

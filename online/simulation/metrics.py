@@ -15,22 +15,16 @@ to the last completion, or to the last round where requests were left unserved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from instances import InvalidValueError
-from instances.arrays import FloatArray
-from instances.validation import as_number
+from instances.service_level import AnyLevel
 
 from .run import Run
 
-STATISTICS = ("mean", "median", "p90", "p99")
-OBJECTIVES = ("ttft", "tpot", "e2el")
 
-
-def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, Any]:
+def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     """Summarise a run as one flat record.
 
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``;
@@ -38,23 +32,22 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
     where there is nothing to average); ``request_throughput`` and ``output_throughput`` (requests
     and output tokens of completed requests per unit of time, from the first arrival to the last
     completion, or to the last round of a run that left requests unserved); ``request_goodput``
-    where ``slos`` are given; ``evictions``, ``restarts``, ``decisions``, ``rounds``;
-    ``mean_memory``, ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, over time.
+    (completed requests on time) with a ``level``; ``evictions``, ``restarts``, ``decisions``,
+    ``rounds``; ``mean_memory``, ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, over
+    time.
 
     Parameters
     ----------
     run : Run
         A run of a policy.
-    slos : Mapping[str, float] or None, default None
-        Service-level objectives: the largest ``ttft``, ``tpot`` or ``e2el`` at which a request
-        counts for goodput; all of them must hold. A single token has no ``tpot`` to miss.
+    level : ServiceLevel or Sequence[ServiceLevel] or None, default None
+        See `Run.on_time`.
 
     Raises
     ------
-    InvalidValueError, InvalidTypeError
-        An objective of another name, or not a number >= 0.
+    InvalidTypeError, InvalidValueError
+        Neither a level nor one for each request.
     """
-    limits = _objectives(slos)
     columns, rounds = run.per_request(), run.rounds
     done = columns["completed"]
     begin = float(run.problem.arrival_times.min())
@@ -70,21 +63,22 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         "completed": int(done.sum()),
         "duration": duration,
     }
-    latencies = {name: columns[name][done] for name in ("ttft", "tpot", "e2el")}
-    latencies["itl"] = run.inter_token_latencies[1]
     for name in ("ttft", "tpot", "itl", "e2el"):
-        values = latencies[name][~np.isnan(latencies[name])]
-        for statistic, value in zip(STATISTICS, _statistics(values), strict=True):
-            record[f"{statistic}_{name}"] = value
+        values = run.inter_token_latencies[1] if name == "itl" else columns[name][done]
+        values = values[~np.isnan(values)]
+        found = (
+            [values.mean(), *np.percentile(values, [50, 90, 99])] if len(values) else [np.nan] * 4
+        )
+        for statistic, value in zip(("mean", "median", "p90", "p99"), found, strict=True):
+            record[f"{statistic}_{name}"] = float(value)
 
     def rate(count: int) -> float:
         return int(count) / duration if duration > 0 else float("nan")
 
     record["request_throughput"] = rate(done.sum())
     record["output_throughput"] = rate(columns["output_length"][done].sum())
-    if slos is not None:
-        late = [columns[name] > limit for name, limit in limits.items()]
-        record["request_goodput"] = rate((done & ~np.any(late, axis=0)).sum())
+    if level is not None:
+        record["request_goodput"] = rate(run.on_time(level).sum())
     record |= {
         "evictions": run.evictions,
         "restarts": int(columns["restarts"].sum()),
@@ -96,19 +90,3 @@ def summarize(run: Run, slos: Mapping[str, float] | None = None) -> dict[str, An
         mean = (values * seconds).sum() / (last - begin) if last > begin else 0.0
         record[f"mean_{name}"], record[f"peak_{name}"] = float(mean), int(values.max(initial=0))
     return record
-
-
-def _objectives(slos: Mapping[str, float] | None) -> dict[str, float]:
-    limits: dict[str, float] = {}
-    for name, limit in (slos or {}).items():
-        if name not in OBJECTIVES:
-            raise InvalidValueError(None, "slos", name, f"is not one of {', '.join(OBJECTIVES)}")
-        limits[name] = as_number(limit, "slos", name, minimum=0)
-    return limits
-
-
-def _statistics(values: FloatArray) -> tuple[float, ...]:
-    if not len(values):
-        return (float("nan"),) * len(STATISTICS)
-    percentiles = np.percentile(values, [50, 90, 99])
-    return float(values.mean()), *(float(value) for value in percentiles)

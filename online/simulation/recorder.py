@@ -45,10 +45,11 @@ def record(
     first = actions[(actions[:, 3] == ADVANCES) & (actions[:, 4] == 0) & ~lost]
     first_tokens = _column(count, -1, first[:, 0], first[:, 1])
     completions = _column(count, -1, request[done], end_rounds[done])
-    ran = [(*one[:3], len(one.ends)) for one in machine.ran]
+    ran = [(*planned[:3], count) for planned, count in machine.ran]
     columns = np.array(ran, dtype=np.int64).reshape(-1, 4).T
-    begun = np.array([one.start_time for one in machine.ran])
-    clock = None if in_rounds else np.concatenate([np.zeros(0), *[one.ends for one in machine.ran]])
+    begun = np.array([planned.start_time for planned, _ in machine.ran])
+    ends = [np.zeros(0), *(planned.ends[:count] for planned, count in machine.ran)]
+    clock = None if in_rounds else np.concatenate(ends)
     return Run(
         problem=problem,
         start_rounds=_column(count, -1, request, start_rounds),

@@ -100,25 +100,6 @@ class Attempts(NamedTuple):
     tokens_reused: IntArray
 
 
-class Load(NamedTuple):
-    """Load of each replica at times on the clock.
-
-    Attributes
-    ----------
-    times : float64 array, shape (t,)
-        On the clock.
-    tokens : int64 array, shape (K, t)
-        KV tokens stored in the round under way.
-    waiting, running : int64 array, shape (K, t)
-        Requests in the queue and in the batch.
-    """
-
-    times: FloatArray
-    tokens: IntArray
-    waiting: IntArray
-    running: IntArray
-
-
 @dataclass(frozen=True, repr=False)
 class Run:
     """Record of a policy on the requests of a problem, on one machine or on a fleet.
@@ -478,39 +459,6 @@ class Run:
         profile = np.zeros(self.rounds_run + 1, dtype=np.int64)
         profile[self.rounds.number] = self.rounds.memory
         return profile
-
-    def load(self, points: int = 200) -> Load:
-        """Return the load of each replica at equally spaced times, from 0 to the last round's end.
-
-        A round that begins at a time is under way then, and one that ends is not.
-        """
-        last = max(one.rounds.ends.max(initial=0.0) for one in self.runs if one is not None)
-        times = np.linspace(0.0, last, points)
-        load = Load(times, *np.zeros((3, len(self.runs), points), dtype=np.int64))
-        for place, run in enumerate(self.runs):
-            if run is not None:
-                load.tokens[place], load.waiting[place], load.running[place] = run._loads(times)
-        return load
-
-    def _loads(self, times: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return tokens stored, requests waiting and requests running at each time."""
-        rounds = self.rounds
-        at = np.searchsorted(rounds.starts, times, "right") - 1
-        under_way = (at >= 0) & (times < np.append(rounds.ends, np.inf)[at])
-        tokens = np.where(under_way, np.append(rounds.memory, 0)[at], 0)
-        # What left before its first round was never in a batch.
-        stays = self.attempts.start_round < self.attempts.end_round
-        first: Any = self.attempts.start_round[stays]
-        last: Any = self.attempts.end_round[stays]
-        if self.round_end_times is not None:
-            first, last = rounds.starts[first], rounds.ends[last - 1]
-
-        def count(events: Any) -> IntArray:
-            # NaN is never.
-            return np.searchsorted(np.sort(events), times, "right")
-
-        running, arrived = count(first) - count(last), count(self.problem.arrival_times)
-        return tokens, arrived - count(self.completion_times) - running, running
 
     # --- notebooks ---------------------------------------------------------------------------
 

@@ -71,10 +71,9 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
         n = 2 + place * (MOST_REQUESTS - 2) // max(count, 1)
         prompts = rng.integers(1, LONGEST_PROMPT + 1, n)
         outputs = rng.integers(1, LONGEST_OUTPUT + 1, n)
-        if "ties" in drawn:
+        if drawn == "ties":
             prompts[:] = prompts[0]
-        if "ties" in drawn and predictions is EXACT:
-            outputs[:] = outputs[0]
+            outputs = outputs[[0] * n] if predictions is EXACT else outputs
         arrivals = np.zeros(n, np.int64)
         if "arrivals" in drawn:
             arrivals = np.sort(rng.integers(0, 3 * n, n))
@@ -91,19 +90,19 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     """Yield cases with equal predictions and other output lengths, and the changed requests."""
     if case.predictions not in (INTERVAL, BUCKETS):
         return
-    rng = np.random.default_rng([case.seed, 1])
-    requests = case.instance.requests
-    turned, drawn = [], []
-    for one in requests:
-        told = case.predictions.predict(one.prompt_length, one.output_length, rng)
-        turned.append(replace(one, output_length=told.lower + told.upper - one.output_length))
-        drawn.append(replace(one, output_length=int(rng.integers(told.lower, told.upper + 1))))
+    rng, requests = np.random.default_rng([case.seed, 1]), case.instance.requests
+    told = [case.predictions.predict(0, one.output_length, rng) for one in requests]
+    outputs = np.array([one.output_length for one in requests])
+    lowers, uppers = np.array([(one.lower, one.upper) for one in told]).T
+    turned = lowers + uppers - outputs
     # A change of one request alone shows later.
-    alone = [[*requests[:k], turned[k], *requests[k + 1 :]] for k in {0, len(requests) - 1}]
-    for variant in (turned, drawn, *alone):
-        changed = {k for k, one in enumerate(variant) if one != requests[k]}
-        if changed:
-            yield case.with_requests(variant), changed
+    alone = [
+        np.where(np.arange(len(outputs)) == k, turned, outputs) for k in (0, -1 % len(outputs))
+    ]
+    for variant in (turned, rng.integers(lowers, uppers + 1), *alone):
+        if changed := {*np.flatnonzero(variant != outputs).tolist()}:
+            pairs = zip(requests, variant.tolist(), strict=True)
+            yield case.with_requests([replace(a, output_length=b) for a, b in pairs]), changed
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
@@ -114,12 +113,15 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
     longest = max(one.output_length for one in requests) + 1
     for now in {times[0], times[len(times) // 2], times[-1]} if times else ():
         past = [one for one in requests if one.arrival_time < now]
-        future = [one for one in requests if one.arrival_time >= now]
+        future = requests[len(past) :]
         later = [replace(one, arrival_time=one.arrival_time + 3) for one in future]
-        lengths = [(most - one.prompt_length, longest - one.output_length) for one in future]
         turned = [
-            replace(one, prompt_length=prompt, output_length=output)
-            for one, (prompt, output) in zip(future, lengths, strict=True)
+            replace(
+                one,
+                prompt_length=most - one.prompt_length,
+                output_length=longest - one.output_length,
+            )
+            for one in future
         ]
         for variant in ([*past, *turned], [*past, *later], requests[:-1], past):
             if variant and variant != list(requests):

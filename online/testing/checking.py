@@ -2,26 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from hindsight.testing import CheckReport, Verdict, instance_lines
-from instances import InvalidTypeError, InvalidValueError
-from instances.user_modules import MAIN, file_of, users_line
+from instances import InvalidTypeError, InvalidValueError, ServiceLevel
+from instances.user_modules import file_of, users_line
 from instances.validation import as_integer
-from online.policy_interface.policy import KnowledgeError, Policy, PolicyError
+from online.policy_interface.policy import Decision, KnowledgeError, Policy, PolicyError, State
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
+from online.simulation.run import Run
+from online.simulation.simulator import simulate
 from online.trials.task import UNSERVED
 from online.trials.trial import COMPLETED, one_line
 
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
-from .runs import LEVEL, ROUNDS_TO_END, Laboratory, Outcome, play
+
+ROUNDS_TO_END = 10
+"""A run fails after this many times the rounds of serving one request after the other."""
+
+LEVEL = ServiceLevel(latency=30, time_per_token=4)
+"""For policies that need a service level: in the drawn cases some requests can keep it."""
 
 Reason: TypeAlias = "str | None"
 """The reason of a failure; empty if the check passed, None if it does not apply to the case."""
 
-Check: TypeAlias = Callable[[Laboratory, Case], Reason]
+
+@dataclass
+class Outcome:
+    """Outcome of a run.
+
+    Attributes
+    ----------
+    moves : list[tuple[int, str]]
+        The round and the text of every decision that does something.
+    run : Run or None
+        The run; None if an error ended it.
+    error : Exception or None
+        The error.
+    """
+
+    moves: list[tuple[int, str]] = field(default_factory=list)
+    run: Run | None = None
+    error: Exception | None = None
+
+    @property
+    def ends(self) -> list[int]:
+        """Round in which each request ended, by index; empty if not all of them did."""
+        if self.run is None or self.run.status != COMPLETED:
+            return []
+        ends: list[int] = self.run.completion_rounds.tolist()
+        return ends
+
+    @property
+    def drained(self) -> float:
+        """Round in which the policy stopped waiting for more requests; infinite if it did not."""
+        drained = None if self.run is None else self.run.drain_round
+        return math.inf if drained is None else drained
+
+
+def play(case: Case, policy: Policy) -> Outcome:
+    """Run a policy on a case. Whatever the policy raises is in the outcome."""
+    outcome, decide = Outcome(), policy.decide
+
+    def decides(state: State) -> Decision:
+        decision, now = decide(state), state.round_index
+        if isinstance(decision, Decision):
+            shown: dict[str, list[Any]] = {
+                "start": [*decision.start],
+                "evict": [*decision.evict],
+                "preempt": [*decision.preempt],
+                "hold": sorted(decision.hold),
+                "prefill": sorted(decision.prefill.items()),
+            }
+            text = ", ".join(f"{name} {value}" for name, value in shown.items() if value)
+            outcome.moves += [(now, f"{text} for round {now + 1}")] * bool(text)
+        return decision
+
+    requests = case.instance.requests
+    in_turn = sum(one.prompt_length + one.output_length for one in requests)
+    vars(policy)["decide"] = decides
+    try:
+        outcome.run = simulate(
+            case.instance,
+            policy,
+            seed=case.seed,
+            predictions=case.predictions,
+            max_rounds=requests[-1].arrival_time + ROUNDS_TO_END * in_turn,
+            level=LEVEL if policy.reads_deadlines else None,
+        )
+    except Exception as error:  # noqa: BLE001 (whatever a policy raises)
+        outcome.error = error
+    finally:
+        del vars(policy)["decide"]
+    return outcome
+
+
+class Laboratory:
+    """A policy and its runs, each made once.
+
+    Attributes
+    ----------
+    erratic : bool
+        Whether two runs of one case differed. A difference between two cases then proves nothing.
+    """
+
+    def __init__(self, spec: PolicySpec) -> None:
+        self.spec, self.erratic = spec, False
+        self._runs: dict[tuple[str, str, int], Outcome] = {}
+
+    def run(self, case: Case) -> Outcome:
+        """Return the outcome of a new object."""
+        if case.key not in self._runs:
+            self._runs[case.key] = play(case, self.spec.make())
+        return self._runs[case.key]
 
 
 def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> CheckReport:
@@ -76,23 +173,23 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
     """Run a check on every case, and shrink the first one on which it fails."""
     asks, check = CHECKS[name]
     tried = [check(laboratory, case) for case in cases]
-    checked, failed = len(tried) - tried.count(None), sum(map(bool, tried))
+    checked, failing = len(tried) - tried.count(None), [k for k, why in enumerate(tried) if why]
     if name == "runs" and not checked and (error := laboratory.run(cases[0]).error):
         reason = f"it refuses every instance: {one_line(error)}"
         return Verdict(name, asks, len(cases), len(cases), reason)
-    if not failed:
+    if not failing:
         return Verdict(name, asks, checked)
-    first = next(place for place, reason in enumerate(tried) if reason)
+    laboratory.erratic |= name == "deterministic"
     # The last reason is that of the smallest case.
-    reasons = [tried[first]]
+    reasons = [tried[failing[0]]]
 
     def fails(case: Case) -> bool:
-        if found := check(laboratory, case):
-            reasons.append(found)
+        reasons.extend(filter(None, [found := check(laboratory, case)]))
         return bool(found)
 
-    case = smallest(cases[first], fails)
-    return Verdict(name, asks, checked, failed, reasons[-1], _reproduction(laboratory.spec, case))
+    case = smallest(cases[failing[0]], fails)
+    lines = _reproduction(laboratory.spec, case)
+    return Verdict(name, asks, checked, len(failing), reasons[-1], lines)
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
@@ -116,22 +213,21 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 def _made(spec: PolicySpec) -> str:
     """Return an expression for the policy: its text, or a call of a class that has none.
 
-    A class of a notebook or inside a function goes by its own name.
+    A class that was not loaded from a file goes by its own name.
     """
     if spec.own is None:
         return repr(spec.label)
     settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
     maker: Any = type(spec.own) if isinstance(spec.own, Policy) else spec.own
-    path = getattr(maker, "__qualname__", "<unnamed>")
-    name = path.rpartition(".")[2]
-    if "<" in path or maker.__module__ == MAIN:
-        return f"{name if name.isidentifier() else 'your_policy'}({settings})"
-    return repr(f"{file_of(maker) or maker.__module__}:{path}({settings})")
+    name = getattr(maker, "__qualname__", "your_policy")
+    if (file := file_of(maker)) is not None:
+        return repr(f"{file}:{name}({settings})")
+    return f"{name.rpartition('.')[2]}({settings})"
 
 
 def _runs(laboratory: Laboratory, case: Case) -> Reason:
     error = laboratory.run(case).error
-    if isinstance(error, (KnowledgeError, InvalidValueError, InvalidTypeError)):
+    if isinstance(error, KnowledgeError | InvalidValueError | InvalidTypeError):
         return None
     if error is None or isinstance(error, PolicyError):
         return ""
@@ -157,77 +253,63 @@ def _ends(laboratory: Laboratory, case: Case) -> Reason:
     return f"{run.status}: {why}; not served: {', '.join(left)}"
 
 
+Pairs: TypeAlias = Iterator[tuple[str, float, Outcome]]
+"""What else is run, the round in which it may begin to differ, and its outcome."""
+
 _EARLIER = next(drawn_cases(1, 1))
 """The case that an object runs before it runs another one."""
 
 
-def _deterministic(laboratory: Laboratory, case: Case) -> Reason:
-    first = laboratory.run(case)
-    if not first.ends:
-        return None
-    second = play(case, laboratory.spec.make())
-    if (second.moves, second.ends) != (first.moves, first.ends):
-        laboratory.erratic = True
-        return f"two objects with one seed differ: {_difference(first.moves, second.moves)}"
+def _repeated(laboratory: Laboratory, case: Case) -> Pairs:
+    yield "two objects with one seed differ", math.inf, play(case, laboratory.spec.make())
     used: Policy = laboratory.spec.make()
     for earlier in (_EARLIER, case):
         play(earlier, used)
-    third = play(case, used)
-    if third.error is not None:
-        return f"an object that ran before fails: {one_line(third.error)}; reset() must forget"
-    if (third.moves, third.ends) != (first.moves, first.ends):
-        found = _difference(first.moves, third.moves)
-        return f"an object that ran before differs from a new one: {found}; reset() must forget"
-    return ""
+    what = "an object that ran before differs from a new one (reset() must forget)"
+    yield what, math.inf, play(case, used)
 
 
-def _lengths(laboratory: Laboratory, case: Case) -> Reason:
-    found: list[tuple[str, float, list[Outcome]]] = []
+def _with_other_lengths(laboratory: Laboratory, case: Case) -> Pairs:
     for altered, changed in other_lengths(case):
-        if runs := laboratory.pair(case, altered):
+        runs = laboratory.run(case), laboratory.run(altered)
+        if runs[1].ends:
             shows = min(run.ends[k] for run in runs for k in changed)
             lengths = [one.output_length for one in altered.instance.requests]
-            found.append((f"output lengths {lengths} behind the same predictions", shows, runs))
-    return _first_difference(found)
+            yield f"with output lengths {lengths} behind the same predictions", shows, runs[1]
 
 
-def _future(laboratory: Laboratory, case: Case) -> Reason:
-    found: list[tuple[str, float, list[Outcome]]] = []
+def _with_another_future(laboratory: Laboratory, case: Case) -> Pairs:
     for altered, now in other_futures(case):
-        if runs := laboratory.pair(case, altered):
-            until = min(now, *(run.drained for run in runs))
-            found.append((f"other requests arriving from round {now} on", until, runs))
-    return _first_difference(found)
+        other = laboratory.run(altered)
+        if other.ends:
+            until = min(now, other.drained, laboratory.run(case).drained)
+            yield f"with other requests arriving from round {now} on", until, other
 
 
-def _first_difference(pairs: Sequence[tuple[str, float, list[Outcome]]]) -> Reason:
-    """Compare runs up to the round in which they may begin to differ."""
-    for what, until, runs in pairs:
-        one, other = ([moves for moves in run.moves if moves[0] < until] for run in runs)
-        if one != other:
-            return f"with {what}, {_difference(one, other)}"
-    return "" if pairs else None
+def _same(pairs: Callable[[Laboratory, Case], Pairs]) -> Callable[[Laboratory, Case], Reason]:
+    """Return the check that a run decides the same as others up to a round."""
+
+    def check(laboratory: Laboratory, case: Case) -> Reason:
+        first, reason = laboratory.run(case), None
+        if not first.ends or (laboratory.erratic and pairs is not _repeated):
+            return None
+        for what, until, other in pairs(laboratory, case):
+            reason = ""
+            moves = [[move for move in run.moves if move[0] < until] for run in (first, other)]
+            for one, another in zip_longest(*moves, fillvalue=(0, "nothing")):
+                if one != another:
+                    return f"{what}: it decides {one[1]} in one run and {another[1]} in the other"
+        return reason
+
+    return check
 
 
-def _difference(one: Sequence[Any], other: Sequence[Any]) -> str:
-    """Return the first decision that is not the same, as text."""
-    pairs = zip_longest(one, other, fillvalue=(0, ()))
-    texts = next([_decision(*a), _decision(*b)] for a, b in pairs if a != b)
-    return f"it decides {texts[0]} in one run and {texts[1]} in the other"
-
-
-def _decision(round_index: int, decided: tuple[Any, ...]) -> str:
-    names = ("start", "evict", "preempt", "hold", "prefill")
-    parts = [f"{name} {list(what)}" for name, what in zip(names, decided) if what]  # noqa: B905
-    return f"{', '.join(parts)} for round {round_index + 1}" if parts else "nothing"
-
-
-CHECKS: dict[str, tuple[str, Check]] = {
+CHECKS: dict[str, tuple[str, Callable[[Laboratory, Case], Reason]]] = {
     "runs": ("raises no error", _runs),
     "rules": ("keeps memory and the rules of starting", _rules),
     "ends": ("serves every request", _ends),
-    "deterministic": ("equal seeds, equal decisions", _deterministic),
-    "lengths": ("knows no output length that it is not given", _lengths),
-    "future": ("knows nothing of arrivals to come", _future),
+    "deterministic": ("equal seeds, equal decisions", _same(_repeated)),
+    "lengths": ("knows no output length that it is not given", _same(_with_other_lengths)),
+    "future": ("knows nothing of arrivals to come", _same(_with_another_future)),
 }
 """By name: the property in a few words, and the function that checks it on a case."""

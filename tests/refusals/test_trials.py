@@ -37,7 +37,6 @@ from online.fluid.balance import PromptType, equilibrium, is_stable
 from online.fluid.nested_design import NestedPlan, group, nested_thresholds
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
 from online.headroom import Question, measure_headroom
-from online.simulation import summarize
 from online.testing import check_policy
 from online.theory.fluid_limit import fluid_latency
 from online.theory.geometric_ratios import geometric_slicing_ratio
@@ -104,10 +103,6 @@ def timed(**options: Any) -> Any:
     return simulate(TWO, "fcfs", **options)
 
 
-def summed(slos: Any) -> Any:
-    return summarize(run(), slos)
-
-
 def attainable(problem: Instance) -> Result:
     late = {"by hand": Bound(len(problem) - 1, certified=True)}
     return Result(problem, OnTime(SOON), "never", None, len(problem) - 1, late, "stalled")
@@ -129,7 +124,6 @@ VALUES: Rows = [
     (lambda: measure_headroom(Question(TWO), 0), "time_limit"),
     (lambda: measure_headroom(Question(TWO), jobs=0), "jobs"),
     *each(lambda error: Question(TWO, error=error), "error", -1),
-    *each(summed, "slos", {"latency": 1.0}, {"ttft": -1}),
     (lambda: check_policy("fcfs", 0), "instances = 0"),
     (compared(router="round-robin"), "but there is one machine"),
     (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),

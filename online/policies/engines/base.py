@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
 from instances import InvalidValueError
-from instances.validation import as_flag, as_fraction, check_ranges, ranged
+from instances.validation import as_fraction, check_ranges, chosen, ranged
 from online.policy_interface import (
     Decision,
     Policy,
@@ -19,11 +19,6 @@ from online.policy_interface import (
 from online.policy_interface.token_count import TokenCount
 
 from .orders import ORDERS, WaitingQueue
-
-
-def chosen(*choices: str) -> Any:
-    """A parameter of an engine that is one of some texts, the first by default."""
-    return field(default=choices[0], metadata={"choices": choices})
 
 
 def refuse_prefill_rounds(setup: Setup) -> None:
@@ -51,13 +46,6 @@ class EnginePolicy(Policy):
     ageing: float = ranged(0.0, minimum=0)
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, choices = getattr(self, one.name), one.metadata.get("choices", ())
-            if choices and value not in choices:
-                reason = f"is not one of {', '.join(choices)}"
-                raise InvalidValueError("policy", one.name, value, reason)
-            if one.type == "bool":
-                setattr(self, one.name, as_flag(value, "policy", one.name))
         check_ranges(self, "policy")
         self.reads_deadlines = self.order == "deadline"
 

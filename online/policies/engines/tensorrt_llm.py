@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instances.validation import ranged
+from instances.validation import chosen, ranged
 from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import ReservingPolicy, chosen
+from .base import ReservingPolicy
 
 
 @register_policy("tensorrt-llm")

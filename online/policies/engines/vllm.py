@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances import InvalidValueError
-from instances.validation import ranged
+from instances.validation import chosen, ranged
 from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import EnginePolicy, chosen, refuse_prefill_rounds
+from .base import EnginePolicy, refuse_prefill_rounds
 from .block_pool import BlockPool
 
 

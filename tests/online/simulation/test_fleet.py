@@ -194,16 +194,6 @@ def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     assert run.per_request()["replica"].tolist() == run.replica.tolist()
 
 
-def test_the_load_over_time_by_hand() -> None:
-    # Rounds 1 and 2 hold 3 and 4 tokens; the second request waits for the third round.
-    fleet = Instance.from_arrays([2, 2, 1], [2, 2, 1], memory_limit=5, replicas=2)
-    load = online.simulate(fleet, "fcfs", router=Scripted([0, 0, 1])).load(points=5)
-    assert load.times.tolist() == [0, 1, 2, 3, 4]
-    assert load.tokens.tolist() == [[3, 4, 3, 4, 0], [2, 0, 0, 0, 0]]
-    assert load.waiting.tolist() == [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
-    assert load.running.tolist() == [[1, 1, 1, 1, 0], [1, 0, 0, 0, 0]]
-
-
 def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
     def rule(policy: Any, state: Any) -> online.Decision:
         """Take the first request, run no round with it, and send it back for the second."""
@@ -216,4 +206,3 @@ def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
     workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3, batch_time=AffineTime(1.0))
     run = online.simulate(workload, scripted.Scripted(rule), router="random")
     assert run.runs[0].attempts.start_round.tolist() == [0, 0, 2]
-    assert run.load(points=6).running.tolist() == [[0, 1, 1, 1, 1, 0]]

@@ -19,7 +19,7 @@ from per_round_decisions import Log, Rounds, carry_out
 from strategies import instances
 
 import online
-from instances import Instance, PreemptiveSchedule, Request, Workload
+from instances import Instance, PreemptiveSchedule, Request, ServiceLevel, Workload
 from instances.problem.arrival_source import in_seconds
 from online import AffineTime, Decision, Policy, PriorityPolicy
 from online.pictures.memory import stays_of
@@ -242,7 +242,7 @@ def two_requests() -> online.Run:
 
 
 def test_a_record_by_hand() -> None:
-    record = metrics.summarize(two_requests(), {"ttft": 1.0})
+    record = metrics.summarize(two_requests(), ServiceLevel(first_token=1.0))
     assert record["requests"] == record["completed"] == 2
     assert record["duration"] == 5.0
     # ttft 1 and 3.5; e2el 3 and 4.5; tpot 1 and 1.
@@ -273,7 +273,8 @@ def test_idle_time_counts_as_empty() -> None:
 
 def test_one_token_has_no_time_per_token_and_misses_no_objective() -> None:
     source = Workload([0.0], [1], [1], memory_limit=9, batch_time=AffineTime(2.0))
-    record = metrics.summarize(online.simulate(source, "fcfs"), {"tpot": 0.1, "e2el": 2.0})
+    level = ServiceLevel(time_per_token=0.1, latency=2.0)
+    record = metrics.summarize(online.simulate(source, "fcfs"), level)
     assert math.isnan(record["mean_tpot"])
     assert math.isnan(record["mean_itl"])
     assert record["request_goodput"] == record["request_throughput"] == 0.5
