@@ -101,10 +101,9 @@ class PriorityPolicy(Policy):
             key = self.priority(request)
             numbers = key if isinstance(key, tuple) else (key,)
             if not all(isinstance(one, Real) and one == one for one in numbers):
-                raise PolicyError(
-                    f"policy {self.name!r}, round {state.round_index + 1}: the priority of request "
-                    f"{request.id!r} is {key!r}, not a number or a tuple of numbers"
-                )
+                who = f"policy {self.name!r}, round {state.round_index + 1}"
+                what = f"{request.id!r} is {key!r}, not a number or a tuple of numbers"
+                raise PolicyError(f"{who}: the priority of request {what}")
             heapq.heappush(self._queue, (numbers, request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
@@ -124,12 +123,6 @@ class PriorityPolicy(Policy):
         wake = math.inf if emptied and evicted else self._wake(now, bool(evicted))
         return Decision(start=started, evict=evicted, wake=wake)
 
-    def on_started(self, request: VisibleRequest) -> None:
-        """A request is about to enter the batch."""
-
-    def on_overdue(self, index: int) -> None:
-        """A running request has outlived its expected end."""
-
     def _head(self) -> VisibleRequest | None:
         """The next request to start, or None when nothing waits."""
         return self._requests[self._queue[0][1]] if self._queue else None
@@ -146,7 +139,6 @@ class PriorityPolicy(Policy):
             self._pop_head()
             started.append(request.index)
             self._count(request.index, base, rounds, now)
-            self.on_started(request)
         return started
 
     def _footprint(self, request: VisibleRequest) -> tuple[int, int]:
@@ -155,14 +147,12 @@ class PriorityPolicy(Policy):
         return base, min(rounds, self._memory_limit - base)
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
-        if not self._forecast.fits(base, rounds, start):
-            return False
+        fits = self._forecast.fits(base, rounds, start)
+        if not fits or not self._overdue:
+            return fits
         # The overdue count in the first round only, being assumed to finish in it.
-        return not self._overdue or self._first_round_memory(start) + base + 1 <= self._memory_limit
-
-    def _first_round_memory(self, start: int) -> int:
-        """Return the tokens that running requests hold in the round after ``start``."""
-        return self._overdue_next(start) + self._forecast.memory_at(start + 1)
+        present = self._overdue_next(start) + self._forecast.memory_at(start + 1)
+        return present + base + 1 <= self._memory_limit
 
     def _overdue_next(self, start: int) -> int:
         """Return the tokens that overdue requests hold in the round after ``start``."""
@@ -184,8 +174,9 @@ class PriorityPolicy(Policy):
         if end > now:
             self._forecast.remove(start, base, end - start)
 
-    def _note_overdue(self, now: int) -> None:
+    def _note_overdue(self, now: int) -> list[int]:
         """Move what should have finished by now, and has not, from the forecast to the overdue."""
+        late: list[int] = []
         while self._due and self._due[0][0] <= now:
             end, index = heapq.heappop(self._due)
             start, known, base = self._spans.get(index, (0, -1, 0))
@@ -193,7 +184,8 @@ class PriorityPolicy(Policy):
                 self._overdue.add(index)
                 self._overdue_base += base - start
                 self._reserved -= base + end - start
-                self.on_overdue(index)
+                late.append(index)
+        return late
 
     def _evict(self, state: State) -> list[int]:
         now, excess = state.round_index, self._tokens.excess(state)

@@ -125,17 +125,15 @@ class Router(Named):
         InvalidValueError
             The metadata have no such keys.
         """
-        given: Any = self.sticky
+        given: Any = self.sticky or {}
         if isinstance(given, str):
             given = problem.metadata.get(given)
-            if not isinstance(given, Mapping) and (
-                not isinstance(given, list) or len(given) != len(problem)
-            ):
-                reason = "is not in the metadata of the requests, as a list with a key for each"
-                raise InvalidValueError("router", "sticky", self.sticky, reason)
         if isinstance(given, Mapping):
             return [given.get(identifier) for identifier in problem.ids]
-        return given or [None] * len(problem)
+        if not isinstance(given, list) or len(given) != len(problem):
+            reason = "is not in the metadata of the requests, as a list with a key for each"
+            raise InvalidValueError("router", "sticky", self.sticky, reason)
+        return given
 
 
 ROUTERS: Registry[Callable[..., Router]] = Registry("router")

@@ -229,18 +229,13 @@ class Spec(Generic[Made]):
     def _pickled(self) -> bytes:
         import cloudpickle
 
-        known = cloudpickle.list_registry_pickle_by_value()
-        added = [module for module in loaded_modules() if module.__name__ not in known]
+        for module in loaded_modules():
+            cloudpickle.register_pickle_by_value(module)
         try:
-            for module in added:
-                cloudpickle.register_pickle_by_value(module)
             return bytes(cloudpickle.dumps(self.own))
         except Exception as error:
             reason = f"cannot be sent to other processes, only one can use it: {error}"
             raise self._refused(self.name, reason) from error
-        finally:
-            for module in added:
-                cloudpickle.unregister_pickle_by_value(module)
 
 
 class PolicySpec(Spec[Policy]):
@@ -273,13 +268,12 @@ def _received(
 
 def _settings_of(thing: Policy | Router) -> dict[str, Any]:
     """Return the parameters of an object that it stores and that differ from their defaults."""
-    values = {
+    return {
         key: value
         for key, one in named_parameters(type(thing)).items()
         if isinstance(value := getattr(thing, key, None), str | int | float | list | tuple)
         if value != one.default
     }
-    return values
 
 
 def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:

@@ -210,7 +210,8 @@ class Machine:
         return running
 
     def idle_until(self, time: float) -> None:
-        """Let time pass with an empty batch; idle rounds count in the round model only."""
+        """Let time pass without a round; idle rounds count in the round model only."""
+        self._planned = None
         if self.batch_time is None:
             self.batch.round_index = max(self.batch.round_index, math.ceil(time))
             self.batch.time = self.batch.round_index

@@ -48,8 +48,8 @@ def record(
     ran = [(*planned[:3], count) for planned, count in machine.ran]
     columns = np.array(ran, dtype=np.int64).reshape(-1, 4).T
     begun = np.array([planned.start_time for planned, _ in machine.ran])
-    ends = [np.zeros(0), *(planned.ends[:count] for planned, count in machine.ran)]
-    clock = None if in_rounds else np.concatenate(ends)
+    times = [np.zeros(0), *(planned.ends[:count] for planned, count in machine.ran)]
+    clock = None if in_rounds else np.concatenate(times)
     return Run(
         problem=problem,
         start_rounds=_column(count, -1, request, start_rounds),

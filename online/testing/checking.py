@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from hindsight.testing import CheckReport, Verdict, instance_lines
 from instances import InvalidTypeError, InvalidValueError, ServiceLevel
-from instances.user_modules import file_of, users_line
+from instances.user_modules import MAIN, file_of, users_line
 from instances.validation import as_integer
 from online.policy_interface.policy import Decision, KnowledgeError, Policy, PolicyError, State
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
@@ -213,16 +213,16 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 def _made(spec: PolicySpec) -> str:
     """Return an expression for the policy: its text, or a call of a class that has none.
 
-    A class that was not loaded from a file goes by its own name.
+    A class of a notebook or inside a function goes by its own name.
     """
     if spec.own is None:
         return repr(spec.label)
     settings = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
     maker: Any = type(spec.own) if isinstance(spec.own, Policy) else spec.own
     name = getattr(maker, "__qualname__", "your_policy")
-    if (file := file_of(maker)) is not None:
-        return repr(f"{file}:{name}({settings})")
-    return f"{name.rpartition('.')[2]}({settings})"
+    if "<" in name or maker.__module__ == MAIN:
+        return f"{name.rpartition('.')[2]}({settings})"
+    return repr(f"{file_of(maker) or maker.__module__}:{name}({settings})")
 
 
 def _runs(laboratory: Laboratory, case: Case) -> Reason:

@@ -93,14 +93,10 @@ class AMin(PriorityPolicy):
         for request in requests:
             del self._bounds[request.index]
 
-    def on_started(self, request: VisibleRequest) -> None:
-        """Become a candidate for eviction."""
+    def _count(self, index: int, base: int, rounds: int, start: int) -> None:
+        super()._count(index, base, rounds, start)
         if self.overdue == "grow":
-            self._join(request.index)
-
-    def on_overdue(self, index: int) -> None:
-        """Become a candidate for eviction."""
-        if self.overdue == "reserve":
+            # It may be evicted from now on.
             self._join(index)
 
     def eviction_order(self, state: State) -> Iterator[int]:
@@ -123,7 +119,8 @@ class AMin(PriorityPolicy):
             return super().decide(state)
         now = state.round_index
         self._forecast.advance(now)
-        self._note_overdue(now)
+        for index in self._note_overdue(now):
+            self._join(index)
         started = self._start(now)
         evicted: list[int] = []
         candidates = self.eviction_order(state)

@@ -169,7 +169,7 @@ FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Draws, "deterministic", 6, "two objects with one seed differ: it decides start"),
     (DrawsUnsaid, "rules", 2, "does not say so: write randomized = True in its class"),
     (Remembers, "deterministic", 2, "an object that ran before differs from a new one"),
-    (SeesLengths, "lengths", 3, "behind the same predictions, it decides start"),
+    (SeesLengths, "lengths", 3, "behind the same predictions: it decides start"),
     (SeesTheFuture, "future", 4, "with other requests arriving from round"),
     (CountsTheFuture, "future", 4, "with other requests arriving from round"),
     (SeesTheEnd, "future", 4, "with other requests arriving from round"),
