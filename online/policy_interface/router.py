@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from instances.errors import InvalidTypeError, InvalidValueError
@@ -58,14 +59,13 @@ class ReplicaView:
     def __init__(self, replica: Any) -> None:
         self._replica = replica
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in ReplicaView.__annotations__:
-            raise AttributeError(f"a replica has no {name!r}", name=name, obj=self)
-        return getattr(self._replica, name)
-
     def __repr__(self) -> str:
         counts = f"waiting={self.waiting}, running={self.running}, sent={self.sent}"
         return f"ReplicaView({self.index}, {counts})"
+
+
+for _name in ReplicaView.__annotations__:
+    setattr(ReplicaView, _name, property(attrgetter(f"_replica.{_name}")))
 
 
 class Router(Named):
