@@ -61,14 +61,13 @@ class NestedWait(Policy):
         if not given:
             raise InvalidValueError(owner, "thresholds", thresholds, "is empty")
         self._thresholds = [as_integer(n, owner, "thresholds", minimum=1) for n in given]
-        self._ends = [as_integer(end, owner, "segment_ends", minimum=1) for end in ends]
+        self._ends: list[int] = []
+        for end in ends:
+            least = self._ends[-1] + 1 if self._ends else 1
+            self._ends.append(as_integer(end, owner, "segment_ends", minimum=least))
         if len(ends) not in (len(given) - 1, len(given)):
-            raise InvalidValueError(
-                owner, "segment_ends", segment_ends, f"do not end {len(given)} segments"
-            )
-        for before, after in zip(self._ends, self._ends[1:], strict=False):
-            if after <= before:
-                raise InvalidValueError(owner, "segment_ends", segment_ends, "do not grow")
+            reason = f"do not end {len(given)} segments"
+            raise InvalidValueError(owner, "segment_ends", segment_ends, reason)
 
     def reset(self, setup: Setup) -> None:
         """Forget overflows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instances import InvalidValueError
+from instances.validation import as_choice
 from online.policy_interface import Setup, VisibleRequest, register_policy
 from online.policy_interface.lookahead import PriorityPolicy
 
@@ -33,8 +33,7 @@ class AMax(PriorityPolicy):
     randomized = True
 
     def __init__(self, fit: str = "rounds") -> None:
-        if fit not in ("rounds", "peaks"):
-            raise InvalidValueError("policy", "fit", fit, "is neither rounds nor peaks")
+        as_choice(fit, "policy", "fit", ("rounds", "peaks"))
         self.fit = fit
 
     def reset(self, setup: Setup) -> None:

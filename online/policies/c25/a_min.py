@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from instances import InvalidValueError
+from instances.validation import as_choice
 from online.policy_interface import (
     Decision,
     RunningRequest,
@@ -62,8 +62,7 @@ class AMin(PriorityPolicy):
     randomized = True
 
     def __init__(self, overdue: str = "grow") -> None:
-        if overdue not in ("grow", "reserve"):
-            raise InvalidValueError("policy", "overdue", overdue, "is neither grow nor reserve")
+        as_choice(overdue, "policy", "overdue", ("grow", "reserve"))
         self.overdue = overdue
 
     def reset(self, setup: Setup) -> None:
