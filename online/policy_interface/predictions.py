@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -111,7 +110,7 @@ class IntervalPredictions(_Model):
 
 
 @dataclass(frozen=True)
-class BucketPredictions:
+class BucketPredictions(_Model):
     """Disjoint intervals; a request is told the one its output length is in ([C25] Section 4.2).
 
     Bucket j runs from one more than the upper end of bucket j - 1 (from 1 for the first) to
@@ -119,7 +118,7 @@ class BucketPredictions:
 
     Parameters
     ----------
-    upper_ends : Sequence[int], optional
+    upper_ends : tuple[int, ...], optional
         Increasing, tokens.
 
     Raises
@@ -128,15 +127,12 @@ class BucketPredictions:
         No ends, or ends out of order; when predicting, a length above the last.
     """
 
-    upper_ends: Sequence[int] = tuple(range(100, 1001, 100))
+    upper_ends: tuple[int, ...] = ranged(tuple(range(100, 1001, 100)), minimum=1)
 
     def __post_init__(self) -> None:
-        ends = [0]
-        for end in self.upper_ends:
-            ends.append(as_integer(end, "predictions", "upper_ends", minimum=ends[-1] + 1))
-        if not ends[1:]:
-            raise InvalidValueError("predictions", "upper_ends", (), "is empty")
-        set_fields(self, upper_ends=tuple(ends[1:]))
+        super().__post_init__()
+        if [*self.upper_ends] != sorted({*self.upper_ends}):
+            raise InvalidValueError("predictions", "upper_ends", self.upper_ends, "do not grow")
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the bucket of the output length; the point is its midpoint, rounded down."""

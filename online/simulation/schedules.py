@@ -92,12 +92,9 @@ def _served_as(instance: Instance | None, prefill_rounds: int) -> Instance | Non
     """
     if instance is None or not prefill_rounds:
         return instance
+    k = prefill_rounds
     requests = [
-        replace(
-            one,
-            prompt_length=one.prompt_length - prefill_rounds,
-            output_length=one.output_length + prefill_rounds,
-        )
+        replace(one, prompt_length=one.prompt_length - k, output_length=one.output_length + k)
         for one in instance
     ]
     metadata = {**instance.metadata, ALLOW_ZERO_PROMPT_LENGTH: True}

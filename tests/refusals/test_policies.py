@@ -218,7 +218,7 @@ VALUES: Rows = [
     # Predictions.
     (lambda: IntervalPredictions(2, 5).predict(3, 6, RNG), "outside"),
     (lambda: IntervalPredictions(0, 3), "lower = 0 is below 1"),
-    (lambda: BucketPredictions((3, 3)), "upper_ends = 3 is below 4"),
+    (lambda: BucketPredictions((3, 3)), "upper_ends = .* do not grow"),
     *each(ProportionalPredictions, "spread = {}", 1, -0.1),
     (lambda: NoisyPredictions(1, wrong=2), "wrong = 2 is above 1"),
     (lambda: RelativePredictions(11), "error = 11 is above 10"),

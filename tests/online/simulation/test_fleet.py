@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scripted
 
 import online
 from instances import Instance, MemoryRule, Request, ServiceLevel, Workload
@@ -192,17 +191,3 @@ def test_the_fleets_figures_are_those_of_its_schedule(in_seconds: bool) -> None:
     np.testing.assert_array_equal(schedule.assignment, run.replica)
     assert run.on_time(LEVEL).tolist() == (run.latencies <= 9).tolist()
     assert run.per_request()["replica"].tolist() == run.replica.tolist()
-
-
-def test_a_request_sent_back_before_its_first_round_never_ran() -> None:
-    def rule(policy: Any, state: Any) -> online.Decision:
-        """Take the first request, run no round with it, and send it back for the second."""
-        if state.round_index == 0 and policy.waiting == [0]:
-            return online.Decision(start=[0], hold=[0])
-        if 0 in state.running and state.round_index == 0:
-            return online.Decision(evict=[0], start=[1])
-        return online.Decision(start=[] if state.running else policy.waiting)
-
-    workload = Workload([0.0, 1.0], [1, 1], [2, 2], memory_limit=3, batch_time=AffineTime(1.0))
-    run = online.simulate(workload, scripted.Scripted(rule), router="random")
-    assert run.runs[0].attempts.start_round.tolist() == [0, 0, 2]
