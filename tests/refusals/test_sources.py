@@ -115,9 +115,17 @@ VALUES: Rows = [
     *each(lambda limit: trace(memory_limit=limit), "memory_limit", 0),
     *each(lambda length: trace(round_seconds=length), "round_seconds", 0),
     *each(lambda way: trace(too_long=way), "too_long", "cut"),
-    *each(lambda way: trace(bad_rows=way), "bad_rows = .* neither 'refuse' nor", "no", None, True),
+    *each(
+        lambda way: trace(bad_rows=way),
+        "bad_rows = .* is not one of refuse, skip",
+        "no",
+        None,
+        True,
+    ),
     *each(columned, "which column holds outputs", {"prompt": "in"}),
-    *each(columned, "two columns of arrivals", {**NAMED, "arrival_ms": "x"}),
+    *each(columned, "two columns of arrival", {**NAMED, "arrival_ms": "x"}),
+    *each(columned, "needs a column of arrivals", {"prompt": "in", "output": "out", "end": "e"}),
+    (lambda: trace_windows("x", memory_limit=9, windows=2), "more than one: how long is each"),
     (lambda: trace(format="vidur", columns=NAMED), "format.*columns"),
 ]
 TYPES: Rows = [
@@ -130,6 +138,7 @@ TYPES: Rows = [
     *each(lambda one: read_workload("x", memory_limit=9, batch_time=one), "batch_time", "h100", 5),
     *each(lambda name: trace(format=name), "format", 3),
     *each(columned, "not a mapping", "in"),
+    *each(columned, "is not the name of a column", {"prompt": 1}, {"worker": 1}),
 ]
 KEYWORDS: Rows = [
     (lambda: instances.library().matching("seconds")[0].problem, "workload"),
