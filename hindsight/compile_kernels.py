@@ -16,6 +16,7 @@ from .exact.states import StateSearch
 from .outcomes.goals import OnTime
 from .outcomes.interval import Interval
 from .outcomes.problem import Problem
+from .prices.state_ascent import StateAscent
 from .relaxation import relax
 from .rounds.graphs import GraphSearch
 from .rounds.stops import close_preemptive
@@ -42,7 +43,7 @@ def compile_kernels() -> None:
     improvement.run(len(CYCLES) + 1)
     OrderSearch(instance).run(1)
     StateSearch(instance.columns).run()
-    relax(instance, method="states")
+    StateAscent(instance, interval.schedule.makespan).improve(1)
     relax(instance, method="lagrangian", tolerance=1e-7)
 
     # Compile the loops of path graphs (`hindsight.paths`). The search starts from a schedule and

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.problem import Problem
-from hindsight.outcomes.result import Progress, Relaxation, Result
+from hindsight.outcomes.result import Progress, Relaxation
 from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
@@ -25,17 +24,11 @@ from instances.problem.workload import as_problem
 from instances.progress import shows_progress
 from instances.validation import as_number
 
-from .prices.idle_gaps import CompressedInstance, compress
-from .prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
-from .prices.states import StatePrices, exact_bound
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
 
 TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
-
-LONGEST_AXIS = 2**20
-"""If the last arrival is after this round, method ``"lagrangian"`` first removes idle rounds."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
 """Estimated seconds to build the linear program, per pair of request and start, and per round."""
@@ -43,41 +36,10 @@ BUILD_SECONDS_PER_ENTRY = 2e-6
 INTERIOR_POINT_FROM = 4_000
 """From this many start variables on, interior point without crossover is faster than simplex."""
 
-LARGEST_STRENGTHENED = 100_000_000
-"""Largest number T (M + 1)^2 of prices for method ``"states"`` (T rounds, M tokens): 0.8 GB."""
-
 REDUCED_COST_TOLERANCE = 1e-6
 """A start beyond the program's rounds is added if its reduced cost is below minus this value."""
 
-
-STATE_STEPS = 120
-"""Number of steps of the dual ascent in state prices by method ``"states"``."""
-
-METHODS = ("auto", "lp", "lagrangian", "states")
-
-Method = Literal["auto", "lp", "lagrangian", "states"]
-
-
-@overload
-def relax(
-    problem: Instance,
-    time_limit: float | None = None,
-    *,
-    method: Method = "auto",
-    tolerance: float | None = None,
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | bool | None = None,
-) -> Relaxation: ...
-
-
-@overload
-def relax(
-    problem: Workload,
-    time_limit: float | None = None,
-    *,
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | bool | None = None,
-) -> Result: ...
+Method = Literal["auto", "lp", "lagrangian"]
 
 
 @shows_progress
@@ -89,26 +51,18 @@ def relax(
     tolerance: float | None = None,
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
-) -> Relaxation | Result:
-    """Solve a relaxation of the integer program [J25] Equations (1)-(4), and prove a lower bound.
+) -> Any:
+    """Solve the linear relaxation of the integer program, and prove a lower bound.
 
-    ``"lp"`` and ``"lagrangian"`` solve the linear relaxation (Relax-LP, [W25] Equations (8)-(11)).
+    This is Relax-LP, [W25] Equations (8)-(11), the relaxation of [J25] Equations (1)-(4).
 
     ``"lp"`` solves the linear program over all starts by HiGHS (`hindsight.exact.program`).
     ``"lagrangian"`` approaches its value from below by dual ascent in the memory prices, without
     building the program (`hindsight.rounds.token_relaxation`). It takes instances of any size,
     stops at the tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
-    ``"states"`` solves a much tighter relaxation (`hindsight.prices.state_ascent`). The state of a
-    running request is the number of tokens that it has used and the number of rounds that it still
-    runs. A configuration is a multiset of states that fit into memory together. In each round the
-    running requests must form a configuration, or a mixture of configurations. The result contains
-    mean starts, in which a start has the Gibbs weight exp(-cost / temperature), where the cost is
-    the latency plus the prices. As far as the ascent has converged, these weights are a fractional
-    schedule. ``"states"`` needs one machine, memory counted in tokens, a memory limit M up to 255,
-    and weights of 1.
 
-    For an instance with memory in blocks, ``"lp"`` and ``"lagrangian"`` use the relaxed instance in
-    tokens (`instances.problem.memory_translation.relaxed`). Its bounds and prices also hold for the
+    For an instance with memory in blocks, both methods use the relaxed instance in tokens
+    (`instances.problem.memory_translation.relaxed`). Its bounds and prices also hold for the
     instance in blocks. For K replicas they use one machine with K times the memory, which is also a
     relaxation (`instances.problem.memory_translation.pooled`).
 
@@ -122,7 +76,7 @@ def relax(
         The problem: an instance in rounds, or a workload with its batch time in seconds.
     time_limit : float or None, default None
         Time limit in seconds.
-    method : {"auto", "lp", "lagrangian", "states"}, default "auto"
+    method : {"auto", "lp", "lagrangian"}, default "auto"
         ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` for more
         starts or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
@@ -134,13 +88,17 @@ def relax(
         ``upper_bound`` is infinite if there is no schedule. If ``progress`` is True, the bounds are
         displayed in a notebook or terminal.
 
+    Returns
+    -------
+    Relaxation or Result
+        A `Relaxation` of an instance, or a `Result` for a workload.
+
     Raises
     ------
     SolverError
         ``"lp"`` found no optimal solution within the time and size limits.
     InvalidValueError, InvalidTypeError
-        A parameter is invalid. For ``"states"`` also: a weight is not 1, M is above
-        `LARGEST_MEMORY_LIMIT`, or T (M + 1)^2 is above `LARGEST_STRENGTHENED`, with T rounds.
+        A parameter is invalid.
 
     Examples
     --------
@@ -151,8 +109,7 @@ def relax(
     7
     """
     # Pass on all parameters, by name.
-    found: Relaxation | Result = relax_until(None, **locals())
-    return found
+    return relax_until(None, **locals())
 
 
 @tells_of_compiling
@@ -176,11 +133,9 @@ def relax_until(
         reason = "requires an Instance, in rounds"
         refuse(reason, method=method != "auto", tolerance=tolerance is not None)
         return solve_directly(Problem(instance, preemption="keep"), search, anneal=False)
-    if method not in METHODS:
-        raise InvalidValueError(None, "method", method, f"is not one of {', '.join(METHODS)}")
-    if method == "states":
-        refuse("requires the method 'lagrangian'", tolerance=tolerance is not None)
-        return _relax_by_states(instance, search)
+    if method not in get_args(Method):
+        known = ", ".join(get_args(Method))
+        raise InvalidValueError(None, "method", method, f"is not one of {known}")
     given, instance = instance, pooled(instance)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     found = None
@@ -191,36 +146,9 @@ def relax_until(
             if method == "lp":
                 raise
     if found is None:
-        found = _relax_by_prices(instance, asked, search)
+        with search.clock.listening():
+            found = TokenRelaxation(instance, asked, search.clock, search.report).run()
     return found if given is instance else replace(found, instance=given)
-
-
-def _relax_by_prices(instance: Instance, tolerance: float, search: Search) -> Relaxation:
-    """Solve the linear relaxation by dual ascent in memory prices.
-
-    If the latest arrival is after `LONGEST_AXIS`, idle gaps (rounds in which no optimal schedule
-    runs a request) are removed first and put back in the result. The optimum stays the same.
-    """
-    moved = CompressedInstance(instance, instance, np.zeros(len(instance), np.int64))
-    if int(instance.arrival_times.max()) > LONGEST_AXIS:
-        moved = compress(instance)
-    with search.clock.listening():
-        run = TokenRelaxation(moved.instance, tolerance, search.clock, search.report)
-        return _with_gaps(run.run(), moved)
-
-
-def _with_gaps(found: Relaxation, moved: CompressedInstance) -> Relaxation:
-    """Put idle gaps back into a result for ``moved.instance``, the instance without them.
-
-    Idle gaps are rounds in which no optimal schedule runs a request.
-    """
-    return replace(
-        found,
-        instance=moved.original,
-        expected_start_times=found.expected_start_times + moved.shifts,
-        prices=found.prices.moved(moved.instance.arrival_times, moved.shifts),
-        horizon=found.horizon + moved.latest,
-    )
 
 
 def _fits(instance: Instance) -> bool:
@@ -306,48 +234,3 @@ def _horizon_needed(instance: Instance, starts: StartSets, bound: PriceBound) ->
         if len(cheaper):
             needed = max(needed, first + inside + int(cheaper[-1]) + request.output_length)
     return needed
-
-
-def _relax_by_states(instance: Instance, search: Search) -> Relaxation:
-    """Solve the configuration relaxation by dual ascent; return its lower bound and mean starts.
-
-    In this relaxation, the running requests of each round must be a mixture of sets that fit into
-    memory until their requests complete. The ascent is in state prices, which depend on the round,
-    on the tokens that a request has used and on the rounds that it still runs. Idle gaps (rounds in
-    which no optimal schedule runs a request) are removed first and put back in the result.
-    """
-    instance.require_tokens()
-    instance.refuse_weights("is not 1: state prices count every request alike")
-    limit = instance.memory_limit
-    if limit > LARGEST_MEMORY_LIMIT:
-        reason = f"is above {LARGEST_MEMORY_LIMIT}: too large for tables; scale token counts down"
-        raise InvalidValueError(instance.name, "memory_limit", limit, reason)
-    moved = compress(instance)
-    instance, makespan = moved.instance, best_list_schedule(moved.instance).makespan
-    if not fits(instance, makespan, LARGEST_STRENGTHENED):
-        rounds = max(makespan, int(instance.arrival_times.max())) + 1
-        reason = f"times (M + 1)^2 = {(limit + 1) ** 2} exceeds {LARGEST_STRENGTHENED}"
-        raise InvalidValueError(instance.name, "rounds", rounds, reason)
-    clock = search.clock
-    with clock.listening():
-        ascent = StateAscent(instance, makespan, threads=search.cores, must_stop=clock.must_stop)
-        for steps in (0, STATE_STEPS):
-            if steps:
-                ascent.improve(steps, must_stop=clock.must_stop)
-            prices, capacities = ascent.integer_prices()
-            bound, weights = exact_bound(prices, instance), ascent.start_weights()
-            ends = bound, math.inf, 1.0, steps, f"at least {bound} rounds"
-            search.report(Progress(clock.seconds(), "prices", *ends))
-    found = Relaxation(
-        instance=instance,
-        objective=float(bound),
-        certified_bound=bound,
-        expected_start_times=weights @ np.arange(weights.shape[1]),
-        prices=StatePrices(prices),
-        horizon=len(capacities),
-        runtime=clock.seconds(),
-        method="states",
-        iterations=STATE_STEPS,
-        stop_reason=clock.stop_reason(),
-    )
-    return _with_gaps(found, moved)

@@ -277,17 +277,6 @@ def fewest_replicas(
         A parameter is invalid.
     """
     search = Search.checked(time_limit, threads=threads, seed=seed, progress=progress)
-    return replicas_within(problem, goal, share, search)
-
-
-def replicas_within(
-    problem: Workload | Instance, goal: OnTime, share: float, search: Search
-) -> CapacityResult:
-    """Do the same as `fewest_replicas`, with given search options.
-
-    ``search`` has the time limit, number of threads, seed and progress callback. Its clock may be
-    the clock of a longer computation.
-    """
     exact = as_fraction(share, None, "share", above=0, maximum=1)
     problem = as_problem(problem)
     if not isinstance(goal, OnTime):

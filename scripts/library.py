@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 from _checkout import ROOT
 
+import hindsight
 from hindsight.outcomes.result import percent
-from hindsight.records.improvement import Gain, attempt, keep
-from hindsight.records.verification import verify_record
+from hindsight.records.improvement import Gain, record_of, solving_goal
+from hindsight.records.verification import check_schedule, verify_record
 from hindsight.runtime.clock import Clock
 from instances import FileFormatError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
@@ -24,10 +25,9 @@ from studies.library.page import SCORES, write_library_summary
 from studies.library.scores import play, scores_csv
 
 PAGE, TRIALS = ROOT / "docs" / "library", ROOT / "results" / "library.jsonl"
-LEAST_SLICE = 5.0
-"""Seconds below which an attempt does hardly more than begin."""
-
-Found = tuple[Record, bytes | None]
+LEAST_SLICE, SOLVING_SHARE = 5.0, 0.7
+"""Seconds below which an attempt does hardly more than begin. Share of the time of an attempt that
+the solve gets. The rest is for the certificate."""
 
 
 class Action(StrEnum):
@@ -91,57 +91,59 @@ def improve(
     """Improve the records with the widest gaps; yield each gain, or the reason of a failure.
 
     Records tried least come first, of these the widest gap, of these the smallest instance. Each
-    gets an equal share of the time left, but at least `LEAST_SLICE`.
+    gets an equal share of the time, but at least `LEAST_SLICE`: if there are too many, the last
+    ones are left out.
     """
-    clock, left = Clock(seconds), {entry.name: entry for entry in entries}
+    turns = []
+    for entry in entries:
+        try:
+            record = store.record(entry)
+        except FileFormatError as error:
+            yield str(error)
+            continue
+        if record is None or record.gap > 0:
+            order = (0, -math.inf) if record is None else (record.attempts, -record.gap)
+            turns.append((*order, entry.n, entry.name))
+    share = max(LEAST_SLICE, seconds * jobs / max(1, len(turns)))
+    names = [name for *_, name in sorted(turns)[: max(jobs, int(seconds * jobs / share))]]
     with ProcessPoolExecutor(jobs) as pool:
-        running: dict[Future[Found], LibraryEntry] = {}
-        begun, stopped = 0, False
-        while True:
-            while not stopped and len(running) < jobs:
-                if clock.seconds_left() <= (LEAST_SLICE if begun >= jobs else 0):
-                    break
-                busy = {entry.name for entry in running.values()}
-                turns = []
-                for name in left.keys() - busy:
-                    try:
-                        record = store.record(left[name])
-                    except FileFormatError as error:
-                        del left[name]
-                        yield str(error)
-                        continue
-                    if record is None or record.gap > 0:
-                        turns.append((*_order(record), left[name].n, name))
-                if not turns:
-                    break
-                entry, untried = left[min(turns)[-1]], sum(one[0] == 0 for one in turns)
-                share = clock.seconds_left() * jobs / max(1, untried + len(running))
-                slice_seconds = min(max(share, LEAST_SLICE), clock.seconds_left())
-                running[pool.submit(_attempt, entry.name, store.folder, slice_seconds)] = entry
-                begun += 1
-            if not running:
-                return
+        tasks = {pool.submit(_attempt, name, store.folder, share): name for name in names}
+        left = set(tasks)
+        while left:
             try:
-                finished = wait(running, return_when=FIRST_COMPLETED).done
+                finished = wait(left, return_when=FIRST_COMPLETED).done
             except KeyboardInterrupt:
                 # It has ended the solves in the other processes too.
-                stopped, finished = True, wait(running).done
-            for done in finished:
-                entry = running.pop(done)
+                pool.shutdown(cancel_futures=True)
+                finished = {task for task in left if not task.cancelled()}
+                left = finished.copy()
+            left -= finished
+            for task in finished:
+                entry = library(tasks[task])
                 try:
-                    yield keep(entry, store, *done.result())
+                    known, (record, proof) = store.record(entry), task.result()
+                    yield Gain(entry, known, store.put(record, proof))
                 except Exception as error:  # noqa: BLE001 (one failure must not end the others)
-                    left.pop(entry.name, None)
                     yield f"{entry.name}: {error}"
 
 
-def _order(record: Record | None) -> tuple[int, float]:
-    return (0, -math.inf) if record is None else (record.attempts, -record.gap)
+def _attempt(name: str, folder: Path, seconds: float) -> tuple[Record, bytes | None]:
+    """Return a record of a solve from the known schedule, and the certificate of its bound.
 
-
-def _attempt(name: str, folder: Path, seconds: float) -> Found:
+    The seed of the solve is the number of earlier attempts on this record.
+    """
     entry = library(name)
-    return attempt(entry, RecordStore(folder).record(entry), seconds)
+    known, clock = RecordStore(folder).record(entry), Clock(seconds)
+    attempts = 0 if known is None else known.attempts
+    start = None
+    if known is not None:
+        check_schedule(entry, known)
+        start = None if entry.level is not None else known.schedule
+    options = {"threads": 1, "seed": attempts, "start": start, **solving_goal(entry)}
+    result = hindsight.solve(entry.instance, SOLVING_SHARE * seconds, progress=False, **options)
+    method, left = f"improve, {seconds:.0f} s, seed {attempts}", max(5.0, clock.seconds_left())
+    found, proof = record_of(entry, result, known, method=method, time_limit=left)
+    return found.tried(attempts + 1), proof
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,6 @@ from .format import FORMAT, VERSION, CertificateError, CertificateTooLargeError,
 from .limits import LARGEST_WORK
 from .problem import instance_part
 from .proofs import SearchFailedError
-from .state_proofs import StateProof
 
 SEARCH_STATES = 500_000
 """Largest number of partial schedules in a search of a certificate: its check takes a minute."""
@@ -341,28 +340,6 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
         return read_proof({"instance": instance_part(instance), "proof": part}).bound()
     except CertificateError as error:
         raise InvalidValueError(None, "prices", type(proof).__name__, str(error)) from None
-
-
-def state_prices_of(document: Mapping[str, Any]) -> StatePrices | None:
-    """Read the state prices of a certificate; return None if it has none.
-
-    The prices need not be checked: any prices prove the bound that `bound_of_prices` returns.
-
-    Parameters
-    ----------
-    document : Mapping[str, Any]
-        The certificate, as `hindsight.read_certificate` returns it.
-
-    Raises
-    ------
-    CertificateError
-        The instance or the prices are malformed.
-    """
-    proof = read_proof(document)
-    if not isinstance(proof, StateProof):
-        return None
-    proof.read_prices()
-    return StatePrices(proof.table(proof.prices), proof.scale)
 
 
 def write_certificate(

@@ -328,8 +328,7 @@ class Relaxation:
     """Lower bound on total latency from a linear relaxation, with the prices that prove it.
 
     The relaxation is that of the integer program with a variable x[i,t] for each request i and
-    start t, or a stronger one over configurations. A configuration is a multiset of requests that
-    fit into memory in one round.
+    start t.
 
     Attributes
     ----------
@@ -338,27 +337,25 @@ class Relaxation:
     objective : float
         Value of the relaxation in rounds, in floating point. For the method ``"lp"`` it is the
         value that HiGHS returns. For ``"lagrangian"`` it is the lower bound that ``prices`` prove,
-        before it is rounded up. For ``"states"`` it is ``certified_bound``.
+        before it is rounded up.
     certified_bound : int
         Lower bound on the least total latency, in rounds, evaluated exactly from ``prices``.
     expected_start_times : float64 array
         Mean start of each request in rounds, shape (n,). It is the sum over t of t x[i,t], where
         x[i,t] is the fraction of request i that starts in round t. Requests with equal arrival and
         lengths have equal mean starts.
-    prices : MemoryPrices or StatePrices
-        Exact dual prices, which prove ``certified_bound``: state prices for the method
-        ``"states"``, else memory prices. They can be given to `hindsight.make_certificate`, or
-        returned by a user-defined bound (``bounds`` of `hindsight.solve`). If the last arrival is
-        after round 2^20, memory prices may prove less than ``certified_bound``: idle gaps (rounds
-        in which no optimal schedule runs a request) are put back, with prices of 0.
+    prices : MemoryPrices
+        Exact dual prices, which prove ``certified_bound``. They can be given to
+        `hindsight.make_certificate`, or returned by a user-defined bound (``bounds`` of
+        `hindsight.solve`). If there are more than 10^7 rounds, they may prove less than
+        ``certified_bound``.
     horizon : int
         Last round of the relaxation.
     runtime : float
         Running time in seconds.
-    method : {"lp", "lagrangian", "states"}
+    method : {"lp", "lagrangian"}
         ``"lp"``: HiGHS solved the linear program over all starts. ``"lagrangian"``: dual ascent in
-        the memory prices of that program. ``"states"``: dual ascent in the state prices of the
-        relaxation over configurations.
+        the memory prices of that program.
     iterations : int
         Number of steps of the dual ascent.
     stop_reason : {"optimal", "tolerance", "time-limit", "interrupted", "stalled"}
@@ -372,7 +369,7 @@ class Relaxation:
     prices: Any
     horizon: int
     runtime: float
-    method: Literal["lp", "lagrangian", "states"] = "lp"
+    method: Literal["lp", "lagrangian"] = "lp"
     iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
 

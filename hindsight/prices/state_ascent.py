@@ -231,16 +231,6 @@ class StateAscent:
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x
 
-    def start_weights(self) -> FloatArray:
-        """Return the Gibbs weight of each start of each request, shape (n, T + 1).
-
-        It is proportional to exp(-cost / heat), and sums to 1 over the starts of a request. The
-        cost of a start is the latency plus the best prices so far of the states that the request
-        passes through. The heat is the lowest temperature of `HEATS`.
-        """
-        self._gibbs(self._by_state(self.prices), HEATS[1])
-        return self._weights
-
     def integer_prices(self) -> tuple[IntArray, IntArray]:
         """Return the best prices rounded down to integers, and their exact capacities W.
 

@@ -1,4 +1,4 @@
-"""Creation of library records from results of a solve, and attempts to improve known records."""
+"""Creation of library records from results of a solve."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hindsight.certificates.format import CertificateError, read_certificate
-from hindsight.certificates.writing import make_certificate, state_prices_of
+from hindsight.certificates.format import CertificateError
+from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.result import Result
-from hindsight.prices.states import StatePrices
 from hindsight.runtime.clock import Clock
 from instances import InvalidValueError, LibraryEntry, Record, RecordStore
-from instances.catalogue.records import LATE, rounds_of
-from instances.problem.memory_rule import TOKENS
+from instances.catalogue.records import rounds_of
 from instances.version import __version__
 
 from . import verification
 from .verification import RefusedRecordError, check_schedule
-
-SOLVING_SHARE = 0.7
-"""Share of the time of an attempt that the solve gets. The rest is for the certificate."""
-
-LEAST_SECONDS = 5.0
-"""Least time for making a certificate, in seconds, even if less is left of the attempt."""
 
 SECONDS_LIMIT = 7.2
 """Time limit, in seconds, for making a certificate of a bound in seconds. Time grids stay coarse:
@@ -161,70 +153,8 @@ def take_result(
         The store cannot be written.
     """
     known = store.record(entry)
-    return keep(
-        entry, store, *record_of(entry, result, known, method=method, time_limit=time_limit)
-    )
-
-
-def keep(entry: LibraryEntry, store: RecordStore, found: Record, proof: bytes | None) -> Gain:
-    """Merge a new record of an entry into the store; return the record before and after.
-
-    ``proof`` is the compressed certificate of the new record's lower bound, or None.
-    """
-    known = store.record(entry)
+    found, proof = record_of(entry, result, known, method=method, time_limit=time_limit)
     return Gain(entry, known, store.put(found, proof))
-
-
-def attempt(
-    entry: LibraryEntry,
-    known: Record | None,
-    seconds: float,
-    should_stop: Any = None,
-) -> tuple[Record, bytes | None]:
-    """Try to improve a record by a solve that starts from the record's schedule and prices.
-
-    Return a record of the result, and the compressed certificate of its lower bound or None. The
-    seed of the solve is the number of earlier attempts on this record.
-
-    Parameters
-    ----------
-    entry : LibraryEntry
-        An entry of the library.
-    known : Record or None
-        The present record of the entry; None if there is none.
-    seconds : float
-        Seconds for the solve and its certificate.
-    should_stop : Callable[[], bool] or None, default None
-        Polled during the solve. The solve is interrupted when it returns True.
-
-    Raises
-    ------
-    RefusedRecordError
-        The present record is not valid.
-    """
-    from hindsight.solver import solve_until
-
-    clock = Clock(seconds)
-    attempts = 0 if known is None else known.attempts
-    if known is not None:
-        check_schedule(entry, known)
-    prices = _known_prices(entry, known)
-    result = solve_until(
-        should_stop,
-        entry.instance,
-        seconds if entry.goal == LATE else SOLVING_SHARE * seconds,
-        threads=1,
-        seed=attempts,
-        start=None if known is None or entry.goal == LATE else known.schedule,
-        bounds=() if prices is None else (lambda _: prices,),
-        **solving_goal(entry),
-    )
-    # After an interruption (Ctrl-C), spend only `LEAST_SECONDS` on the certificate.
-    is_stopped = should_stop is not None and should_stop()
-    left = LEAST_SECONDS if is_stopped else max(LEAST_SECONDS, clock.seconds_left())
-    method = f"improve, {seconds:.0f} s, seed {attempts}"
-    found, certificate = record_of(entry, result, known, method=method, time_limit=left)
-    return found.tried(attempts + 1), certificate
 
 
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
@@ -239,27 +169,3 @@ def solving_goal(entry: LibraryEntry) -> dict[str, Any]:
         return {"goal": "latency"}
     preemption = "keep" if entry.goal == "preemptive_total_latency" else "never"
     return {"goal": "makespan" if entry.goal == "makespan" else "latency", "preemption": preemption}
-
-
-def _known_prices(entry: LibraryEntry, known: Record | None) -> StatePrices | None:
-    """Read the state prices from the certificate of a record; None if there are none to use.
-
-    A solve can use them only if its goal is the total latency in rounds, without preemption and
-    with memory counted in tokens.
-
-    Raises
-    ------
-    RefusedRecordError
-        The certificate of the record is malformed.
-    FileFormatError
-        The file of the certificate is not a certificate.
-    """
-    # The certificate file may be missing: an installed wheel has records but no certificates.
-    path = None if known is None else known.certificate
-    in_tokens = entry.goal == "total_latency" and entry.problem.memory_rule == TOKENS
-    if path is None or not in_tokens or not path.exists():
-        return None
-    try:
-        return state_prices_of(read_certificate(path))
-    except CertificateError as error:
-        raise RefusedRecordError(f"certificate: {error}") from error

@@ -307,7 +307,7 @@ class _OnTime:
         for fade in (0.0, *FADES):
             if fade and not interval.is_done():
                 ascent.improve(STATE_STEPS, fade, interval.is_done)
-            found = _late_by_states(instance, ascent, self._last)
+            found = _Late.by_states(instance, ascent, self._last)
             if self._late is None or found.value > self._late.value:
                 self._late = found
             interval.prove(self._hopeless + self._late.bound, STATE_PRICES)
@@ -322,7 +322,7 @@ class _OnTime:
         offered to the solve.
         """
         interval = self._interval
-        late = self._late or _late_by_memory(self._below, self._prices, self._last)
+        late = self._late or _Late.by_memory(self._below, self._prices, self._last)
         fewer = interval.upper_bound - self._hopeless - 1
         allowed = late.useful(self._instance.arrival_times, fewer)
         if not any(map(len, allowed)):
@@ -367,11 +367,43 @@ class _Late:
 
     def __init__(self, unit: int, paid: int, costs: list[IntArray]) -> None:
         self._unit, self._costs = unit, costs
-        # Terms of the requests in the lower bound: min(unit, p_i) for request i, where ``unit`` is
-        # the cost of being late and p_i the least priced cost of a start on time of request i.
         self._least = [min(unit, int(own.min())) for own in costs]
         self.value = sum(self._least) - paid
         self.bound = max(0, -(-self.value // unit))
+
+    @classmethod
+    def by_memory(cls, instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
+        """Return the lower bound from memory prices, a price per token in each round.
+
+        ``last``, shape (k,), has the last start at which each request is on time.
+        """
+        priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
+        for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
+            _, own = priced.of(i)
+            # ``own`` has the priced costs of starts up to the last round with a price. At the last
+            # of these starts and at all later ones, the request runs only in rounds without a
+            # price, so they have the same priced cost.
+            costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
+        return cls(
+            prices.denominator, instance.memory_limit * sum(prices.numerators.tolist()), costs
+        )
+
+    @classmethod
+    def by_states(cls, instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
+        """Return the lower bound from the best prices of an ascent in state prices.
+
+        A state price is what a request pays in a round, by the tokens that it holds and the rounds
+        that it still runs. The priced cost of a start is the sum of these prices over the request's
+        rounds. ``last``, shape (k,), has the last start at which each request is on time.
+        """
+        s, o, a, _ = instance.columns
+        Q, W = ascent.integer_prices()
+        # ``start_values`` also counts the latency of each start.
+        P, _ = start_values(Q, s, o, a)
+        P -= SCALE * (np.arange(P.shape[1]) + (o - a)[:, np.newaxis])
+        rows = zip(P, a.tolist(), last.tolist(), strict=True)
+        costs = [own[arrival : final + 1] for own, arrival, final in rows]
+        return cls(LATE_ROUNDS * SCALE, sum(W.tolist()), costs)
 
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with ``late`` late requests can use.
@@ -392,38 +424,3 @@ class _Late:
         slack = late * self._unit - self.value
         rows = zip(arrivals.tolist(), self._costs, self._least, strict=True)
         return [arrival + np.flatnonzero(own - least <= slack) for arrival, own, least in rows]
-
-
-def _late_by_memory(instance: Instance, prices: MemoryPrices, last: IntArray) -> _Late:
-    """Return the lower bound from memory prices on the number of late requests (`_Late`).
-
-    Memory prices are a price per token in each round. The priced cost of a start is what the
-    request then pays for memory. A request is late if it starts after its entry in ``last``, shape
-    (k,), its last start on time.
-    """
-    priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
-    for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
-        _, own = priced.of(i)
-        # ``own`` has the priced costs of starts up to the last round with a price. At the last of
-        # these starts and at all later ones, the request runs only in rounds without a price, so
-        # they have the same priced cost.
-        costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
-    paid = instance.memory_limit * sum(prices.numerators.tolist())
-    return _Late(prices.denominator, paid, costs)
-
-
-def _late_by_states(instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
-    """Return the lower bound from state prices on the number of late requests (`_Late`).
-
-    The prices are the best ones of the ascent. A state price is what a request pays in a round, by
-    the tokens that it holds and the rounds that it still runs. The result also has the priced cost
-    of each start on time, the sum of these prices over the request's rounds. ``last``, shape (k,),
-    has the last start at which each of the k requests is on time.
-    """
-    s, o, a, _ = instance.columns
-    (Q, W), costs = ascent.integer_prices(), []
-    P, _ = start_values(Q, s, o, a)
-    for own, output, arrival, final in zip(P, o, a, last, strict=True):
-        starts = np.arange(arrival, final + 1)
-        costs.append(own[starts] - SCALE * (starts + output - arrival))
-    return _Late(LATE_ROUNDS * SCALE, sum(W.tolist()), costs)

@@ -131,11 +131,8 @@ class LastBlock:
         are complete before the last block begins: it begins no earlier than the latest arrival
         before it plus the output lengths of all requests since the gap before that.
         """
-        starts, machines = np.zeros((2, len(self.original)), dtype=np.int64)
-        earlier = np.setdiff1d(np.arange(len(starts)), self.last)
-        if len(earlier):
-            dealt = lists.one_after_another(self.original.of(earlier))
-            starts[earlier], machines[earlier] = columns_of(dealt)
+        starts, machines = columns_of(lists.one_after_another(self.original))
+        starts, machines = starts.copy(), machines.copy()
         starts[self.last] = schedule.start_times + self.latest
         machines[self.last] = columns_of(schedule)[1]
         return schedule_on(self.original, machines, starts)

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
@@ -33,19 +32,19 @@ AnyBound: TypeAlias = str | BoundFunction
 """A user-defined lower bound: a function, or the text ``FILE.py:NAME`` that names one."""
 
 
-@dataclass(frozen=True)
-class OwnBound:
+class OwnBound(NamedTuple):
     """A user-defined lower bound on the cost of every schedule of an instance.
 
     Attributes
     ----------
-    name : str
-        Name of the function, numbered if several bounds have the same name.
+    label : str
+        Name of the bound in results and in error messages, with the name of the function. It is
+        numbered if several bounds have the same name.
     function : Callable[[Instance], object]
         Function that returns the bound of an instance: a number, or prices that prove a bound.
     """
 
-    name: str
+    label: str
     function: Callable[[Instance], object]
 
     @classmethod
@@ -67,15 +66,13 @@ class OwnBound:
             module = import_source(where, field="bound")
             function = attribute_of(module, name)
             if function is None:
-                items = vars(module).items()
-                own = [
-                    key for key, one in items if getattr(one, "__module__", "") == module.__name__
-                ]
+                own = [key for key in vars(module) if not key.startswith("_")]
                 raise UnknownNameError(f"bound of {where}", name, own)
         if not callable(function):
             reason = "is neither a function nor FILE.py:NAME of one"
             raise InvalidTypeError(None, "bound", function, reason)
-        return cls(getattr(function, "__name__", type(function).__name__), function)
+        name = getattr(function, "__name__", type(function).__name__)
+        return cls(f"bound {name!r}", function)
 
     @classmethod
     def all_of(cls, given: Any) -> tuple[OwnBound, ...]:
@@ -87,17 +84,12 @@ class OwnBound:
             return ()
         several = isinstance(given, Iterable) and not isinstance(given, str)
         found = list(map(cls.found, given if several else [given]))
-        names = [one.name for one in found]
-        for k, one in enumerate(found):
-            number = names[: k + 1].count(one.name)
+        labels = [one.label for one in found]
+        for k, label in enumerate(labels):
+            number = labels[: k + 1].count(label)
             if number > 1:
-                found[k] = replace(one, name=f"{one.name} ({number})")
+                found[k] = found[k]._replace(label=f"{label[:-1]} ({number})'")
         return tuple(found)
-
-    @property
-    def label(self) -> str:
-        """Return the name of the bound in results and in error messages."""
-        return f"bound {self.name!r}"
 
     def of(self, problem: Problem) -> tuple[int, Proof | None]:
         """Return the lower bound on the cost of a problem, and the prices that prove it.
@@ -113,7 +105,7 @@ class OwnBound:
         InvalidTypeError
             The function returned neither an exact number nor prices.
         """
-        value = described(lambda: self.function(problem.source), self.name, "bound")
+        value = described(lambda: self.function(problem.source), self.label[7:-1], "bound")
         if not isinstance(value, Proof):
             return math.ceil(as_exact(value, self.label, "value")), None
         if problem.goal == "makespan":

@@ -129,7 +129,6 @@ class _Bounds:
         self._interval, self._below = interval, interval.problem.below
         self._must_stop, self._step, self.are_final, self._phase = must_stop, 1, False, 0
         self._search: PreemptiveSearch | None = None
-        self._above: PreemptiveSearch | None = None
         interval.phase = "relaxation"
         prices, last = filling_prices(fill_by_volume(self._below)), interval.schedule.makespan
         # The first prices are per token: entry (r, 0) is the price of a token of memory in round r,
@@ -138,10 +137,9 @@ class _Bounds:
         # + 1, M + 1).
         self._prices = np.zeros((max(len(prices), last) + 1, 1))
         self._prices[1 : len(prices) + 1, 0] = prices
-        self._linear: stop_prices.PreemptivePrices | None = None
         work = len(self._prices) * int(self._below.output_lengths.sum())
         if work <= LARGEST_PRICE_WORK and not interval.is_done():
-            self._linear = self._proved()
+            self._proved()
 
     def _proved(self) -> stop_prices.PreemptivePrices:
         """Return the present memory prices, rounded to integers.
@@ -193,17 +191,12 @@ class _Bounds:
         search, most = self._search, min(STATES << 2 * self._phase, MOST_STATES)
         assert search is not None
         interval.phase = "search"
-        beam = search if interval.problem.is_plain else self._above
-        if beam is None and self._linear is not None and source.replicas == 1:
-            # The restricted instance counts memory in tokens, with limits so strict that all its
-            # schedules also fit the memory of the problem, which is in blocks.
-            beam = self._above = PreemptiveSearch(restricted(source), self._linear)
-        if beam is not None:
+        if interval.problem.is_plain:
             width = min(BEAM << self._phase, MOST_STATES)
-            found = beam.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
+            found = search.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
             interval.nodes += found.states
             if found.found is not None:
-                interval.offer(in_source(found.found, source))
+                interval.offer(found.found)
         while not (self.are_final or interval.is_done()):
             budget = min(interval.lower_bound + self._step - 1, interval.upper_bound - 1)
             outcome = search.run(budget, most, stop)

@@ -259,8 +259,7 @@ class TokenRelaxation:
         return is_better
 
     def _report(self, phase: str) -> None:
-        least = math.floor(10 * self._value) / 10
-        text = f"at least {self._certified} rounds, value at least {least}"
+        text = f"at least {self._certified} rounds"
         ends = self.clock.seconds(), phase, self._certified, math.inf, 1.0
         self._report_to(Progress(*ends, self._iterations, text))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, wraps
 from itertools import count
@@ -172,18 +172,10 @@ class _Compilations(event.Listener):
     nearly all objects are in use. If a loop calls another loop, compiling both counts as one
     compilation. numba holds a lock during a compilation, so only one thread at a time calls the
     methods of this listener.
-
-    Attributes
-    ----------
-    callbacks : list[Callable[[str, float or None], object]]
-        Functions to call at the start and at the end of each compilation. Their first argument is
-        the name of the loop. Their second argument is None at the start, and the seconds that the
-        compilation took at the end.
     """
 
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[str, float | None], object]] = []
-        self._depth, self._collects, self._clock = 0, False, Clock()
+    def __init__(self, callback: Callable[[str, float | None], object]) -> None:
+        self._callback, self._depth, self._collects, self._clock = callback, 0, False, Clock()
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
@@ -201,27 +193,19 @@ class _Compilations(event.Listener):
 
     def _report(self, event: Any, seconds: float | None) -> None:
         function = event.data["dispatcher"].py_func
-        for callback in self.callbacks:
-            callback(f"{function.__module__}.{function.__name__}", seconds)
+        self._callback(f"{function.__module__}.{function.__name__}", seconds)
 
 
-_compilations = _Compilations()
-event.register("numba:compile", _compilations)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def reported_compilations(callback: Callable[[str, float | None], object]) -> Iterator[None]:
+def reported_compilations(
+    callback: Callable[[str, float | None], object],
+) -> AbstractContextManager[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
     The first argument of the callback is the full name of the loop. The second one is None at the
     start, and the seconds that the compilation took at the end. Loops whose machine code is on disk
     are not compiled, so they are not reported.
     """
-    _compilations.callbacks.append(callback)
-    try:
-        yield
-    finally:
-        _compilations.callbacks.remove(callback)
+    return event.install_listener("numba:compile", _Compilations(callback))
 
 
 def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -8,30 +8,12 @@ from typing import Any, cast
 
 import pytest
 from brute_force import optimal_total_latency
-from enumeration import least_makespan
-from tiny_problems import in_rounds, least_total_latency
 
 from hindsight import check_bound
-from hindsight.outcomes.problem import Problem
-from hindsight.testing import CheckError, drawn_instances, optimum
+from hindsight.testing import CheckError
 from instances import Instance
 
 FEW = 25
-
-
-# --- enumerated optima, compared with the oracles of these tests
-
-
-def test_optima_are_those_of_the_oracles() -> None:
-    for instance in drawn_instances(FEW, 5):
-        assert optimum(Problem(instance)) == optimal_total_latency(instance)[0]
-        assert optimum(Problem(instance, "makespan")) == least_makespan(in_rounds(instance))
-        if instance.arrival_times.max() < 9:  # that oracle goes round by round
-            preempted = least_total_latency(instance, preemptive=True)
-            assert optimum(Problem(instance, preemption="keep")) == preempted
-
-
-# --- bounds
 
 
 def outputs(instance: Instance) -> int:

@@ -12,7 +12,7 @@ from numba.core.dispatcher import Dispatcher
 
 from hindsight import exact, paths, schedules
 from hindsight.compile_kernels import compile_kernels
-from hindsight.runtime.compilation import inner
+from hindsight.runtime.compilation import inner, reported_compilations
 
 
 def test_each_part_runs_whatever_is_proved_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_an_inner_loop_is_compiled_once_and_without_the_collector() -> None:
         def on_end(self, event: event.Event) -> None:
             pass
 
-    with event.install_listener("numba:compile", Listener()):
+    with reported_compilations(print), event.install_listener("numba:compile", Listener()):
         assert outer(4) == 8
     assert compiled == ["outer", "shifted"]
     assert not any(enabled)

@@ -70,7 +70,6 @@ REFUSED: dict[str, Callable[[], object]] = {
     "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
     "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
-    "relax_strengthened": lambda: hindsight.relax(FLEET, method="states"),
     "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),
     "check_bound": lambda: hindsight.check_bound(lambda instance: 0, [FLEET]),
     "solve with bounds": lambda: hindsight.solve(FLEET, bounds=lambda instance: 0, progress=False),

@@ -47,7 +47,6 @@ WORK = Workload([0.0], [3], [2], memory_limit=8, batch_time=TIME)
 LONG = Workload([0.0], [5], [10**8], memory_limit=10**9, batch_time=TIME)
 LEVEL = ServiceLevel(latency=1)
 FAR = Instance.from_arrays([1, 1], [1, 1], [0, 10**9], memory_limit=2)
-WIDE = Instance.from_arrays([1], [1], memory_limit=256)
 UNIT = SecondsSchedule(WORK.with_batch_time(IterationTime(1.0)), [(0, 1, 2)])
 WHOLE = PreemptiveSchedule(WEIGHTED, [[(1, 3)], [(4, 6)]])
 NO_LENGTH = "batch time: durations = .* must all be above 0"
@@ -117,7 +116,6 @@ def given(call: Any, **options: list[Any]) -> Rows:
 
 NO_ROUNDS: dict[str, list[Any]] = {"method": ["mip"], "bounds": [lambda _: 1]}
 NO_TOKENS = (hindsight.transportation_bound,)
-NO_TOKENS += (partial(hindsight.relax, method="states"),)
 VALUES: Rows = [
     # Options of solve.
     *given(solved, time_limit=[-1, NAN, INFINITE], threads=[0], seed=[-1], gap=[2]),
@@ -154,7 +152,6 @@ VALUES: Rows = [
     ),
     # Bounds, relaxations, models and certificates.
     *given(relaxed, method=["columns"], tolerance=[0, NAN]),
-    (lambda: hindsight.relax(WIDE, method="states"), "memory_limit"),
     (lambda: hindsight.transportation_bound(LARGE), "use mean_busy_time_bound"),
     (lambda: solved(bounds=bold), "exceeds the total latency .* bound 'bold' does"),
     (lambda: build_model(SMALL, "denser"), "dense, sparse"),
@@ -164,7 +161,6 @@ VALUES: Rows = [
     (lambda: solve_model(build_model(SMALL, relax=True)), "negative or fractional"),
     *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),
-    (lambda: hindsight.relax(WEIGHTED, method="states"), "state prices count every request"),
     (lambda: paper_bounds.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: preempted(goal="makespan"), "preemption = 'keep' requires the goal 'latency'"),
     (lambda: shortest().share_interval, "goal = 'makespan' is not OnTime"),

@@ -13,14 +13,12 @@ from left_to_graphs import leave_to_graphs
 import hindsight
 import instances
 from hindsight import (
-    MalformedCertificateError,
     check_certificate,
     make_certificate,
 )
 from hindsight.certificates import limits, proofs
-from hindsight.certificates.writing import bound_of_prices, state_prices_of
 from hindsight.outcomes.proofs import MemoryPrices
-from hindsight.prices.states import PathPrices, StatePrices
+from hindsight.prices.states import StatePrices
 from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
 from instances import (
@@ -29,7 +27,6 @@ from instances import (
     PreemptiveSchedule,
     Schedule,
     Workload,
-    generate,
 )
 from online import AffineTime, TiledTime
 
@@ -70,28 +67,6 @@ def test_prices_move_with_their_blocks() -> None:
     assert isinstance(rounds, PreemptivePrices)
     assert rounds.numerators[:, 0].tolist() == [0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 7]
     assert rounds.denominator == 5
-
-
-@pytest.mark.parametrize("kind", ["state-prices", "path-search"])
-def test_prices_are_read_back(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_to_graphs(monkeypatch, SEARCHED_STATES=150_000, ASCENT=60)
-    instance = generate("arrival-model-2", 0, n=8)
-    result = hindsight.solve(instance, method="paths", threads=1)
-    assert isinstance(result.proof, PathPrices)
-    known = result.proof if kind == "path-search" else result.proof.prices
-    document = make_certificate(result.schedule, known, search=False)
-    assert document["proof"]["kind"] == kind
-    prices = state_prices_of(document)
-    assert prices is not None
-    assert prices.prices.shape[1:] == (instance.memory_limit + 1,) * 2
-    proved = bound_of_prices(instance, prices)
-    assert bound_of_prices(instance, result.proof.prices) - 1 <= proved <= result.lower_bound
-    assert state_prices_of(make_certificate(result.schedule, None)) is None
-    document["proof"]["prices"][0].pop()
-    with pytest.raises(MalformedCertificateError, match="prices"):
-        state_prices_of(document)
-    with pytest.raises(MalformedCertificateError, match="instance"):
-        state_prices_of({"proof": document["proof"]})
 
 
 def test_proofs_of_the_other_optimum_are_not_written() -> None:

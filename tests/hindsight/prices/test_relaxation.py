@@ -145,13 +145,3 @@ def test_auto_goes_on_by_prices_where_highs_finds_no_optimum(
     assert 0.99 * value <= relaxed.objective <= value * (1 + 1e-9)
     with pytest.raises(hindsight.SolverError):
         hindsight.relax(instance, method="lp")
-
-
-def test_prices_belong_to_the_instance_with_its_idle_gaps() -> None:
-    arrivals = [0] * 6 + [2**21] * 6
-    lengths = [3, 1, 2, 2, 3, 1] * 2, [5, 3, 2, 4, 6, 2] * 2
-    instance = Instance.from_arrays(*lengths, arrivals, memory_limit=9)
-    found = hindsight.relax(instance, method="lagrangian")
-    schedule = hindsight.best_list_schedule(instance)
-    document = hindsight.make_certificate(schedule, found.prices, search=False)
-    assert document["lower_bound"] == found.certified_bound

@@ -12,17 +12,13 @@ import pytest
 from library_records import OPEN, bare_record
 
 import hindsight
-from hindsight import Bound
 from hindsight.certificates.seconds_proof import proved_seconds
-from hindsight.certificates.writing import bound_of_prices
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof
-from hindsight.prices.states import StatePrices
 from hindsight.records import improvement
-from hindsight.records.improvement import attempt, compressed, take_result
+from hindsight.records.improvement import compressed, take_result
 from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import (
-    FileFormatError,
     InvalidValueError,
     LibraryEntry,
     RecordStore,
@@ -35,14 +31,6 @@ from instances import (
 ENTRY = library(OPEN)
 
 pytestmark = pytest.mark.usefixtures("no_package")
-
-
-def open_result() -> hindsight.Result:
-    """Solve the instance by prices of states, and claim one less than is proved."""
-    solved = hindsight.solve(ENTRY.problem, method="paths")
-    assert isinstance(solved.proof, StatePrices)
-    less = solved.upper_bound - 1
-    return replace(solved, bounds={"less": Bound(less, certified=True)})
 
 
 def test_a_result_closes_a_record(tmp_path: Path) -> None:
@@ -71,49 +59,6 @@ def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None
     broken = replace(hindsight.solve(ENTRY.problem), schedule=early, proof=None)
     with pytest.raises((InvalidValueError, RefusedRecordError), match="infeasible"):
         take_result(ENTRY, broken, RecordStore(tmp_path))
-
-
-def test_an_attempt_begins_with_the_schedule_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = RecordStore(tmp_path)
-    _, known = bare_record(store)
-    given = {}
-    result = hindsight.solve(ENTRY.problem)
-
-    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
-        given.update(options, seconds=seconds)
-        return result
-
-    monkeypatch.setattr("hindsight.solver.solve_until", solve)
-    found, _ = attempt(ENTRY, known.tried(3), 10.0)
-    assert (given["seed"], given["start"]) == (3, known.schedule)
-    assert given["seconds"] == pytest.approx(10 * improvement.SOLVING_SHARE)
-    assert found.attempts == 4
-    assert given["bounds"] == (), "the output lengths are no prices"
-
-
-def test_an_attempt_begins_with_the_prices_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_ = open_result()
-    known = take_result(ENTRY, open_, RecordStore(tmp_path)).after
-    assert (known.status, known.proof) == ("open", "state-prices")
-    given: dict[str, Any] = {}
-
-    def solve(stop: object, problem: object, seconds: float, **options: object) -> object:
-        given.update(options)
-        return open_
-
-    monkeypatch.setattr("hindsight.solver.solve_until", solve)
-    attempt(ENTRY, known, 10.0)
-    (bound,) = given["bounds"]
-    prices = bound(ENTRY.problem)
-    assert bound_of_prices(ENTRY.problem, prices) == known.lower_bound
-    assert known.certificate is not None
-    known.certificate.write_bytes(known.certificate.read_bytes()[:-9])
-    with pytest.raises(FileFormatError, match="is cut off"):
-        attempt(ENTRY, known, 10.0)
 
 
 def priced_result(entry: LibraryEntry) -> hindsight.Result:
@@ -154,18 +99,15 @@ def test_a_record_in_seconds_has_a_certificate(
     assert "proves no more than" in verify_record(entry, store).reason
 
 
-def test_an_attempt_with_a_service_level(tmp_path: Path) -> None:
+def test_a_record_with_a_service_level(tmp_path: Path) -> None:
     entry, store = library("service-w25-mixed-n50-00"), RecordStore(tmp_path)
-    found, certificate = attempt(entry, None, 2.0)
-    assert certificate is None
-    assert (found.lower_bound, found.proof, found.attempts) == (17, "volume", 1)
-    assert len(found.schedule.latencies) == entry.n
     assert entry.level is not None
+    goals = [hindsight.OnTime(one, "serve") for one in (entry.level, ServiceLevel(latency=9))]
+    result, other = (hindsight.solve(entry.instance, 2.0, goal=goal) for goal in goals)
+    found = take_result(entry, result, store).after
+    assert (found.lower_bound, found.proof, found.certified) == (17, "volume", False)
+    assert len(found.schedule.latencies) == entry.n
     assert found.upper_bound == (~found.schedule.on_time(entry.level)).sum()
-    store.put(found)
     assert verify_record(entry, RecordStore(tmp_path)).kind == found.status
-    other = hindsight.solve(
-        entry.instance, 0.1, goal=hindsight.OnTime(ServiceLevel(latency=9), "serve")
-    )
     with pytest.raises(InvalidValueError, match="is not a result of service-w25-mixed-n50-00"):
         take_result(entry, other, store)
