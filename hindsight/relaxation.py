@@ -209,7 +209,6 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
         certified_bound=bound.bound,
         expected_start_times=program.mean_starts(values),
         prices=prices,
-        horizon=rounds,
         runtime=clock.seconds(),
     )
 

@@ -141,7 +141,7 @@ def solve_in_rounds(
         # the proof of the lower bound.
         interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
     interval.schedule = moved.restore(interval.schedule)
-    return interval.result(given, horizon=interval.latest_completion + moved.latest)
+    return interval.result(given)
 
 
 def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:

@@ -14,7 +14,7 @@ from _checkout import ROOT
 
 import hindsight
 from hindsight.outcomes.result import percent
-from hindsight.records.improvement import Gain, record_of, solving_goal
+from hindsight.records.improvement import record_of, solving_goal
 from hindsight.records.verification import check_schedule, verify_record
 from hindsight.runtime.clock import Clock
 from instances import FileFormatError, LibraryEntry, Record, RecordStore
@@ -76,19 +76,19 @@ def main(
     store.require_writable()
     failed = 0
     for news in improve(entries, store, time_limit, jobs):
-        if isinstance(news, Gain):
-            before = "no record" if news.before is None else news.before.interval
-            say(f"{news.entry.name}: {before} -> {news.after.interval}, {percent(news.after.gap)}")
-        else:
+        if isinstance(news, str):
             failed += 1
             complain(news)
+        else:
+            before, after = ("no record" if one is None else one.interval for one in news)
+            say(f"{news[1].entry.name}: {before} -> {after}, {percent(news[1].gap)}")
     return FAILED_STATUS if failed else 0
 
 
 def improve(
     entries: Iterable[LibraryEntry], store: RecordStore, seconds: float, jobs: int = 1
-) -> Iterator[Gain | str]:
-    """Improve the records with the widest gaps; yield each gain, or the reason of a failure.
+) -> Iterator[tuple[Record | None, Record] | str]:
+    """Improve the records with the widest gaps; yield each before and after, or a failure.
 
     Records tried least come first, of these the widest gap, of these the smallest instance. Each
     gets an equal share of the time, but at least `LEAST_SLICE`: if there are too many, the last
@@ -122,7 +122,7 @@ def improve(
                 entry = library(tasks[task])
                 try:
                     known, (record, proof) = store.record(entry), task.result()
-                    yield Gain(entry, known, store.put(record, proof))
+                    yield known, store.put(record, proof)
                 except Exception as error:  # noqa: BLE001 (one failure must not end the others)
                     yield f"{entry.name}: {error}"
 

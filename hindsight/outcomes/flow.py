@@ -2,7 +2,7 @@
 
 A part improves schedules or lower bounds, such as beam search, memory prices or an integer program.
 Each kind of problem has a table of its parts (`hindsight.rounds`, `hindsight.seconds.solving`).
-`run_parts` runs them. `Background` runs searches for schedules at the same time as a part that
+`run_turns` runs them. `Background` runs searches for schedules at the same time as a part that
 computes lower bounds. With two threads, they run in the second one. With one thread, they take a
 share of the time: the stop callback of the part also runs steps of the search.
 
@@ -13,6 +13,7 @@ its schedules into a queue, and the main thread takes them from there.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -52,7 +53,7 @@ class Part(NamedTuple):
     once: bool = False
 
 
-def run_parts(
+def run_turns(
     interval: Interval,
     parts: Iterable[Part],
     again: Callable[[], bool] = never,
@@ -105,7 +106,7 @@ class Background:
         Largest share of time that `must_stop` may spend on the last step. It is a share of the time
         since the end of the ``after`` seconds.
     after : float, default 0.0
-        Number of seconds, from the creation of this object, in which `must_stop` runs no step.
+        Number of seconds, from the first call of `running`, in which `must_stop` runs no step.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Background:
         after: float = 0.0,
     ) -> None:
         self._interval, self._cores, self._steps, self._share = interval, cores, steps, share
-        self._begun, self._spent = interval.clock.seconds() + after, 0.0
+        self._after, self._begun, self._spent = after, math.inf, 0.0
         # Queue of length 1: a better schedule replaces the one before.
         self._found: deque[Any] = deque(maxlen=1)
         self._over = Event()
@@ -132,6 +133,7 @@ class Background:
         ended, and offers its last schedule. An error of the search is raised here, or earlier where
         its schedules are taken.
         """
+        self._begun = min(self._begun, self._interval.clock.seconds() + self._after)
         if self._cores == 1 or not wanted or self._interval.is_done():
             yield
             return

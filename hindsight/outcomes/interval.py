@@ -311,32 +311,33 @@ class Interval:
         except KeyboardInterrupt:
             if self.schedule is None:
                 raise
-            self.keep_error(KeyboardInterrupt())
+            self._keep(KeyboardInterrupt())
         if isinstance(self._error, KeyboardInterrupt):
             self.stop_reason = "proof" if self.is_proved else "interrupted"
         elif self._error is not None:
             raise self._error
 
-    def keep_error(self, error: BaseException) -> None:
-        """Store an exception, to raise it after the solve, and stop the solve.
+    def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a callback that stores an exception of ``function``, and then stops the solve.
 
-        If several exceptions are stored, only the first is raised. This is for exceptions in
-        callbacks that HiGHS calls: they must not pass through HiGHS.
+        Only the first exception is stored. It is raised after the solve: exceptions in callbacks
+        that HiGHS calls must not pass through HiGHS. The callback then returns True.
         """
+
+        def run(*given: Any) -> Any:
+            try:
+                return function(*given)
+            except BaseException as error:  # noqa: BLE001 (raised at the end of the solve)
+                self._keep(error)
+                return True
+
+        return run
+
+    def _keep(self, error: BaseException) -> None:
         self._error = self._error or error
         self.clock.interrupt()
 
-    @property
-    def latest_completion(self) -> int:
-        """Return a round by which every optimal schedule of the instance has completed."""
-        if self.horizon or self.problem.goal == "makespan":
-            return self.horizon or int(self.upper_bound)
-        # The upper bound is the total latency of some schedule. So an optimal schedule has at most
-        # this total latency, and no request in it has a larger latency. Each request arrives at the
-        # last arrival or earlier, so it completes at most that many rounds after the last arrival.
-        return int(self.source.arrival_times.max()) + int(self.upper_bound)
-
-    def result(self, source: Any = None, *, horizon: int = 0) -> Result:
+    def result(self, source: Any = None) -> Result:
         """Return the result of the solve.
 
         Parameters
@@ -345,8 +346,6 @@ class Interval:
             The user's problem, if idle gaps (rounds in which no optimal schedule runs a request)
             were removed from it before the solve. `schedule` must then be a schedule of the user's
             problem already.
-        horizon : int, default 0
-            A round by which every optimal schedule of ``source`` has completed; 0 if none is known.
         """
         offset, known = self.offset, self.bounds.items()
         return Result(
@@ -359,7 +358,6 @@ class Interval:
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
             nodes=self.nodes,
-            horizon=horizon,
             root_bound=None if self.root_bound is None else self.root_bound + offset,
             first_token_bound=self.first_token_bound,
             log=tuple(self.log),
@@ -395,10 +393,7 @@ class Interval:
         # If the progress callback has raised an exception in an earlier call, do not call it again.
         # The exception is raised at the end of the solve.
         if self._error is None:
-            try:
-                self._search.report(line)
-            except BaseException as error:  # noqa: BLE001 (raised at the end of the solve)
-                self.keep_error(error)
+            self.guarded(self._search.report)(line)
 
     def _progress(self) -> Progress:
         """Return the present bounds as a progress report."""

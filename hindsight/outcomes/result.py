@@ -121,8 +121,6 @@ class Result:
         Running time in seconds.
     nodes : int
         Number of branch-and-bound nodes, search states and local-search moves.
-    horizon : int
-        Round by which every optimal schedule provably has completed; 0 if none is known.
     root_bound : int or None
         Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices;
         None if there is none.
@@ -147,7 +145,6 @@ class Result:
     stop_reason: StopReason
     runtime: float = 0.0
     nodes: int = 0
-    horizon: int = 0
     root_bound: int | None = None
     first_token_bound: float = 0.0
     log: tuple[Progress, ...] = ()
@@ -280,8 +277,8 @@ class Result:
         InvalidValueError
             The result is not about total latency in rounds.
         """
-        instance = self._require_instance()
-        return relative_waiting_gap(instance, self.certified_lower_bound, self.upper_bound)
+        lower, upper = self.waiting_interval
+        return (upper - lower) / max(1, upper)
 
     def known_bounds(self, source: str | None = None) -> KnownBounds:
         """Return the bounds and the schedule in the form that an instance file stores.
@@ -349,8 +346,6 @@ class Relaxation:
         `hindsight.make_certificate`, or returned by a user-defined bound (``bounds`` of
         `hindsight.solve`). If there are more than 10^7 rounds, they may prove less than
         ``certified_bound``.
-    horizon : int
-        Last round of the relaxation.
     runtime : float
         Running time in seconds.
     method : {"lp", "lagrangian"}
@@ -367,7 +362,6 @@ class Relaxation:
     certified_bound: int
     expected_start_times: FloatArray
     prices: Any
-    horizon: int
     runtime: float
     method: Literal["lp", "lagrangian"] = "lp"
     iterations: int = 0
@@ -417,26 +411,6 @@ def relative_gap(problem: Instance | Workload, goal: Goal, lower: Any, upper: An
     """
     whole = len(problem) if isinstance(goal, OnTime) else upper
     return float((upper - lower) / whole) if whole else 0.0
-
-
-def relative_waiting_gap(instance: Instance, lower: float, upper: float) -> float:
-    """Return the relative gap (upper - lower) / upper between two bounds on the least waiting.
-
-    Waiting is total latency minus the sum of output lengths. In the denominator, an upper bound
-    below one round counts as one round, so that it is not 0. If no request waits in the best
-    schedule, both bounds on the waiting are 0, and the gap is 0 up to rounding errors.
-
-    Parameters
-    ----------
-    instance : Instance
-        The requests.
-    lower, upper : float
-        Bounds on total latency, in rounds. With an infinite upper bound the gap is 1.
-    """
-    if not math.isfinite(upper):
-        return 1.0
-    least, most = (bound - instance.total_output_length for bound in (lower, upper))
-    return max(0.0, (most - max(0, least)) / max(1, most))
 
 
 def _ends(lower: int, upper: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,31 +22,6 @@ from .verification import RefusedRecordError, check_schedule
 SECONDS_LIMIT = 7.2
 """Time limit, in seconds, for making a certificate of a bound in seconds. Time grids stay coarse:
 bounds are up to 0.6 % lower, and all eight such certificates of the library are checked in 7 s."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Record of a library instance before and after a new result was added.
-
-    Attributes
-    ----------
-    entry : LibraryEntry
-        Library entry of the instance.
-    before : Record or None
-        The old record; None if there was none.
-    after : Record
-        The new record.
-    """
-
-    entry: LibraryEntry
-    before: Record | None
-    after: Record
-
-    @property
-    def improves(self) -> bool:
-        """Return whether the lower or the upper bound of the record has improved."""
-        bounds = [one and (one.lower_bound, one.upper_bound) for one in (self.before, self.after)]
-        return bounds[0] != bounds[1]
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
@@ -127,8 +101,10 @@ def take_result(
     *,
     method: str = "solve",
     time_limit: float | None = None,
-) -> Gain:
+) -> Record:
     """Put those bounds of a result of `hindsight.solve` that are better into an entry's record.
+
+    Return the new record.
 
     Parameters
     ----------
@@ -152,9 +128,8 @@ def take_result(
     OSError
         The store cannot be written.
     """
-    known = store.record(entry)
-    found, proof = record_of(entry, result, known, method=method, time_limit=time_limit)
-    return Gain(entry, known, store.put(found, proof))
+    options: Any = {"method": method, "time_limit": time_limit}
+    return store.put(*record_of(entry, result, store.record(entry), **options))
 
 
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Minimise total latency without preemption: one table of parts, for every memory and size.
 
 **Schedules** come from annealed orders (`hindsight.schedules.orders`), and from beam searches and
-local search (`hindsight.rounds.heuristics`), which the linear relaxation guides.
+local search (`hindsight.schedules.improving`), which the linear relaxation guides.
 
 **The relaxation** (`hindsight.rounds.token_relaxation`) gives an exact lower bound and memory
 prices for one machine in tokens. If its time share ends before it converges, it continues after the
@@ -31,6 +31,7 @@ steps depend on the computer. All bounds are proved.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -38,20 +39,23 @@ import numpy as np
 
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
-from hindsight.outcomes.flow import Background, Part, run_parts
+from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.result import STATE_PRICES
-from hindsight.prices.starts import request_classes
+from hindsight.outcomes.problem import Problem
+from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES, Progress, Relaxation
 from hindsight.prices.state_ascent import StateAscent, fits
 from hindsight.prices.states import StatePrices, exact_bound
+from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
+from hindsight.schedules.improving import Improvement
+from hindsight.schedules.lists import best_list_schedule
 from hindsight.schedules.orders import OrderSearch
 from instances import Schedule
 from instances.problem.memory_translation import relaxed
 
 from .graphs import GraphSearch
-from .heuristics import Heuristics
 from .program import search_program, starts_left, starts_left_by_states
+from .token_relaxation import TokenRelaxation
 
 MOVES, MOVE_SLICE = 100_000, 10_000
 """Number of moves of the first annealing of the request order; moves between two clock polls."""
@@ -92,10 +96,6 @@ LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
 lower bound that the prices prove would be much smaller for instances with few rounds."""
 
-MANY_ALIKE = 4
-"""Least mean number of identical requests for which the exact search over partial schedules also
-runs before the price ascent. With many identical requests, few partial schedules differ."""
-
 SETTLED, FEW_NODES = 0.0035, 5_000_000
 """`SETTLED`: path graphs wait for better state prices, which make them several times smaller, if
 the last ascent raised the lower bound by more than this share of the upper bound. `FEW_NODES`:
@@ -124,6 +124,19 @@ seconds for which HiGHS runs alone first, and local-search runs in each turn of 
 OWN_SHARE, PRICED_SHARE = 0.3, 0.5
 """For memory in blocks or replicas: share of the remaining time that HiGHS gets. `PRICED_SHARE`:
 the same if state prices have excluded starts too."""
+
+
+BELOW_SHARE = 0.15
+"""Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
+blocks or replicas. The requests are then placed in the order of the starts that it finds."""
+
+FIRST_CYCLES, FIRST_SHARE = 16, 0.1
+"""For memory in blocks or replicas: number of local-search runs before the linear relaxation, and
+largest share of the remaining time for them."""
+
+FINE, COARSE, LARGE = 1e-5, 1e-3, 500
+"""Relative accuracies of the bound at which the relaxation counts as solved in a solve. `COARSE`
+suffices for more than `LARGE` requests, or if only heuristics use the result."""
 
 
 def refusal(interval: Interval) -> str | None:
@@ -171,28 +184,21 @@ class TotalLatency:
         self._interval, self._source, self._search = interval, interval.source, search
         self._method, self._has_states, self._known_prices = method, has_states, prices
         self._is_plain, n = interval.problem.is_plain, len(self._source)
-        self._has_few_requests = n <= FEW_REQUESTS
+        self._has_few_requests, self._in_tokens = n <= FEW_REQUESTS, relaxed(self._source)
+        self._is_ruined = not (has_states and self._is_plain) or n >= FEWEST_RUINED
         threads = 1 if has_states else search.cores
-        self._heuristics = Heuristics(interval, search.seed, threads, guides=has_states)
-        if has_states:
-            self._begin_states()
-
-    def _begin_states(self) -> None:
-        interval, search, n = self._interval, self._search, len(self._source)
-        self._in_tokens = relaxed(self._source)
-        steps: list[Callable[[Interval], Any]] = []
-        if self._is_plain:
+        self._heuristics = _Heuristics(interval, search.seed, threads, guides=has_states)
+        improve = partial(self._heuristics.step, runs=1 if has_states else CYCLES)
+        steps: list[Callable[[Interval], Any]] = [improve] * self._is_ruined
+        share, after = SHARES[self._is_plain] if has_states else (1 - SEARCH_SHARE, UNDISTURBED)
+        if has_states and self._is_plain:
             # A state of the exact search is a partial schedule, and stores the starts of all
             # requests. So with more requests, fewer states fit into memory.
             most_states = max(1, min(SEARCHED_STATES, MOST_STATES * 64 // n))
             self._states = StateSearch(self._source.columns, most_states)
             self._orders = OrderSearch(self._source, interval.schedule.start_times, search.seed)
             self._moves, self._step = MOVES, max(1, round(FIRST_STEP * interval.upper_bound))
-            steps.append(self._anneal)
-        self._is_ruined = not self._is_plain or n >= FEWEST_RUINED
-        share, after = SHARES[self._is_plain]
-        if self._is_ruined:
-            steps.append(self._heuristics.step)
+            steps.insert(0, self._anneal)
         share *= self._is_ruined
         self._schedules = Background(interval, search.cores, *steps, share=share, after=after)
         self._graphs = GraphSearch(interval)
@@ -208,67 +214,62 @@ class TotalLatency:
         With state prices, two threads and more than `FEW_REQUESTS` requests, the second thread
         improves schedules all the time.
         """
-        interval, plain, heuristics = self._interval, self._is_plain, self._heuristics
-        if not self._has_states:
-            search = Part(partial(heuristics.step, interval), "search", fits=self._method != "mip")
-            parts = [
-                search._replace(once=True),
-                Part(heuristics.relax, "relaxation", RELAXATION_SHARE),
-                search,
-                Part(self._solve_programs, "search", fits=self._method != "beams"),
-                search._replace(run=partial(heuristics.step, interval, None)),
-            ]
-            run_parts(interval, parts, lambda: not heuristics.is_solved)
-            return
-        one_machine = self._source.replicas == 1
+        interval, heuristics, states = self._interval, self._heuristics, self._has_states
+        plain, one = states and self._is_plain, states and self._source.replicas == 1
+        search = Part(partial(heuristics.step, interval), "search")
+        search = search._replace(fits=not states and self._method != "mip")
+        relax = Part(heuristics.relax, "relaxation", fits=self._is_ruined)
+        programs = Part(self._solve_programs, "search", PRICED_SHARE if states else 1.0)
         parts = [
             Part(self._schedules.advance, "heuristics", fits=plain),
-            Part(self._start_prices, "relaxation", once=True),
-            Part(heuristics.relax, "relaxation", GUIDE_SHARE, fits=self._is_ruined, once=True),
-            Part(self._improve_prices, "relaxation"),
+            Part(self._start_prices, "relaxation", fits=states, once=True),
+            search._replace(once=True),
+            relax._replace(share=GUIDE_SHARE if states else RELAXATION_SHARE, once=states),
+            search,
+            Part(self._improve_prices, "relaxation", fits=states),
             Part(self._search_states, "search", fits=plain),
-            Part(self._search_graphs, "search", fits=one_machine),
-            Part(self._solve_programs, "search", PRICED_SHARE, fits=not plain, once=True),
+            Part(self._search_graphs, "search", fits=one),
+            programs._replace(fits=self._method != "beams" and not plain, once=states),
+            search._replace(run=partial(heuristics.step, interval, None)),
         ]
+        patience = PATIENCE if states and not self._is_plain else None
         try:
-            with self._schedules.running(wanted=not self._has_few_requests):
-                run_parts(interval, parts, lambda: True, None if plain else PATIENCE)
+            wanted = not self._has_few_requests
+            with self._schedules.running(wanted=wanted) if states else nullcontext():
+                run_turns(interval, parts, lambda: states or not heuristics.is_solved, patience)
         finally:
             interval.root_bound = max(self._graphs.root_bound, interval.root_bound or 0)
 
     def _solve_programs(self) -> None:
-        """Solve integer programs in HiGHS over the starts that better schedules may use.
+        """Solve the integer program in HiGHS over the starts that better schedules may use.
 
         All other starts are excluded by reduced-cost fixing. Memory prices (per token and round)
         and state prices (by tokens held and rounds to go), if there are any, prove that every
         schedule with such a start is worse than the best one found so far. Without state prices,
-        memory in blocks or several replicas, HiGHS first solves the program of the single-machine
-        relaxation. Heuristics improve schedules at the same time, except with the method ``"mip"``,
-        with which HiGHS has all threads.
+        heuristics improve schedules at the same time, except with the method ``"mip"``, with which
+        HiGHS has all threads.
         """
-        interval, search, heuristics = self._interval, self._search, self._heuristics
-        source, clock, relaxed = interval.source, interval.clock, heuristics.relaxed
-        if relaxed is None or not heuristics.is_solved:
+        interval, source, guide = self._interval, self._source, self._heuristics.relaxed
+        if guide is None or not self._heuristics.is_solved:
             return
-        useful = starts_left(interval, relaxed.prices)
+        useful = starts_left(interval, guide.prices)
         if useful is None:
             interval.stop_reason = "size"
             return
         if self._has_states:
             useful = starts_left_by_states(interval, self._root, useful)
-        starts = start_sets(source, useful)
-        pairs, entries = sum(map(len, starts.starts)), np.array(list(map(len, useful)))
-        if source.replicas > 1 and pairs > MOST_PAIRS:
+        starts, is_alone = start_sets(source, useful), self._has_states or self._method == "mip"
+        entries = np.array(list(map(len, useful))) @ source.output_lengths
+        pairs = sum(map(len, starts.starts)) if source.replicas > 1 else 0
+        if pairs > MOST_PAIRS or (entries > LARGEST_BESIDE and not is_alone):
             return
-        if self._has_states or self._method == "mip":
-            search_program(interval, search, starts)
-        elif entries @ source.output_lengths <= LARGEST_BESIDE:
-            improve = partial(heuristics.step, runs=CYCLES)
-            shares = {"share": 1 - SEARCH_SHARE, "after": UNDISTURBED}
-            schedules = Background(interval, search.cores, improve, **shares)
-            share = 1.0 if self._is_plain else OWN_SHARE
-            with schedules.running(), clock.within(share * clock.seconds_left()):
-                search_program(interval, search, starts, schedules.must_stop)
+        share = 1.0 if is_alone or self._is_plain else OWN_SHARE
+        stop, clock = None if is_alone else self._schedules.must_stop, interval.clock
+        with (
+            self._schedules.running(wanted=not is_alone),
+            clock.within(share * clock.seconds_left()),
+        ):
+            search_program(interval, self._search, starts, stop)
 
     def _anneal(self, interval: Interval) -> None:
         """Improve the schedule by simulated annealing of the order and the delays of the requests.
@@ -311,9 +312,6 @@ class TotalLatency:
             width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root()
         self._ascent.share(width)
-        kinds = len(request_classes(self._in_tokens).counts)
-        if self._is_plain and MANY_ALIKE * kinds <= len(self._source):
-            self._search_states()
 
     def _improve_prices(self) -> None:
         """Run an ascent in state prices, and record the lower bound that they prove and its gain.
@@ -398,3 +396,101 @@ class TotalLatency:
         if is_settled or (self._gain < root and nodes <= FEW_NODES):
             with self._schedules.running(wanted=self._has_few_requests):
                 graphs.run(self._root, self._schedules.must_stop)
+
+
+class _Heuristics:
+    """Searches for schedules of one problem: beam searches, then local search.
+
+    Parameters
+    ----------
+    interval : Interval
+        The bounds of the solve. It already has a schedule.
+    seed : int
+        Seed of every random choice.
+    threads : int, default 1
+        Number of threads of searches in the main thread.
+    guides : bool, default False
+        Whether the linear relaxation only guides the search, so that a coarse solution suffices.
+
+    Attributes
+    ----------
+    relaxed : Relaxation or None
+        The latest result of the linear relaxation, which guides the searches.
+    is_solved : bool
+        Whether this result is accurate enough, or cannot be improved.
+    """
+
+    def __init__(
+        self, interval: Interval, seed: int, threads: int = 1, *, guides: bool = False
+    ) -> None:
+        self._interval, self._seed, self._threads = interval, seed, threads
+        self._guides, self.is_solved = guides, False
+        self.relaxed: Relaxation | None = None
+        self._relaxation: TokenRelaxation | None = None
+        # The searches, and the results that guide them, by the interval that gets the schedules.
+        self._searches: dict[Interval, Improvement] = {}
+        self._followed: dict[Interval, Relaxation] = {}
+
+    def relax(self) -> None:
+        """Continue to solve the linear relaxation, and record the bound that its prices prove."""
+        interval, guides = self._interval, self._guides
+        if self._relaxation is None:
+            tolerance = COARSE if guides or len(interval.source) > LARGE else FINE
+            options = interval.clock, self._prove
+            self._relaxation = TokenRelaxation(interval.problem.below, tolerance, *options)
+        relaxed = self.relaxed = self._relaxation.run()
+        interval.prove(relaxed.certified_bound, MEMORY_PRICES, proof=relaxed.prices)
+        self.is_solved = guides or relaxed.stop_reason != "time-limit"
+
+    def _prove(self, line: Progress) -> None:
+        self._interval.prove(line.lower_bound, MEMORY_PRICES)
+
+    def step(self, interval: Interval, runs: int | None = 1) -> None:
+        """Search for a while, and offer better schedules to ``interval``.
+
+        The first call for an ``interval`` builds first schedules: by beam search, or by local
+        search for memory in blocks or replicas. The first call with a new result of the linear
+        relaxation follows it. Every other call makes ``runs`` runs of local search. If ``runs`` is
+        None, the runs end when nothing is gained, or at the time limit if the relaxation is solved.
+        """
+        limited = interval.clock.limit_left() is not None
+        if interval not in self._searches:
+            threads = self._threads if interval is self._interval else 1
+            search = self._searches[interval] = Improvement(interval, self._seed, threads)
+            if interval.problem.is_plain:
+                search.run_beams()
+            else:
+                with interval.clock.within(FIRST_SHARE * interval.clock.seconds_left()):
+                    search.run(FIRST_CYCLES, patient=True)
+        elif self._followed.get(interval) is not self.relaxed:
+            self._follow(interval)
+        else:
+            patient = runs is not None or (self.is_solved and limited)
+            self._searches[interval].run(runs, patient=patient)
+            interval.note_stop()
+
+    def _follow(self, interval: Interval) -> None:
+        """Guide the search by the linear relaxation, and run beam searches.
+
+        The search then uses the mean starts and the memory prices of the relaxation. The beam
+        searches place the requests in order of their mean starts. If memory is in blocks or there
+        are replicas, they build schedules of one machine with memory in tokens (the single-machine
+        relaxation of the problem). The requests of the problem itself are then placed in the order
+        of their starts in the best of these schedules.
+        """
+        assert self.relaxed is not None
+        search, self._followed[interval] = self._searches[interval], self.relaxed
+        search.follow(self.relaxed.expected_start_times, self.relaxed.prices)
+        if interval.problem.is_plain:
+            search.run_beams()
+            return
+        below, left = interval.problem.below, interval.clock.limit_left()
+        limit = Clock(None if left is None else BELOW_SHARE * left, interval.clock.must_stop)
+        machine = Interval(Problem(below), Search(limit))
+        machine.offer(best_list_schedule(below, limit.must_stop))
+        beams = _Heuristics(machine, 0)
+        beams.step(machine)
+        beams.relaxed = self.relaxed
+        beams.step(machine)
+        if search.moves.place(np.argsort(machine.schedule.start_times, kind="stable")):
+            interval.offer(search.moves.schedule)

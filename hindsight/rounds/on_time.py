@@ -39,7 +39,7 @@ import numpy as np
 
 from hindsight.exact.program import Program
 from hindsight.exact.starts import latest_starts, start_sets
-from hindsight.outcomes.flow import Part, run_parts
+from hindsight.outcomes.flow import Part, run_turns
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices
 from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES
@@ -196,7 +196,7 @@ class _OnTime:
             Part(self._solve_program, "program", fits=small),
             Part(self._place, "schedules"),
         ]
-        run_parts(self._interval, parts)
+        run_turns(self._interval, parts)
 
     def _place(self, *, patient: bool = True) -> None:
         """Search for schedules by ruin and recreate.

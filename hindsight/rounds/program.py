@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -165,17 +164,6 @@ def search_program(
             bound = base + math.ceil(found.bound - BOUND_TOLERANCE)
             interval.prove(min(bound, interval.upper_bound), PROGRAM, certified=False)
 
-    def kept(part: Callable[..., Any]) -> Callable[..., Any]:
-        # An exception in a callback must not pass through HiGHS: store it, and stop HiGHS.
-        def run(*given: Any) -> Any:
-            try:
-                return part(*given)
-            except BaseException as error:  # noqa: BLE001 (re-raised by solve)
-                interval.keep_error(error)
-                return True
-
-        return run
-
     with clock.within(math.inf if must_stop is None else LONGEST_SEARCH):
         result = solve_linear(
             program.linear,
@@ -183,8 +171,8 @@ def search_program(
             threads=search.threads if must_stop is None else 1,
             seed=search.seed,
             start=program.point(interval.schedule) if is_own else None,
-            callback=kept(hear),
-            should_stop=kept(must_stop or clock.must_stop),
+            callback=interval.guarded(hear),
+            should_stop=interval.guarded(must_stop or clock.must_stop),
         )
     if is_own and result.termination == "infeasible":
         raise SolverError("HiGHS found a program infeasible that contains the best schedule")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hindsight.exact.stops import PreemptiveSearch
-from hindsight.outcomes.flow import Background, Part, run_parts
+from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
 from hindsight.prices import stops as stop_prices
 from hindsight.prices.ascent import Stage, ascend
@@ -107,9 +107,9 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     anneal = Part(schedules.advance, "heuristics")
     if fits:
         with schedules.running():
-            run_parts(interval, [Part(bounds.improve, "relaxation"), anneal], is_open)
+            run_turns(interval, [Part(bounds.improve, "relaxation"), anneal], is_open)
     if interval.stop_reason != "size":
-        run_parts(interval, [anneal], has_time)
+        run_turns(interval, [anneal], has_time)
 
 
 class _Bounds:

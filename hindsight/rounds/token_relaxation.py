@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.result import MEMORY_PRICES, Progress, Relaxation
+from hindsight.outcomes.result import Progress, Relaxation
 from hindsight.prices import tokens, volume
 from hindsight.prices.ascent import Evaluation, Stage, ascend
 from hindsight.prices.starts import request_classes
@@ -54,10 +53,6 @@ SETTLED = 1e-6
 
 LARGEST_DENOMINATOR = 2**34
 """Largest denominator of rounded prices. Prices are about 1 / M, so rounding costs little."""
-
-FINE, COARSE, LARGE = 1e-5, 1e-3, 500
-"""Relative accuracies of the bound at which the relaxation counts as solved in a solve. `COARSE`
-suffices for more than `LARGE` requests, or if only heuristics use the result."""
 
 
 class TokenRelaxation:
@@ -98,20 +93,6 @@ class TokenRelaxation:
         self._mean_starts: FloatArray | None = None
         self._parts = self._ascend()
 
-    @classmethod
-    def within(cls, interval: Interval, *, guides: bool = False) -> TokenRelaxation:
-        """Return the relaxation of the problem of a solve as one machine in tokens, not yet solved.
-
-        It has the clock of the solve. Each better bound is recorded in ``interval``. If ``guides``
-        is True, only heuristics use the result, so the coarser accuracy `COARSE` suffices.
-        """
-        tolerance = COARSE if guides or len(interval.source) > LARGE else FINE
-
-        def prove(line: Progress) -> None:
-            interval.prove(line.lower_bound, MEMORY_PRICES)
-
-        return cls(interval.problem.below, tolerance, interval.clock, prove)
-
     def run(self) -> Relaxation:
         """Continue the dual ascent until the clock stops it or it ends; return the result so far.
 
@@ -125,7 +106,6 @@ class TokenRelaxation:
             certified_bound=self._certified,
             expected_start_times=self._expected_starts(),
             prices=self._bound.prices,
-            horizon=self._rounds,
             runtime=self.clock.seconds(),
             method="lagrangian",
             iterations=self._iterations,
@@ -223,19 +203,15 @@ class TokenRelaxation:
             self._iterations += 1
             # Report bounds during a stage, because a stage of a large instance takes minutes.
             if self._steps % CERTIFIED_EVERY == 0:
-                self._offer_variables(latest)
+                self._offer_value(latest)
 
         stage = Stage(most, (heat, heat), tolerance=SETTLED * self._tolerance)
         dual, stop = self._dual.evaluate, self.clock.must_stop
         ascend(dual, self._x, (stage,), stepped=stepped, must_stop=stop)
-        self._offer_variables(latest)
+        self._offer_value(latest)
 
-    def _offer_variables(self, value: float) -> None:
-        """Compute the bound of the present prices exactly, and report it if it is the best so far.
-
-        ``value`` is the lower bound that these prices prove, computed in floats. If it is not
-        larger than the best exact bound so far, nothing is computed.
-        """
+    def _offer_value(self, value: float) -> None:
+        """Offer and report the present prices if ``value``, their bound in floats, is the best."""
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report("prices")
 

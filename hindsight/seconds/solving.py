@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hindsight.outcomes.flow import Background, Part, run_parts
+from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import NO_BOUND, rounded_down
 from hindsight.prices.deadlines import Deadlines, own_times
@@ -196,7 +196,7 @@ class _Search:
                 Part(lambda: self._find(interval), "schedules", fits=with_deadlines),
                 Part(self._schedules.wait, "schedules", fits=not with_deadlines),
             ]
-            run_parts(interval, parts)
+            run_turns(interval, parts)
 
     def _find(self, interval: Interval) -> bool:
         """Search for schedules until nothing is gained, and offer each better one to ``interval``.

@@ -72,7 +72,7 @@ def solve(  # noqa: PLR0913
         Rarely proved above 8 requests: larger instances get an interval.
     method : NAME
         auto, paths, mip or beams; or relaxation: only a lower bound, at any size, also
-        relaxation-lp, -lagrangian or -states (docs/bounds.md).
+        relaxation-lp or relaxation-lagrangian (docs/bounds.md).
     time_limit : SECONDS
         Of the search for each optimum or bound. inf: no limit.
     gap : SHARE
@@ -218,7 +218,7 @@ def _relaxed(instance: Instance, method: str, limit: float | None, gap: float) -
             instance,
             limit,
             method=kind,
-            tolerance=None if kind == "states" else gap or RELAXATION_GAP,
+            tolerance=gap or RELAXATION_GAP,
             progress=lambda news: update(0, str(news)),
         )
     return {

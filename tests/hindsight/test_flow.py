@@ -7,7 +7,7 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 
-from hindsight.outcomes.flow import BACKGROUND, Background, Part, run_parts
+from hindsight.outcomes.flow import BACKGROUND, Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.runtime.clock import Clock
@@ -34,7 +34,7 @@ def test_parts_that_fit_run_in_turns_in_their_shares(interval: Interval) -> None
 
     interval.clock.allow(100.0)
     parts = [Part(run, "first", 0.5), Part(run, "second", 0.5, once=True)]
-    run_parts(interval, [*parts, Part(run, "third", fits=False)], lambda: len(calls) < 4)
+    run_turns(interval, [*parts, Part(run, "third", fits=False)], lambda: len(calls) < 4)
     assert calls == ["first", "second", "first", "first"]
     assert all(share is not None and 49 < share <= 50 for share in shares)
 
@@ -47,11 +47,11 @@ def test_turns_without_progress_end_a_solve_without_a_limit(interval: Interval) 
         if len(turns) == 2:
             interval.prove(1, "mine")
 
-    run_parts(interval, [Part(run, "search")], lambda: len(turns) < 9, patience=3)
+    run_turns(interval, [Part(run, "search")], lambda: len(turns) < 9, patience=3)
     assert len(turns) == 5
     turns.clear()
     interval.clock.allow(100.0)
-    run_parts(interval, [Part(run, "search")], lambda: len(turns) < 9, patience=3)
+    run_turns(interval, [Part(run, "search")], lambda: len(turns) < 9, patience=3)
     assert len(turns) == 9
 
 

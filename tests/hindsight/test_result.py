@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight import Bound
-from hindsight.outcomes.result import percent, relative_waiting_gap
+from hindsight.outcomes.result import percent
 from instances import Instance
 
 THREE = Instance.from_arrays([1, 2, 1], [3, 2, 2], [0, 0, 1], memory_limit=7)
@@ -63,13 +62,6 @@ def test_what_floats_leave_of_no_waiting_is_no_waiting(method: str) -> None:
     crowded = Instance.from_arrays([3] * 4, [2] * 4, memory_limit=5)
     relaxed = hindsight.relax(crowded, method=method, threads=1)  # type: ignore[arg-type]
     assert relaxed.certified_waiting == relaxed.certified_bound - 8 > 0
-
-
-def test_less_than_a_round_counts_as_one() -> None:
-    assert relative_waiting_gap(THREE, 7, 7.25) == 0.25
-    assert relative_waiting_gap(THREE, 7.25, 7.25) == 0.0
-    assert relative_waiting_gap(THREE, 9, 11) == 0.5
-    assert relative_waiting_gap(THREE, 9, math.inf) == 1.0
 
 
 @pytest.mark.parametrize(

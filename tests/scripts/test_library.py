@@ -98,8 +98,9 @@ def test_records_are_improved_in_a_folder_and_damaged_ones_left_out(
     records_file(tmp_path, damaged).write_text("{", "utf-8")
     (tmp_path / "certificates" / f"{lost}.json.xz").mkdir(parents=True)
     found = list(improve([library(name) for name in (OPEN, lost, damaged)], store, 12.0, jobs=2))
-    (gain,) = (one for one in found if not isinstance(one, str))
-    assert (gain.entry.name, gain.improves, gain.after.status) == (OPEN, True, "closed")
+    ((before, after),) = (one for one in found if not isinstance(one, str))
+    assert before is not None
+    assert (before.status, after.entry.name, after.status) == ("open", OPEN, "closed")
     complaints = sorted(one for one in found if isinstance(one, str))
     assert len(complaints) == 2
     assert str(records_file(tmp_path, damaged)) in "".join(complaints)

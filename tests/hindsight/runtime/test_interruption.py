@@ -100,13 +100,6 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     assert (found.status, found.stop_reason) == ("feasible", "interrupted")
     assert found.schedule.is_feasible
     assert 0 < found.certified_lower_bound <= found.lower_bound < found.upper_bound
-    # Some optimal schedule completes by then, whatever has not been looked at.
-    assert found.horizon * found.problem.memory_limit >= sum(
-        s * o + o * (o + 1) // 2
-        for s, o in zip(
-            instance.prompt_lengths.tolist(), instance.output_lengths.tolist(), strict=True
-        )
-    )
 
 
 def test_before_there_is_an_interval_it_is_an_interrupt(
