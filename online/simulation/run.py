@@ -267,10 +267,6 @@ class Run:
         limits = limits_of(level, len(self.problem))
         return limits.on_time(columns["e2el"], columns["ttft"], columns["output_length"])
 
-    def attainment(self, level: AnyLevel) -> float:
-        """Return the share of requests on time, see `on_time`."""
-        return float(self.on_time(level).mean())
-
     def frame(self) -> Any:
         """Return `per_request` as a pandas DataFrame, one line per request."""
         import pandas

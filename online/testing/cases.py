@@ -43,9 +43,7 @@ class Case:
 
     def with_requests(self, requests: Sequence[Request]) -> Case:
         """Return the case with other requests."""
-        given = self.instance
-        changed = Instance(requests, given.memory_limit, memory_rule=given.memory_rule)
-        return replace(self, instance=changed)
+        return replace(self, instance=self.instance.replaced(requests=requests))
 
 
 _KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (

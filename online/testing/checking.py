@@ -156,17 +156,15 @@ def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> C
     UnknownNameError, InvalidValueError, InvalidTypeError
         A bad argument, or not one policy.
     """
-    specs = policy_specs(policy, deadlines=True)
-    if len(specs) != 1:
-        raise InvalidValueError(None, "policy", policy, "is not one policy")
+    (spec,) = policy_specs([policy], deadlines=True)
     seed = as_integer(seed, None, "seed", minimum=0)
     count = as_integer(instances, None, "instances", minimum=1)
     cases = sorted(drawn_cases(count, seed), key=lambda case: len(case.instance))
-    laboratory = Laboratory(specs[0])
+    laboratory = Laboratory(spec)
     verdicts = tuple(_verdict(laboratory, name, cases) for name in CHECKS)
     needs_lengths = any(isinstance(laboratory.run(one).error, KnowledgeError) for one in cases)
     note = "it needs exact output lengths, and runs only if they are given"
-    return CheckReport(f"policy {specs[0].label}", verdicts, (note,) * needs_lengths)
+    return CheckReport(f"policy {spec.label}", verdicts, (note,) * needs_lengths)
 
 
 def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdict:
@@ -199,15 +197,11 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
         options += f", predictions=online.{case.predictions!r}"
     if spec.make().reads_deadlines:
         options += f", level={LEVEL!r}"
-    lines = [
-        "import online",
-        "from instances import Instance, MemoryRule, Request, ServiceLevel",
-        instance_lines(case.instance),
-        f"policy = {_made(spec)}",
-        f"run = online.simulate(instance, policy, {options})",
-        "print(run.status, run.start_rounds)",
-    ]
-    return "\n".join(lines)
+    return (
+        "import online\nfrom instances import Instance, MemoryRule, Request, ServiceLevel\n"
+        f"{instance_lines(case.instance)}\npolicy = {_made(spec)}\n"
+        f"run = online.simulate(instance, policy, {options})\nprint(run.status, run.start_rounds)"
+    )
 
 
 def _made(spec: PolicySpec) -> str:
