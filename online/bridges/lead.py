@@ -58,19 +58,6 @@ class Orders(NamedTuple):
     most_tokens: dict[str, int]
 
 
-def check_leads(policy: Policy, level: ServiceLevel | None, batch_time: BatchTime | None) -> None:
-    """Refuse a policy that cannot lead an engine.
-
-    Raises
-    ------
-    InvalidValueError
-        It needs a service level and a batch time, and one of them is missing.
-    """
-    if policy.reads_deadlines and (level is None or batch_time is None):
-        reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
-        raise InvalidValueError(None, "policy", policy.name, reason)
-
-
 def told_prediction(told: Any, most: int) -> Prediction | None:
     """Read what a client predicts of an output; None if it cannot be read.
 
@@ -117,7 +104,7 @@ class Lead:
     Raises
     ------
     InvalidValueError
-        The policy cannot lead an engine.
+        The policy needs a service level and a batch time, and one of them is missing.
     """
 
     def __init__(
@@ -130,7 +117,9 @@ class Lead:
         batch_time: BatchTime | None = None,
         patience: float = 1.0,
     ) -> None:
-        check_leads(policy, level, batch_time)
+        if policy.reads_deadlines and (level is None or batch_time is None):
+            reason = 'needs "level", such as {"latency": 20} for 20 s, and "batch_time"'
+            raise InvalidValueError(None, "policy", policy.name, reason)
         self.policy, self.patience, self.evicted = policy, patience, 0
         self._level, self._batch_time = level, batch_time
         self._rule = MemoryRule(block_size, "next", "chunks")
