@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from instances import RequestLog, read_log
 from instances.files import write_atomically
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
 from online.headroom.doubts import doubts
+from online.headroom.measuring import Progress
 from online.headroom.question import BASELINE
 from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, remarks
@@ -19,7 +21,7 @@ from online.tables import Table
 from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
 from .json_output import answer, check_json
 from .options import chosen_policies, service_level
-from .sources import LOG_SETTINGS, MEMORY_SETTINGS, Source, parse_source, trace_options
+from .sources import LOG_SETTINGS, Source, parse_source, trace_options
 
 LEAST_SHARE = 0.25
 """Of the time limit, for the computation, however long the log takes to read."""
@@ -110,7 +112,7 @@ def headroom(  # noqa: PLR0913
             whole,
             batch_time,
             memory_limit=memory,
-            memory_rule=source.memory_rule() if {*MEMORY_SETTINGS} & {*source.settings} else None,
+            memory_rule=source.memory_rule() if "memory_rule" in source.settings else None,
             today=engine,
             proposals=proposals,
             replicas=replicas,
@@ -119,24 +121,16 @@ def headroom(  # noqa: PLR0913
             share=slo_share,
             **options,
         )
-
-        def report(done: int, total: int, text: str, first: Headroom | None) -> None:
-            update(100 * done // total, text)
-            if first is not None and sys.stderr.isatty():
-                print("\n".join([*answer_lines(first), ""]), file=sys.stderr)
-
         # Reading takes its time too.
         left = max(time_limit - clock.seconds(), LEAST_SHARE * time_limit)
-        found = measure_headroom(question, left, quick=quick, progress=report)
+        found = measure_headroom(question, left, quick=quick, progress=_report(update))
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
     document = {**record(found), "skipped_rows": whole.skipped}
     answer(json, "headroom", document, *_parts(found, whole, details=details))
-    if found.interrupted:
-        return INTERRUPTED_STATUS
-    is_answered = found.today and (quick or found.best)
-    return 0 if is_answered and not document["errors"] else FAILED_STATUS
+    is_answered = found.today and (quick or found.best) and not document["errors"]
+    return INTERRUPTED_STATUS if found.interrupted else 0 if is_answered else FAILED_STATUS
 
 
 def _log_source(log: str, rule: str | None) -> Source:
@@ -147,6 +141,17 @@ def _log_source(log: str, rule: str | None) -> Source:
     source.refuse_settings_except(LOG_SETTINGS)
     rules = {} if rule is None else {"memory_rule": rule}
     return Source(source.kind, source.name, {**source.settings, **rules})
+
+
+def _report(update: Callable[[float, str], None]) -> Progress:
+    """Show progress, and on a terminal the first answer."""
+
+    def report(done: int, total: int, text: str, first: Headroom | None) -> None:
+        update(100 * done // total, text)
+        if first is not None and sys.stderr.isatty():
+            print("\n".join([*answer_lines(first), ""]), file=sys.stderr)
+
+    return report
 
 
 def _parts(found: Headroom, log: RequestLog, *, details: bool) -> list[Any]:

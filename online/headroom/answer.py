@@ -8,13 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from online.trials.intervals import NOTHING, Interval
+from online.trials.intervals import Interval
 
 from .question import Question
 from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
-
-NEGLIGIBLE = Fraction(1, 100)
-"""Share of a mean latency: if no known schedule saves it, shares of the saving say nothing."""
 
 LARGE_DIFFERENCE = Fraction(1, 10)
 """Share of the latency in the log by which a simulation is off and doubted."""
@@ -99,26 +96,17 @@ class Headroom:
             return None
         return self.best[0].interval.below(self.today.mean_latency)
 
-    @property
-    def divisible(self) -> bool:
-        """Whether a policy's share of the saving says something, see `NEGLIGIBLE`."""
-        saving, today = self.saving, self.today
-        known = None if saving is None else saving.lower
-        return today is not None and (known or 0) >= NEGLIGIBLE * today.mean_latency
-
-    def share(self, served: Served) -> Interval:
-        """Bound the share of the saving that a policy has; unknown where it says nothing."""
-        saving, today = self.saving, self.today
-        if today is None or saving is None or not self.divisible:
-            return NOTHING
-        return Interval.of_share(today.mean_latency - served.mean_latency, saving)
+    def share(self, served: Served) -> Fraction | None:
+        """Return the share of today's mean latency that a simulation saves, below 0 if it costs."""
+        today = self.today
+        return None if today is None else 1 - served.mean_latency / today.mean_latency
 
     @property
     def rival(self) -> str | None:
         """Label of the proposal with the least mean latency, given the exact output lengths."""
-        known = {one: self.served(one) for one in self.question.proposed}
-        means = {one: it.mean_latency for one, it in known.items() if it is not None}
-        return min(means, key=means.__getitem__, default=None)
+        exact = {one.policy: it.mean_latency for one, it in self.here.items() if not one.error}
+        known = [(exact[one], one) for one in self.question.proposed if one in exact]
+        return min(known)[1] if known else None
 
     @property
     def difference(self) -> Fraction | None:

@@ -32,17 +32,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from instances import InvalidValueError, RequestLog
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import AffineTime, TiledTime, preset_names
-from instances.batch_time.presets import AFFINE
-from instances.errors import UnknownNameError
-from online.batch_time.measured_tables import FORM, PREFIX, read_batch_time
+from instances.batch_time import AffineTime, TiledTime
+from online.batch_time.measured_tables import read_batch_time
 from online.batch_time.measurements import Measurements
 
 FIT = "fit"
@@ -63,12 +61,9 @@ MOST_WINDOWS = 100_000
 LARGEST_ERROR = 0.25
 """Mean absolute share by which predictions may be off."""
 
-LEAST_VARIATION = 0.02
-"""Standard deviation over mean, of tokens processed and of tokens resident, below which a
-coefficient is not to be told from d0."""
-
-ALIKE = 0.9999
-"""Correlation of the two above which their coefficients are not to be told apart."""
+LARGEST_CONDITION = 150.0
+"""Condition of the rows, columns scaled to length 1, above which coefficients cannot be separated:
+a column varies by about 2 % of its mean, or two columns have a correlation of about 0.9999."""
 
 WEIGHINGS = 4
 """Fits in turn, each with the weights that the one before it gives."""
@@ -76,113 +71,53 @@ WEIGHINGS = 4
 LEAST_EXPECTED = 0.1
 """Share of its measured seconds that a row is expected to take at least, where weights are made."""
 
-LEAST_D0 = 1e-9
-"""Seconds that d0 has at least, rounded to six digits or not."""
-
 NEGLIGIBLE = 0.02
 """Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
 
 WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or other measured rounds"
 
 
-class InterTokenFit(NamedTuple):
-    """A fitted batch time, and how far it is from the log.
-
-    Attributes
-    ----------
-    batch_time : AffineTime
-        The fit to all rows.
-    rows : int
-        Windows of a request's gaps.
-    error : float
-        Mean absolute share by which rows are off when they are predicted by the others.
-    """
-
-    batch_time: AffineTime
-    rows: int
-    error: float
-
-
-class TokenTimes(NamedTuple):
-    """Times at which the tokens of each request came out; requests in any order.
-
-    Attributes
-    ----------
-    prompt_lengths, output_lengths : int64 array
-        Tokens, shape (n,).
-    first : float64 array
-        Seconds at which the first token came out, shape (n,).
-    gaps : float64 array
-        Seconds between tokens, ``output_lengths[i] - 1`` of each request after those of the one
-        before.
-    averaged : bool array
-        Whether only the mean of a request's gaps is known, shape (n,).
-    """
-
-    prompt_lengths: IntArray
-    output_lengths: IntArray
-    first: FloatArray
-    gaps: FloatArray
-    averaged: npt.NDArray[np.bool_]
-
-
-def token_times(log: RequestLog) -> TokenTimes:
-    """Read off a log when the tokens came out.
+def round_measurements(log: RequestLog) -> Measurements:
+    """Make rounds of the times between tokens of a log, in order of time; see the module.
 
     Raises
     ------
     InvalidValueError
-        The log says too little.
+        The log lacks the time to first token or the times between tokens of a request.
     """
-    outputs, counts = log.output_lengths, np.diff(log.inter_token_offsets)
-    each = (counts == outputs - 1) & (counts > 0)
-    means = np.where(outputs > 1, log.mean_inter_token_times, 0.0)
-    known = np.isfinite(log.times_to_first_token) & (each | np.isfinite(means))
+    import pandas
+
+    s, o, counts = log.prompt_lengths, log.output_lengths, np.diff(log.inter_token_offsets)
+    has_all = (counts == o - 1) & (counts > 0)
+    means = np.where(o > 1, log.mean_inter_token_times, 0.0)
+    known = np.isfinite(log.times_to_first_token) & (has_all | np.isfinite(means))
     if not known.all():
         raise _refusal(
             "needs the time to first token and the times between tokens of every request, and "
-            f"{len(outputs) - int(known.sum())} of {len(outputs)} have none"
+            f"{len(o) - int(known.sum())} of {len(o)} have none"
         )
-    gaps = np.repeat(means, outputs - 1).astype(np.float64)
-    # Every gap of a request that has them all takes the place of the mean.
-    gaps[np.repeat(each, outputs - 1)] = log.inter_token_times[np.repeat(each, counts)]
-    first = log.arrival_times + log.times_to_first_token
-    return TokenTimes(log.prompt_lengths, outputs, first, gaps, ~each)
-
-
-def round_measurements(times: TokenTimes) -> Measurements:
-    """Make rounds of the gaps, in order of time; see the module."""
-    import pandas
-
-    s, o = times.prompt_lengths, times.output_lengths
     owner, begins = np.repeat(np.arange(len(o)), o), np.cumsum(o) - o
-    is_first = np.zeros(len(owner), dtype=np.bool_)
-    is_first[begins] = True
-    steps = np.zeros(len(owner))
-    steps[~is_first] = times.gaps
-    # Summed up request by request: over all of them small gaps would be lost in large times.
-    since = np.cumsum(steps)
-    emitted = times.first[owner] + since - since[begins][owner]
-    positive = times.gaps[times.gaps > 0]
-    if not len(positive):
+    is_first = np.diff(owner, prepend=-1) > 0
+    steps = np.where(is_first, 0.0, means[owner])
+    # Every gap of a request that has them all takes the place of the mean.
+    steps[has_all[owner] & ~is_first] = log.inter_token_times[np.repeat(has_all, counts)]
+    if not (steps > 0).any():
         return Measurements(*np.zeros((3, 0)))
-    tolerance = 0.5 * float(np.quantile(positive, 0.05))
+    tolerance = 0.5 * float(np.quantile(steps[steps > 0], 0.05))
+    # Summed up request by request: over all of them small gaps would be lost in large times.
+    since, first = np.cumsum(steps), log.arrival_times + log.times_to_first_token
+    emitted = first[owner] + since - since[begins][owner]
     order, ends = np.argsort(emitted, kind="stable"), emitted[begins + o - 1]
     released = np.argsort(ends, kind="stable")
     clock, last = emitted[order], ends[released]
-    work, held, freed = (
-        np.concatenate([[0], np.cumsum(column)])
-        for column in (
-            np.where(is_first, s[owner], 1)[order],
-            np.where(is_first, s[owner] + 1, 1)[order],
-            (s + o)[released],
-        )
-    )
+    work = _sums(np.where(is_first, s[owner], 1)[order])
+    held = _sums(np.where(is_first, s[owner] + 1, 1)[order])
+    freed = _sums((s + o)[released])
     # What came out of the same round is apart by less than the tolerance.
-    ended = np.concatenate([[0], np.cumsum(np.diff(clock, prepend=-np.inf) > tolerance)])
+    ended = _sums(np.diff(clock, prepend=-np.inf) > tolerance)
     gaps = np.flatnonzero(~is_first)
     places = gaps - 1 - begins[owner[gaps]]
-    opens = np.where(times.averaged[owner[gaps]], places == 0, places % WINDOW == 0)
+    opens = (places == 0) | (has_all[owner[gaps]] & (places % WINDOW == 0))
     windows = np.cumsum(opens) - 1
     # Of too many windows every second, third, ... is taken.
     taken = windows % max(1, int(windows[-1]) // MOST_WINDOWS) == 0
@@ -190,7 +125,7 @@ def round_measurements(times: TokenTimes) -> Measurements:
     before, after = emitted[gaps - 1] + tolerance, emitted[gaps] + tolerance
     left, reached = np.searchsorted(clock, before), np.searchsorted(clock, after)
     rounds = np.ones(len(gaps), dtype=np.int64)
-    if not (times.averaged & (o > 1)).any():
+    if has_all[o > 1].all():
         rounds = np.maximum(rounds, ended[reached] - ended[left])
     resident = held[reached] - freed[np.searchsorted(last, before)]
     columns = {"tokens": work[reached] - work[left], "kv_tokens": resident * rounds}
@@ -201,8 +136,16 @@ def round_measurements(times: TokenTimes) -> Measurements:
     return Measurements(*((sums[name] / sums["rounds"]).to_numpy() for name in names))
 
 
-def fit_rounds(rounds: Measurements, source: str = FIT) -> InterTokenFit:
+def _sums(column: npt.NDArray[Any]) -> IntArray:
+    """Return the sum before each entry, and the whole one."""
+    return np.concatenate([[0], np.cumsum(column)])
+
+
+def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, float]:
     """Fit a batch time to measured rounds, or say why that is useless.
+
+    The second result is the mean absolute share by which rounds are off when they are predicted by
+    a fit to the others.
 
     Parameters
     ----------
@@ -216,40 +159,26 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> InterTokenFit:
     InvalidValueError
         Too few rounds, tokens that hardly vary, a coefficient below 0, or too large an error.
     """
-    columns, count = (rounds.tokens, rounds.kv_tokens), len(rounds.seconds)
+    count, seconds = len(rounds.seconds), rounds.seconds
     if count < LEAST_ROWS:
         raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}", source)
-    for name, column in zip(("processed", "resident"), columns, strict=True):
-        if float(column.std()) < LEAST_VARIATION * float(column.mean()):
-            alike = f"all rounds have about {column.mean():.4g} of them"
-            raise _refusal(f"cannot tell what a token {name} costs: {alike}", source)
-    if abs(np.corrcoef(*columns)[0, 1]) > ALIKE:
-        reason = "cannot tell tokens processed from tokens resident: they rise together"
-        raise _refusal(reason, source)
-    design, off = np.stack([np.ones(count), *columns], axis=1), np.empty(count)
+    design = np.stack([np.ones(count), rounds.tokens, rounds.kv_tokens], axis=1)
+    if np.linalg.cond(design / np.linalg.norm(design, axis=0)) > LARGEST_CONDITION:
+        reason = "cannot separate the seconds of a round, of a token processed and of a token held"
+        raise _refusal(f"{reason}, which hardly vary, or rise together", source)
+    coefficients, off = _fit(design, seconds), np.empty(count)
     for block in np.array_split(np.arange(count), BLOCKS):
         others = np.setdiff1d(np.arange(count), block)
-        predicted = design[block] @ _fit(design[others], rounds.seconds[others])
-        off[block] = np.abs(predicted / rounds.seconds[block] - 1)
-    coefficients, error = _fit(design, rounds.seconds), float(off.mean())
-    shares = coefficients * design.mean(axis=0) / rounds.seconds.mean()
-    for name, value, share in zip(("d0", "d1", "d2"), coefficients, shares, strict=True):
-        if share < -NEGLIGIBLE or (name == "d0" and share <= 0):
-            raise _refusal(f"gives {name} = {value:.3g} s, below 0", source)
+        predicted = design[block] @ _fit(design[others], seconds[others])
+        off[block] = np.abs(predicted / seconds[block] - 1)
+    shares, error = coefficients * design.mean(axis=0) / seconds.mean(), float(off.mean())
+    if shares.min() < -NEGLIGIBLE or shares[0] <= 0:
+        named = ", ".join(f"{one:.3g} s" for one in coefficients)
+        raise _refusal(f"gives d0, d1 and d2 of {named}, of which one is below 0", source)
     if error > LARGEST_ERROR:
         most = f"more than {100 * LARGEST_ERROR:g} %"
         raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", source)
-    d0, d1, d2 = (max(0.0, float(f"{one:.6g}")) for one in coefficients)
-    return InterTokenFit(AffineTime(max(d0, LEAST_D0), d1, d2), count, error)
-
-
-def fit_log(log: RequestLog) -> InterTokenFit:
-    """Fit a batch time to the inter-token times of a log.
-
-    Parameters and errors are those of `fit_rounds`; a log that does not have the time to first
-    token and the times between tokens of every request is refused too.
-    """
-    return fit_rounds(round_measurements(token_times(log)))
+    return AffineTime(*(max(0.0, float(f"{one:.6g}")) for one in coefficients)), error
 
 
 def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:
@@ -288,23 +217,18 @@ def find_batch_time(
     OSError, FileFormatError
         The file cannot be read.
     """
-    if text in preset_names() or text.startswith((AFFINE.partition(":")[0] + ":", PREFIX)):
+    if text == FIT and log is None:
+        raise _refusal("needs a log with start times, or with latencies and max_concurrency=N")
+    if text == FIT and log is not None:
+        rounds, of = round_measurements(log), "windows of the log's inter-token times"
+    elif os.path.exists(text) or text.endswith(".csv"):
+        rounds, of = Measurements.read(text), f"rounds measured in {Path(text).name}"
+    else:
         found, limit = read_batch_time(text)
         return found, limit, f"{formula(found)} ({text})"
-    if text == FIT:
-        if log is None:
-            raise _refusal("needs a log with start times, or with latencies and max_concurrency=N")
-        fitted, of = fit_log(log), "windows of the log's inter-token times"
-    elif os.path.exists(text):
-        fitted = fit_rounds(Measurements.read(text), source=text)
-        of = f"rounds measured in {Path(text).name}"
-    else:
-        raise UnknownNameError("batch time", text, [*preset_names(), AFFINE, FORM, FIT, "a file"])
-    said = (
-        f"{formula(fitted.batch_time, 3)} (fitted to {fitted.rows} {of}; "
-        f"off by {100 * fitted.error:.1f} % in the mean, held out)"
-    )
-    return fitted.batch_time, None, said
+    fitted, error = fit_rounds(rounds, source=text)
+    said = f"{formula(fitted, 3)} (fitted to {len(rounds.seconds)} {of}; off by "
+    return fitted, None, f"{said}{100 * error:.1f} % in the mean, held out)"
 
 
 def formula(time: AffineTime | TiledTime, digits: int = 6) -> str:

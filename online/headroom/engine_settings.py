@@ -49,19 +49,18 @@ def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = ""
     ``rule`` names the memory rule if that is assumed too.
     """
     known = {} if engine.given is not None else _parameters(engine.name)
-    left = [f"{name}={value}" for name, value in known.items() if name not in engine.params]
-    assumed = [f"{', '.join(left)} (--today '{engine.name}(...)')"] if left else []
-    assumed += [f"memory in {rule} (--rule)"] if rule else []
+    left = ", ".join(f"{key}={value}" for key, value in known.items() if key not in engine.params)
+    assumed = f"{left} (--today '{engine.name}(...)')" if left else ""
+    if rule:
+        assumed = "; ".join(filter(None, [assumed, f"memory in {rule} (--rule)"]))
     settings = ", ".join(f"{name}={value}" for name, value in sorted(stated.items()))
-    found = {"stated in the log": settings, "assumed": "; ".join(assumed)}
+    found = {"stated in the log": settings, "assumed": assumed}
     return {name: one for name, one in found.items() if one}
 
 
 def _parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a policy that are settings of its engine, with their defaults."""
-    if name not in POLICIES:
-        return {}
     # The block size is the memory rule's.
     wanted = {PARAMETERS.get(one, one) for one in ENGINE_SETTINGS} - {"block_size"}
-    parameters = named_parameters(POLICIES[name]).items()
+    parameters = named_parameters(POLICIES[name]).items() if name in POLICIES else ()
     return {one: parameter.default for one, parameter in parameters if one in wanted}

@@ -18,7 +18,7 @@ from instances import (
 )
 from instances.problem.memory_rule import TOKENS
 from instances.problem.request import RequestId
-from instances.validation import as_integer, as_number
+from instances.validation import as_choice, as_integer, as_number
 from online.policy_interface.policy import VisibleRequest
 from online.policy_interface.router import ReplicaView, Router
 from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec
@@ -98,17 +98,7 @@ def question_of_log(  # noqa: PLR0913
     rule = memory_rule or stated_rule or TOKENS
     kept = _requests(_with_shared_tokens(log, rule, facts), limit, rule, facts, **window)
     faster = as_number(faster, None, "faster", above=0)
-    if faster != 1:
-        facts["arrivals"] = f"{faster:g} times as fast as in the log"
-    unmeasured = _unmeasured(kept, is_as_logged=faster == 1 and not made_up)
-    if unmeasured:
-        facts["measured latency"] = unmeasured
-    elif len(kept) < len(log):
-        facts["measured latency"] = "other requests of the log ran at the same time"
-    count, logged = _replicas(kept, replicas, facts)
-    if router is not None and count == 1:
-        reason = "needs several replicas: give --replicas"
-        raise InvalidValueError(None, "--router", str(router), reason)
+    count, todays_router = _replicas(kept, replicas, router)
     workload = Workload(
         (kept.arrival_times - kept.arrival_times[0]) / faster,
         kept.prompt_lengths,
@@ -125,20 +115,19 @@ def question_of_log(  # noqa: PLR0913
     engine, *others = (with_settings(one, engine.name, log.settings) for one in specs)
     is_assumed = memory_rule is None and stated_rule is None
     facts |= settings_facts(log.settings, engine, "tokens" if is_assumed else "")
-    first = kept.times_to_first_token
+    facts["a round lasts"] = source
     return Question(
         workload,
         engine,
         others if proposals else None,
-        router or logged or ROUTER,
+        todays_router,
         level,
         share,
-        measured=None if unmeasured else kept.latencies,
-        measured_first=None if unmeasured or not np.isfinite(first).all() else first,
+        **_measured(kept, facts, is_as_logged=faster == 1 and not made_up),
         shared_tokens=kept.shared_tokens,
         concurrency=concurrency,
         made_up=made_up,
-        facts={**facts, "a round lasts": source},
+        facts=facts,
     )
 
 
@@ -150,16 +139,11 @@ def _with_shared_tokens(log: RequestLog, rule: MemoryRule, facts: dict[str, str]
     if log.prompt_blocks is None:
         return log
     try:
-        in_blocks = log.without_shared_prefixes().shared_tokens
-        shared = log.without_shared_prefixes(cache_block_size=rule.block_size).shared_tokens
+        shortened = log.without_shared_prefixes(cache_block_size=rule.block_size)
     except InvalidValueError as error:
         facts["shared prompts"] = f"not known: {error}"
         return log
-    prompts = int(log.prompt_lengths.sum())
-    least, most = (100 * int(one.sum()) / prompts for one in (in_blocks, shared) if one is not None)
-    said = f"{least:.1f} % of all prompt tokens in whole blocks of the log, up to {most:.1f} % with"
-    facts["shared prompts"] = f"{said} parts of blocks"
-    return replace(log, shared_tokens=shared)
+    return replace(log, shared_tokens=shortened.shared_tokens)
 
 
 def _requests(
@@ -169,49 +153,43 @@ def _requests(
     facts: dict[str, str],
     *,
     too_long: Literal["refuse", "drop"] = "refuse",
-    start_seconds: float = 0.0,
-    duration_seconds: float | None = None,
-    max_requests: int | None = None,
+    **window: Any,
 ) -> RequestLog:
     """Choose the requests of a window that fit, and say what is left out."""
     limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
-    if too_long not in ("refuse", "drop"):
-        raise InvalidValueError(None, "too_long", too_long, "is neither refuse nor drop")
-    window = log.window(start_seconds, duration_seconds, max_requests)
-    if not len(window):
+    as_choice(too_long, None, "too_long", ("refuse", "drop"))
+    kept = log.window(**window)
+    if not len(kept):
         reason = f"leaves none of {len(log)} requests"
-        raise InvalidValueError(None, "start_seconds", start_seconds, reason)
-    sizes = window.prompt_lengths + window.output_lengths
+        raise InvalidValueError(None, "window", window, reason)
+    sizes = kept.prompt_lengths + kept.output_lengths
     fits = rule.held(sizes - rule.unstored) <= rule.limit(limit)
     above = np.flatnonzero(~fits)
-    if len(above) and (too_long == "refuse" or len(above) == len(window)):
+    if len(above) and (too_long == "refuse" or len(above) == len(kept)):
         largest = above[np.argsort(-sizes[above], kind="stable")][:NAMED].tolist()
-        named = ", ".join(f"row {window.row_numbers[one]}: {sizes[one]}" for one in largest)
-        reason = (
-            f"is too small for {len(above)} of {len(window)} requests "
-            f"({named}{', ...' if len(above) > NAMED else ''} tokens): too_long='drop' leaves them "
-            "out (in a command FILE(too_long=drop))"
-        )
+        named = ", ".join(f"row {kept.row_numbers[one]}: {sizes[one]}" for one in largest)
+        reason = f"is too small for {len(above)} of {len(kept)} requests, the longest of which are "
+        reason += f"({named} tokens): FILE(too_long=drop) leaves them out"
         raise InvalidValueError(None, "memory_limit", limit, reason)
     if log.skipped:
         facts["skipped"] = str(log.skipped)
-    if len(window) < len(log):
-        facts["window"] = f"{len(window)} requests from {start_seconds:g} s on"
+    if len(kept) < len(log):
+        facts["window"] = f"{len(kept)} of {len(log)} requests; others ran at the same time"
     if len(above):
         facts["dropped"] = f"{len(above)} requests that need more than M"
-    return window.select(fits)
+    return kept.select(fits)
 
 
-def _unmeasured(kept: RequestLog, *, is_as_logged: bool) -> str:
-    """Say why latencies of the log are not compared with anything; empty if they are."""
-    known = int(np.isfinite(kept.latencies).sum())
-    if not known:
-        return "the log has none"
-    if not is_as_logged:
-        return "left out: arrivals are not those of the log"
-    if known < len(kept):
-        return f"left out: the log has it of {known} of {len(kept)} requests"
-    return "" if kept.latencies.any() else "left out: it is 0 throughout"
+def _measured(kept: RequestLog, facts: dict[str, str], *, is_as_logged: bool) -> dict[str, Any]:
+    """Return the latencies that the log measured, if simulations can be compared with them."""
+    first, known = kept.times_to_first_token, int(np.isfinite(kept.latencies).sum())
+    if is_as_logged and known == len(kept) and kept.latencies.any():
+        has_first = bool(np.isfinite(first).all())
+        return {"measured": kept.latencies, "measured_first": first if has_first else None}
+    arrivals = "" if is_as_logged else ", and arrivals are not those of the log"
+    said = f"not compared: the log has it of {known} of {len(kept)} requests{arrivals}"
+    facts["measured latency"] = said
+    return {}
 
 
 class LoggedRouter(Router):
@@ -236,9 +214,9 @@ class LoggedRouter(Router):
 
 
 def _replicas(
-    kept: RequestLog, replicas: int | None, facts: dict[str, str]
-) -> tuple[int, RouterSpec | None]:
-    """Count the replicas, and find the router of the log if it names the replica of each."""
+    kept: RequestLog, replicas: int | None, router: AnyRouter | None
+) -> tuple[int, AnyRouter]:
+    """Count the replicas, and choose the router: given, or of a log that names every replica."""
     served = [] if kept.workers is None else kept.workers.tolist()
     named = sorted({one for one in served if one is not None})
     count = max(1, len(named)) if replicas is None else replicas
@@ -246,12 +224,10 @@ def _replicas(
     if len(named) > count:
         reason = f"is less than the {len(named)} workers that the log names"
         raise InvalidValueError(None, "replicas", count, reason)
-    if named and None in served:
-        known = f"{len(served) - served.count(None)} of {len(served)}"
-        facts["routing of the log"] = f"left out: the log names the worker of {known} requests"
-        return count, None
-    if count == 1 or not named:
-        return count, None
+    if router is not None and count == 1:
+        reason = "needs several replicas: give --replicas"
+        raise InvalidValueError(None, "--router", str(router), reason)
+    if router is not None or count == 1 or not named or None in served:
+        return count, router or ROUTER
     homes: dict[RequestId, int] = dict(zip(kept.ids, map(named.index, served), strict=True))
-    facts["replicas"] = "numbered in the order of their names in the log"
     return count, RouterSpec(LOGGED, {}, LoggedRouter(homes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -156,7 +156,7 @@ class _Work:
         self.do([Serve(name, here), *proposed])
         while question.level and not self.clock.must_stop():
             known = {k: it.on_time or Fraction(0) for k, it in self.answer().by_replicas.items()}
-            wanted = next_replicas(known, question.wanted)
+            wanted = next_replicas(known, question.wanted) if known else None
             if wanted is None or Serve(name, wanted) in self.results:
                 return
             self.do([Serve(name, wanted)])
@@ -178,17 +178,13 @@ class _Work:
         kept = min(count, max(1, int(limit / each)))
         return kept, kept * each
 
-    def bounds(self, limit: float) -> list[Task]:
+    def bounds(self, limit: float) -> Iterator[Task]:
         """List bounds by importance: the log itself, then numbers of replicas."""
         count, level = self.question.replicas, self.question.level
-        seconds = {kind: share * limit for kind, share in SHARES.items()}
-        if not level:
-            return [Enclose(count, time_limit=seconds["best"])]
-        return [
-            Enclose(count, time_limit=seconds["best"] / 2),
-            Enclose(count, on_time=True, time_limit=seconds["on time"]),
-            *(Enclose(one, True, seconds["replicas"]) for one in self.answer().by_replicas),
-        ]
+        yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
+        for one in dict.fromkeys([count, *self.answer().by_replicas]) if level else ():
+            share = SHARES["on time" if one == count else "replicas"]
+            yield Enclose(one, on_time=True, time_limit=share * limit)
 
     def others(self, error: float, limit: float) -> list[Task]:
         """List all policies, on predicted lengths those that have ended on exact ones."""
@@ -221,19 +217,15 @@ def _compute(question: Question, deadline: float, threads: int | None, task: Tas
 def next_replicas(shares: Mapping[int, Fraction], enough: Fraction) -> int | None:
     """Choose the number of replicas to try after those with known shares of requests on time.
 
-    Fewer are tried as long as enough are on time, more as long as that helps. None if the fewest
-    that suffice are found, or none do.
+    More are tried as long as that helps, until enough are on time, and then fewer by bisection.
+    None if the fewest that suffice are found, or none do.
     """
     least = min((one for one, share in shares.items() if share >= enough), default=None)
-    few = [one for one in sorted(shares) if least is None or one < least]
-    if not shares or len(shares) == MOST_TRIED:
+    if len(shares) >= MOST_TRIED:
         return None
-    if len(shares) == 1 and max(shares) > 1:
-        return max(shares) - max(1, max(shares) // 4)
     if least is None:
-        most = few.pop()
+        *few, most = sorted(shares)
         helps = all(shares[one] < shares[most] for one in few)
         return most + max(1, most // 4) if helps else None
-    if few:
-        return (few[-1] + least) // 2 if few[-1] + 1 < least else None
-    return least - max(1, least // 4) if least > 1 else None
+    below = max((one for one in shares if one < least), default=0)
+    return (below + least) // 2 if below + 1 < least else None

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from online.pictures.page import bars, page
-from online.trials.intervals import Interval, rounded_up
 
+from . import words
 from .answer import Headroom
 from .tasks import Serve, Served
-from .words import answer_lines, answers, conditions, facts, remarks, seconds, share_on_time
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,17 +21,13 @@ MACHINE = ("a round lasts", "memory limit M", "load")
 
 def record(found: Headroom) -> dict[str, Any]:
     """Write the answer for JSON, in seconds and shares; intervals and fractions as they are."""
-    question, saving, today, best = found.question, found.saving, found.today, found.best
+    question, today, best, saving = found.question, found.today, found.best, found.saving
     off, errors = found.difference, found.failures.items()
-    savings = []
-    if saving is not None and today is not None:
-        share = saving.times(1 / today.mean_latency)
-        known = {"today": question.baseline, "mean_latency": today.mean_latency}
-        savings = [{**known, "could_be_saved": saving, "could_be_saved_share": share}]
+    share = saving.times(1 / today.mean_latency) if saving and today else None
     return {
-        "answer": answer_lines(found),
-        "holds_for": conditions(found),
-        "facts": facts(found),
+        "answer": words.answer_lines(found),
+        "holds_for": words.conditions(found),
+        "facts": words.facts(found),
         "requests": len(question.workload),
         "requests_left_out": found.left_out,
         "memory_limit": question.workload.memory_limit,
@@ -42,7 +35,9 @@ def record(found: Headroom) -> dict[str, Any]:
         "batch_time": repr(question.workload.batch_time),
         "load": question.load,
         "best_possible": None if best is None else {**vars(best[0]), "schedule": best[1]},
-        "savings": savings,
+        "today": None if today is None else {"policy": question.baseline, **vars(today)},
+        "saving": saving,
+        "saving_share": share,
         "measured_mean_latency": question.measured_mean,
         "simulated_over_measured": None if off is None else 1 + off,
         "max_concurrency": question.concurrency,
@@ -63,7 +58,7 @@ def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
         it = found.results[task]
         share = found.share(it) if isinstance(it, Served) else None
         if task.replicas == found.question.replicas:
-            yield {"policy": task.policy, "error": task.error, **vars(it), "share_of_saving": share}
+            yield {"policy": task.policy, "error": task.error, **vars(it), "saving_share": share}
 
 
 def _service_level(found: Headroom) -> Mapping[str, Any]:
@@ -87,9 +82,9 @@ def tables(found: Headroom) -> dict[str, DataFrame]:
     by_replicas = [
         {
             "replicas": str(replicas),
-            question.baseline: _on_time(Interval(it.on_time, it.on_time), count),
-            "attainable": _on_time(found.attainable(replicas), count),
-            **{f"p99 {name}, s": seconds(it.figures[name][1]) for name in question.limits},
+            f"{question.baseline}, %": words.floored(it.on_time or 0),
+            "attainable, %": found.attainable(replicas).times(100).text(1),
+            **{f"p99 {name}, s": words.seconds(it.figures[name][1]) for name in question.limits},
         }
         for replicas, it in (found.by_replicas.items() if question.level else ())
     ]
@@ -101,29 +96,21 @@ def tables(found: Headroom) -> dict[str, DataFrame]:
 
 
 def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
-    """Write every policy, the fastest first: latencies, share of the saving, predicted lengths."""
-    predicted = {k.policy: seconds(it.mean_latency) for k, it in found.here.items() if k.error}
-    exact = [(k.policy, it) for k, it in found.here.items() if not k.error]
+    """Write every policy, the fastest first: latencies, saving, latency with predicted lengths."""
+    here = {(k.policy, k.error): it for k, it in found.here.items()}
+    exact = [(policy, it) for (policy, error), it in here.items() if not error]
     for policy, it in sorted(exact, key=lambda pair: pair[1].mean_latency):
-        row = {"policy": policy, "mean, s": seconds(it.mean_latency)}
-        if found.divisible:
-            row["saving, %"] = found.share(it).times(100).text(1)
-        if predicted:
-            row["predicted, s"] = predicted.get(policy, "")
+        row = {"policy": policy, "mean, s": words.seconds(it.mean_latency)}
+        if found.today is not None:
+            row["saving, %"] = words.percent(found.share(it) or 0)
+        if len(exact) < len(here):
+            predicted = here.get((policy, found.question.error))
+            row["predicted, s"] = words.seconds(predicted.mean_latency) if predicted else ""
         if it.on_time is not None:
-            row["on time, %"] = share_on_time(it.on_time)
+            row["on time, %"] = words.floored(it.on_time)
         yield row | {
-            f"p99 {name}, s": seconds(p99) for name, (_, p99) in reversed(it.figures.items())
+            f"p99 {name}, s": words.seconds(p99) for name, (_, p99) in reversed(it.figures.items())
         }
-
-
-def _on_time(shares: Interval, count: int) -> str:
-    """Write how many of so many requests are on time, which is a whole number, and per cent."""
-    low, high = math.ceil((shares.lower or 0) * count), math.floor((shares.upper or 0) * count)
-    least = share_on_time(Fraction(low, count))
-    if low == high:
-        return f"{low:,} ({least} %)"
-    return f"{low:,} to {high:,} ({least} to {rounded_up(Fraction(100 * high, count), 1)} %)"
 
 
 def headroom_page(found: Headroom, title: str) -> str:
@@ -136,8 +123,8 @@ def headroom_page(found: Headroom, title: str) -> str:
     title : str
         Title of the page, and its heading.
     """
-    said = [f"{name}: {text}" for name, text in answers(found)]
-    known = [f"{name}: {text}" for name, text in facts(found).items()]
+    said = [f"{name}: {text}" for name, text in words.answers(found)]
+    known = [f"{name}: {text}" for name, text in words.facts(found).items()]
     machine = [one for one in known if one.startswith(MACHINE)]
     compared = (found.question.baseline, *found.question.proposed)
     shown = {one.name: it for one, it in found.here.items() if one.policy in compared}
@@ -146,7 +133,7 @@ def headroom_page(found: Headroom, title: str) -> str:
         low, high = found.best[0].interval.ends
         means.append(("best possible", low or 0.0, high or 0.0))
     picture = bars(means, "mean latency, s")
-    content: list[Any] = [[*said, f"Holds for: {conditions(found)}"], picture, machine]
+    content: list[Any] = [[*said, f"Holds for: {words.conditions(found)}"], picture, machine]
     sections: dict[str, Any] = {name: [table] for name, table in tables(found).items()}
-    sections |= {"The requests and the machine": [known], "Remarks": [[*remarks(found)]]}
+    sections |= {"The requests and the machine": [known], "Remarks": [[*words.remarks(found)]]}
     return page(title, title, content, sections)

@@ -35,8 +35,7 @@ BEST = (
 )
 DOUBTFUL = (
     "Simulation and log differ by more than 10 %, which is not a saving. It may come from time "
-    "outside the engine, the batch time, the memory limit, reused prompts, requests outside the "
-    "window, or other settings. Numbers of replicas are as doubtful."
+    "outside the engine, the batch time, M, reused prompts, other requests, or other settings."
 )
 
 
@@ -64,28 +63,32 @@ def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
 def answers(found: Headroom) -> Iterator[tuple[str, str]]:
     """Write what the log had, what today's policy has, what is possible, and what is proposed."""
     question, today, label = found.question, found.today, found.question.baseline
-    count, span = len(question.workload), float(np.ptp(question.workload.arrival_times))
-    part = f"the first {count:,} of {count + found.left_out:,}" if found.left_out else f"{count:,}"
-    said, logged = f"{part} requests in {span:,.1f} s", question.measured
-    if logged is not None and question.measured_mean is not None:
-        said += f", mean latency {seconds(question.measured_mean)} s"
-        said += f", p50/p99 {_pair(p50_p99(logged))} s"
+    log, mean = question.measured, question.measured_mean
+    said = requests_of(found)
+    if log is not None and mean is not None:
+        said += f", mean latency {seconds(mean)} s, p50/p99 {_pair(p50_p99(log))} s"
     yield "Log", said
     if today is None:
-        reasons = [it.reason for one, it in found.failures.items() if one.name == label]
-        reason = "needs a longer time limit, or fewer requests"
-        yield "Today", f"no answer: {label} {next(iter(reasons), reason)}"
+        yield "Today", f"no answer, as {label} has no result"
         return
     short = label if len(label) <= LONG_LABEL else f"{label.partition('(')[0]}(...)"
     off = f", {difference(found)}" if difference(found) else ""
     yield "Today", f"{short} simulated: mean latency {seconds(today.mean_latency)} s{off}"
-    figures = ", ".join(f"{name} {_pair(it)}" for name, it in today.figures.items())
-    yield "p50/p99", f"{figures} s"
+    figures = (f"{name} {_pair(it)}" for name, it in today.figures.items())
+    yield "p50/p99", f"{', '.join(figures)} s"
     yield from _possible(found, today)
     if question.level is not None:
         yield "Replicas", replicas_needed(found)
     if not found.contradicts:
         yield from _proposal(found, today)
+
+
+def requests_of(found: Headroom) -> str:
+    """Write which requests the answer is for, and in how many seconds they arrive."""
+    load = found.question.workload
+    whole = f"the first {len(load):,} of {len(load) + found.left_out:,}"
+    span = float(np.ptp(load.arrival_times))
+    return f"{whole if found.left_out else f'{len(load):,}'} requests in {span:,.1f} s"
 
 
 def difference(found: Headroom) -> str:
@@ -115,8 +118,7 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     yield "Limit", f"{limit}: at most {saved} can be saved"
     if high is not None:
         saved = _part(today.mean_latency - high, today, rounded_down)
-        what = saved if found.divisible else "less than 1 %"
-        yield "Known", f"a schedule with {seconds(high)} s, which saves {what}"
+        yield "Known", f"a schedule with {seconds(high)} s, which saves {saved}"
 
 
 def _part(saved: Fraction, today: Served, rounding: Callable[[Fraction, int], str]) -> str:
@@ -132,16 +134,16 @@ def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     spec, engine = question.specs[rival], question.specs[question.baseline]
     own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
     label = ", ".join(own).removeprefix("order=") if spec.name == engine.name and own else rival
-    said = f"{label} {_saves(today, served)}"
+    said = f"{label} {_saves(found, served)}"
     predicted = found.served(rival, question.error)
     if predicted is not None and predicted is not served:
-        said += f" (predicted: {_saves(today, predicted)})"
+        said += f" (predicted: {_saves(found, predicted)})"
     before, after = (seconds(one.figures["latency"][1]) for one in (today, served))
     yield "Proposal", f"{said}, p99 {before} -> {after} s"
 
 
-def _saves(today: Served, other: Served) -> str:
-    share = 1 - other.mean_latency / today.mean_latency
+def _saves(found: Headroom, served: Served) -> str:
+    share = found.share(served) or Fraction(0)
     return f"saves {percent(share)} %" if share >= 0 else f"costs {percent(-share)} % more"
 
 
@@ -164,36 +166,28 @@ def replicas_needed(found: Headroom) -> str:
 
 def conditions(found: Headroom) -> str:
     """Write in a few words what the answer rests on, the least expected first."""
-    return "; ".join(_conditions(found))
-
-
-def _conditions(found: Headroom) -> Iterator[str]:
-    question, best = found.question, found.best
+    question, router = found.question, found.question.router_of(found.question.replicas)
+    parts = ["simulations only, without bounds"] if found.best is None else []
     if question.made_up:
-        yield "made-up arrivals"
+        parts.insert(0, "made-up arrivals")
     elif question.concurrency:
-        yield f"the arrivals of a closed loop of {question.concurrency}, as logged"
-    if best is None:
-        yield "simulations only, without bounds"
-    yield "all requests at once" if question.load is None else f"load {question.load:.2f}"
-    if router := question.router_of(question.replicas):
+        parts.insert(0, f"the arrivals of a closed loop of {question.concurrency}, as logged")
+    parts.append("all requests at once" if question.load is None else f"load {question.load:.2f}")
+    if router:
         routed = "routed as logged" if router.name == LOGGED else f"router {router.label}"
-        yield f"{question.replicas} replicas, {routed}"
-    yield f"this batch time and M{'' if is_certified(found) else ' (limit not certified)'}"
+        parts.append(f"{question.replicas} replicas, {routed}")
+    parts.append("this batch time and M")
+    if found.best is not None and not found.best[0].certified:
+        parts[-1] += " (limit not certified)"
     reused = f"a prefix cache could supply {percent(question.reused)} %"
-    yield reused if question.reused else "no prefix cache"
-
-
-def is_certified(found: Headroom) -> bool:
-    """Return False if the limit is computed without a certificate."""
-    return found.best is None or found.best[0].certified
+    return "; ".join([*parts, reused if question.reused else "no prefix cache"])
 
 
 def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
     """Write what goes with the answer: what a figure does not say, and what has no result."""
     on_time = found.question.measured_on_time
     if on_time is not None:
-        yield f"In the log itself {share_on_time(on_time)} % are on time."
+        yield f"In the log itself {floored(on_time)} % are on time."
     if found.left_out:
         yield "Other requests: a longer --time-limit, or FILE(start_seconds=S, max_requests=N)."
     reasons: dict[str, list[str]] = {}
@@ -205,33 +199,30 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
         shown = names if details or len(names) <= NAMED else [*names[:NAMED], "others"]
         yield f"No result of {'; '.join(shown)}: {reason}."
     if details:
-        yield BEST
-    if details and found.is_doubtful:
-        yield DOUBTFUL
+        yield f"{BEST} {DOUBTFUL}" if found.is_doubtful else BEST
 
 
 def facts(found: Headroom) -> dict[str, str]:
     """Describe the requests, the engine and the best possible by name."""
-    question, best, load = found.question, found.best, found.question.workload
-    rule = load.memory_rule
+    question, load = found.question, found.question.workload
+    s, o, rule = load.prompt_lengths, load.output_lengths, load.memory_rule
     blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
     asked = "all arrive at once"
     if question.load is not None:
         asked = f"{question.load:.3f} machine seconds asked for per second, at full memory"
     described = {
-        "requests": f"{len(load)} in {float(np.ptp(load.arrival_times)):.1f} s",
+        "requests": requests_of(found),
         **question.facts,
-        **{
-            name: f"{np.mean(column):.1f} on average, at most {np.max(column)} tokens"
-            for name, column in (("prompts", load.prompt_lengths), ("outputs", load.output_lengths))
-        },
+        "prompts": f"{s.mean():.1f} on average, at most {s.max()} tokens",
+        "outputs": f"{o.mean():.1f} on average, at most {o.max()} tokens",
         "memory limit M": f"{load.memory_limit} tokens{'' if rule == TOKENS else blocks}",
         "load": asked,
         "the answer holds for": conditions(found),
     }
-    if best is not None:
-        ends = f"from {best[0].bound} ({'' if is_certified(found) else 'not '}certified) to a known"
-        said = f"mean latency {best[0].interval.text(3)} s, {ends} schedule ({best[1]})"
+    if found.best is not None:
+        bounds, schedule = found.best
+        said = f"mean latency {bounds.interval.text(3)} s, from {bounds.bound} "
+        said += f"({'' if bounds.certified else 'not '}certified) to a known schedule ({schedule})"
         described["best possible"] = said
     return described
 
@@ -250,6 +241,6 @@ def percent(share: Fraction | float) -> str:
     return rounded(100 * share, 1)
 
 
-def share_on_time(share: Fraction | float) -> str:
-    """Write a share on time in per cent, rounded down: 99 % is never read where it is missed."""
+def floored(share: Fraction | float) -> str:
+    """Write a share in per cent, rounded down: 99 % on time is never read where it is missed."""
     return rounded_down(100 * Fraction(share), 1)
