@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from instances import InvalidValueError
 from instances.validation import as_fraction, check_ranges, chosen, ranged
@@ -21,13 +21,6 @@ from online.policy_interface.token_count import TokenCount
 from .orders import ORDERS, WaitingQueue
 
 
-def refuse_prefill_rounds(setup: Setup) -> None:
-    """Refuse rounds that an engine does not have."""
-    if setup.prefill_rounds:
-        reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
-        raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class EnginePolicy(Policy):
     """A queue in an order, and requests that may keep their tokens when they are preempted.
@@ -38,9 +31,15 @@ class EnginePolicy(Policy):
         Of the queue, a name of `ORDERS`.
     ageing : float, default 0.0
         See `WaitingQueue`.
+
+    Attributes
+    ----------
+    may_prefill_alone : bool
+        Whether rounds may process prompts without emitting a token, as in [A25].
     """
 
     preempts = True
+    may_prefill_alone: ClassVar[bool] = False
 
     order: str = chosen(*ORDERS)
     ageing: float = ranged(0.0, minimum=0)
@@ -50,7 +49,16 @@ class EnginePolicy(Policy):
         self.reads_deadlines = self.order == "deadline"
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue.
+
+        Raises
+        ------
+        InvalidValueError
+            Prefill rounds, which the engine does not have.
+        """
+        if setup.prefill_rounds and not self.may_prefill_alone:
+            reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
+            raise InvalidValueError("simulation", "prefill_rounds", setup.prefill_rounds, reason)
         self._is_timed = setup.batch_time is not None
         self._requests: dict[int, VisibleRequest] = {}
         self._kept: dict[int, int] = {}
@@ -99,7 +107,6 @@ class ReservingPolicy(EnginePolicy):
             Prefill rounds.
         """
         super().reset(setup)
-        refuse_prefill_rounds(setup)
         self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
 
     def _longest_output(self, request: VisibleRequest, room: int) -> int:
@@ -135,6 +142,8 @@ class ServingPolicy(EnginePolicy):
         ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
         them and processes them again as part of its prompt, which is what the engines do.
     """
+
+    may_prefill_alone: ClassVar[bool] = True
 
     max_num_seqs: int = ranged(128, minimum=1)
     watermark: float = ranged(0.01, minimum=0, below=1)

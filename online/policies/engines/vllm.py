@@ -9,7 +9,7 @@ from instances import InvalidValueError
 from instances.validation import chosen, ranged
 from online.policy_interface import Decision, Setup, State, VisibleRequest, register_policy
 
-from .base import EnginePolicy, refuse_prefill_rounds
+from .base import EnginePolicy
 from .block_pool import BlockPool
 
 
@@ -137,7 +137,6 @@ class VLLM(EnginePolicy):
             Prefill rounds.
         """
         super().reset(setup)
-        refuse_prefill_rounds(setup)
         rule = setup.memory_rule
         self._size = rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
