@@ -17,12 +17,7 @@ from typing import Any
 import numpy as np
 
 from instances import Instance, Workload
-from instances.problem.arrival_source import (
-    Arrival,
-    FixedArrivals,
-    ProblemSource,
-    batch_time_of,
-)
+from instances.problem.arrival_source import Arrival, FixedArrivals, ProblemSource, batch_time_of
 from instances.problem.fleet_schedule import by_replica
 from instances.validation import as_integer
 from online.policy_interface.policy import VisibleRequest, random_stream
@@ -105,12 +100,7 @@ class _Replica(Simulation):
     source: _Sent
 
     def __init__(
-        self,
-        index: int,
-        problem: Instance | Workload,
-        policy: AnyPolicy,
-        seed: int,
-        limits: Limits,
+        self, index: int, problem: Instance | Workload, policy: AnyPolicy, seed: int, limits: Limits
     ) -> None:
         if index:
             seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])

@@ -8,14 +8,7 @@ from typing import Any, ClassVar
 
 from instances import InvalidValueError
 from instances.validation import as_fraction, check_ranges, chosen, ranged
-from online.policy_interface import (
-    Decision,
-    Policy,
-    RunningRequest,
-    Setup,
-    State,
-    VisibleRequest,
-)
+from online.policy_interface import Decision, Policy, RunningRequest, Setup, State, VisibleRequest
 from online.policy_interface.token_count import TokenCount
 
 from .orders import ORDERS, WaitingQueue
