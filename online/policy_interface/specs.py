@@ -10,6 +10,7 @@ import inspect
 import os
 import pickle
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
@@ -92,7 +93,7 @@ class Spec(Generic[Made]):
         if isinstance(thing, str):
             return cls.read(thing, folder)
         if isinstance(thing, cls.base):
-            return cls(thing.name, _settings_of(thing), thing)
+            return cls(getattr(thing, "name", type(thing).__name__), _settings_of(thing), thing)
         is_class, name = inspect.isclass(thing), getattr(thing, "__name__", "")
         if not callable(thing) or (is_class and not issubclass(thing, cls.base)):
             kind, base = cls.kind, cls.base.__name__
@@ -107,6 +108,25 @@ class Spec(Generic[Made]):
             return cls(name, {}, thing)
         # A lambda or a partial function: its product has a name.
         return cls.of(cls(type(thing).__name__, {}, thing).make())
+
+    @classmethod
+    def several(cls, given: Any) -> list[Self]:
+        """Return the specs of one thing or of several, none of them twice.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            As `of`; there is none, or two have the same label.
+        """
+        is_list = isinstance(given, Iterable) and not isinstance(given, str)
+        specs = [cls.of(one) for one in (given if is_list else [given])]
+        if not specs:
+            raise InvalidValueError(None, cls.kind, [], "is empty: at least one is needed")
+        for label, count in Counter(spec.label for spec in specs).items():
+            if count > 1:
+                reason = "is given twice: of two that differ, give one another name"
+                raise cls._refused(label, reason)
+        return specs
 
     @classmethod
     def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
@@ -346,20 +366,13 @@ def policy_specs(
     """
     if policies is None:
         policies = parameterless_policies(deadlines=deadlines)
-    several = isinstance(policies, Iterable) and not isinstance(policies, str)
-    specs: list[PolicySpec] = []
-    for one in cast(Any, policies if several else [policies]):
-        spec, reason = PolicySpec.of(one), ""
-        made, registered = spec.make(), POLICIES.get(spec.name)
+    specs = PolicySpec.several(policies)
+    for spec in specs:
+        made, registered, reason = spec.make(), POLICIES.get(spec.name), ""
         if made.reads_deadlines and not deadlines:
             reason = "needs a service level, as level=... or --slo gives"
         elif is_own(type(made)) and registered and not is_own(registered):
             reason = "is the name of a policy of this package: give yours another"
-        elif any(spec.label == other.label for other in specs):
-            reason = "is given twice: of two policies that differ, give one another name"
         if reason:
             raise InvalidValueError(None, "policies", spec.label, reason)
-        specs.append(spec)
-    if not specs:
-        raise InvalidValueError(None, "policies", [], "is empty: at least one is needed")
     return specs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Self
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.problem.arrival_source import AnySource
@@ -21,8 +20,6 @@ from online.policy_interface.predictions import (
     RelativePredictions,
 )
 from online.policy_interface.specs import Spec
-
-AnySpec = TypeVar("AnySpec", bound=Spec[Any])
 
 MODELS: Registry[Callable[..., PredictionModel]] = Registry("prediction model")
 MODELS.update(
@@ -49,6 +46,22 @@ class PredictionSpec(Spec[Any]):
     """A prediction model with its parameters."""
 
     kind, base, registry = "predictions", _Model, MODELS
+
+    @classmethod
+    def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
+        """Return the spec of a text, a model, or a spec.
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            It does not stand for a model.
+        """
+        if not isinstance(thing, str | cls) and not callable(getattr(thing, "predict", None)):
+            reason = "is not text and has no method predict"
+            raise InvalidTypeError(None, cls.kind, thing, reason)
+        spec = super().of(thing, folder)
+        names = [name for name, kind in MODELS.items() if type(spec.given) is kind]
+        return cls(names[0], spec.params) if names else spec
 
     @property
     def draws(self) -> bool:
@@ -81,35 +94,8 @@ def as_predictions(given: Any) -> list[PredictionSpec]:
     UnknownNameError, InvalidValueError, InvalidTypeError
         A name is unknown, a parameter is invalid, or a model is given twice.
     """
-    specs = choice("predictions", given, _spec)
+    specs = PredictionSpec.several(given)
     for spec in specs:
         if spec.given is None and (spec.params or spec.name != "interval"):
             spec.make()
     return specs
-
-
-def choice(field: str, given: Any, read: Callable[[Any], AnySpec]) -> list[AnySpec]:
-    """Return one thing or several as a list of specs, none of them twice."""
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    specs = [read(one) for one in (given if several else [given])]
-    if not specs:
-        raise InvalidValueError(None, field, [], "is empty: at least one is needed")
-    for label, count in Counter(spec.label for spec in specs).items():
-        if count > 1:
-            raise InvalidValueError(None, field, label, "is given twice")
-    return specs
-
-
-def _spec(given: Any) -> PredictionSpec:
-    if isinstance(given, PredictionSpec):
-        return given
-    if isinstance(given, str):
-        return PredictionSpec.read(given)
-    if not callable(getattr(given, "predict", None)):
-        raise InvalidTypeError(None, "predictions", given, "is not text and has no method predict")
-    own: list[Any] = [one for one in fields(given) if one.init] if is_dataclass(given) else []
-    changed = {one.name: value for one in own if (value := getattr(given, one.name)) != one.default}
-    for name, kind in MODELS.items():
-        if type(given) is kind:
-            return PredictionSpec(name, changed)
-    return PredictionSpec(type(given).__name__, changed, given)

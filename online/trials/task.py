@@ -32,7 +32,7 @@ from online.simulation.simulator import simulate
 
 from .intervals import LATENCY, MAKESPAN, ON_TIME, Latency, cost_of, schedule_of, total_of
 from .library import entry_of
-from .predictions import PredictionSpec, choice
+from .predictions import PredictionSpec
 from .trial import COMPLETED, FAILED, OF_OPTIMUM, REFUSED, Trial, one_line
 
 _log = logging.getLogger(__name__)
@@ -311,7 +311,7 @@ def router_specs(routers: AnyRouter | Iterable[AnyRouter] | None) -> Sequence[Ro
     """
     if routers is None:
         return [None]
-    specs = choice("router", routers, RouterSpec.of)
+    specs = RouterSpec.several(routers)
     for spec in specs:
         spec.make()
     return specs
