@@ -137,7 +137,6 @@ class Machine:
         # The rounds planned for the present batch if nobody is held, and how many of them have run.
         self._planned: PlannedRounds | None = None
         self._done = 0
-        self._is_under_way = False
 
     def error(self, what: str) -> PolicyError:
         """Return an error of the policy, with its name and the round."""
@@ -250,10 +249,10 @@ class Machine:
             self._note_actions(held, chunks, entering)
         planned, done, most = self._planned, self._done, min(wake, last)
         while planned.ends[(count := planned.until(next_arrival(), done, most)) - 1] > self.horizon:
-            self._is_under_way = True
             yield float(planned.ends[count - 1])
-        self._is_under_way = False
-        self.ran[len(self.ran) - bool(done) :] = [(planned, count)]
+        if done:
+            self.ran.pop()
+        self.ran.append((planned, count))
         rounds, self._done = count - done, count
         batch.round_index += rounds
         batch.tokens += planned.batch_size * rounds
@@ -275,8 +274,7 @@ class Machine:
 
         Those of requests that start are their prompts, until their first round ends.
         """
-        rounds = self._planned
-        if rounds is None or not self._is_under_way:
+        if (rounds := self._planned) is None:
             return self.batch.stored()
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
