@@ -212,7 +212,7 @@ def _word_kinds(name: str) -> set[str]:
 def _value_kind(value: Any) -> str:
     unit = _unit_seen(value)
     if unit is None or unit == DATES:
-        return "unknown" if value is None else "text" if unit is None else "date"
+        return "unknown" if value in (None, "") else "text" if unit is None else "date"
     return "count" if as_numbers([value])[0].is_integer() else "number"
 
 

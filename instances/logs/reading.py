@@ -22,9 +22,9 @@ from .cells import BadRow, SkippedRows, bad_cell, is_blank
 from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, OnBadRows, wanted_format
 from .paths import column, lookup, named_unit
 from .prefixes import as_blocks
-from .records import Rows, opened, records_of
+from .records import Rows, opened, records_of, rows_of
 from .request_log import RequestLog
-from .tools import FAILED, WARM_UP, Row, innermost, rate_of, warm_ups
+from .tools import FAILED, PHASES, WARM_UP, Row, innermost, rate_of, warm_ups
 
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
 WITHOUT_OUTPUT = "without output length"
@@ -46,7 +46,8 @@ def read_rows(
     wanted = wanted_format(format, columns, bad_rows)
     with opened(path) as stream:
         header, records = records_of(stream, path, wanted)
-        first = next(records, ((), []))
+        numbers, values = next(records, ((), []))
+        first = numbers, rows_of(values)
         kind = format_of(path, wanted, header, first, columns or {})
         facts = _run_facts(path, kind, first[1]) if kind.settings else {"note": kind.note}
         rows = _Rows(kind, chain([first], records), block_hashes)
@@ -197,10 +198,17 @@ class _Rows:
         for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
             self._take(*chunk)
 
-    def _take(self, numbers: Sequence[int], rows: list[Any]) -> None:
+    def _take(self, numbers: Sequence[int], rows: Any) -> None:
         """Take the cells of some requests, but of those that failed or only warmed up."""
         kind = self.kind
-        self.count += len(rows)
+        self.count += len(numbers)
+        read_by_row = {*PHASES, *kind.columns.get("error", ()), *kind.columns.get("hashes", ())}
+        if isinstance(rows, dict) and not kind.marks and not read_by_row & rows.keys():
+            self.numbers += numbers
+            for role, taken in self._cells.items():
+                taken += rows.get(kind.name_of(role), [None] * len(numbers))
+            return
+        rows = rows_of(rows)
         if {*map(type, rows)} != {dict}:
             for number, row in zip(numbers, rows, strict=True):
                 if isinstance(row, str):
@@ -299,11 +307,11 @@ class _Rows:
                 self.bad.setdefault(self.numbers[row], bad)
 
 
-def _requests(records: Rows, rows_of: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:
+def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:
     """Requests of each record; those of documents are numbered, others have its number."""
     count = 0
     for numbers, values in records:
-        found = [[*rows_of(one)] if isinstance(one, dict) else [one] for one in values]
+        found = [[*requests(one)] if isinstance(one, dict) else [one] for one in rows_of(values)]
         rows = [*chain.from_iterable(found)]
         repeated = np.repeat(np.array(numbers, np.int64), [*map(len, found)]).tolist()
         yield range(count + 1, count + 1 + len(rows)) if is_document else repeated, rows

@@ -34,8 +34,9 @@ NO_TEXT = "is not a text file: give it as CSV or JSON lines, plain or compressed
 _TOO_LONG = BadRow("the row has more cells than the header", "has more cells than the header")
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
-Rows = Iterator[tuple[Sequence[int], list[Any]]]
-"""Some hundred records at once, after their lines or places; a `BadRow` for a broken one."""
+Rows = Iterator[tuple[Sequence[int], Any]]
+"""Some hundred records at once, after their lines or places, a `BadRow` for a broken one; or cells
+of a table, in lists by the names of their columns."""
 
 
 @contextmanager
@@ -122,12 +123,15 @@ def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[li
     if start in "[{":
         values = _values(text, path)
         return [], iter([(range(1, len(values) + 1), values)])
-    rows = _cells(text, max(DELIMITERS, key=head.count), before)
+    delimiter = max(DELIMITERS, key=head.count)
+    rows = _cells(text, delimiter, before)
     number, header = next(rows)
     if isinstance(header, BadRow):
         raise FileFormatError(path, header.message, row=number)
     header = [one.strip() for one in header]
-    return header, _by_name(rows, header)
+    if '"' in text:
+        return header, _by_name(rows, header)
+    return header, _columns(text.split("\n")[1:], delimiter, before + 2, header)
 
 
 def _json_lines(lines: Iterator[tuple[int, str]]) -> Rows:
@@ -160,10 +164,6 @@ def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[s
 
     A quote that is wrong, or that nothing closes, is wrong in its own line only.
     """
-    if '"' not in text:
-        numbered = enumerate(text.split("\n"), before + 1)
-        yield from ((k, line.split(delimiter)) for k, line in numbered if line)
-        return
     lines, start = [*io.StringIO(text)], 0
     while start < len(lines):
         reader = csv.reader(islice(lines, start, None), strict=True, delimiter=delimiter)
@@ -189,3 +189,24 @@ def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[st
             if type(one) is BadRow or len(one) > len(header):
                 records[k] = one if type(one) is BadRow else _TOO_LONG
         yield numbers, records
+
+
+def _columns(lines: list[str], delimiter: str, number: int, header: Sequence[str]) -> Rows:
+    """Split lines without quotes into cells; columns where all lines have a cell of each."""
+    width = len(header)
+    for start in range(0, len(lines), ROWS_AT_ONCE):
+        some, first = lines[start : start + ROWS_AT_ONCE], number + start
+        if {one.count(delimiter) for one in some} == {width - 1} and width > 1:
+            cells = delimiter.join(some).split(delimiter)
+            columns = {name: cells[k::width] for k, name in enumerate(header)}
+            yield range(first, first + len(some)), columns
+        else:
+            rows = ((k, one.split(delimiter)) for k, one in enumerate(some, first) if one)
+            yield from _by_name(rows, header)
+
+
+def rows_of(records: list[Any] | dict[str, list[str]]) -> list[Any]:
+    """Return records one by one, also those that `Rows` has as columns of a table."""
+    if isinstance(records, list):
+        return records
+    return [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=True)]
