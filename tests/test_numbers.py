@@ -64,7 +64,6 @@ REALS: dict[str, Door] = {
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (1,), x, x).batch_duration,
     "alpha-ratio": lambda x: float(interval_ratios.a_min_two_point_ratio_bound(x)),
     "shares": lambda x: round(float(interval_ratios.a_min_ratio([x, x], 1, 1)), 12),
-    "sample": lambda x: pictures.Curve.from_samples({1: [x, 1.0]}),
     "window": lambda x: instances.trace_windows("absent", memory_limit=9, round_seconds=x) and None,
 }
 
