@@ -54,11 +54,11 @@ class LogFacts:
     note: str | None = None
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
-    def arrivals_note(self, span: float, origin: str = "second 0") -> str:
+    def arrivals_note(self, span: float) -> str:
         """Say in which unit the file has arrivals, and how many seconds they span."""
         unit = self.time_unit
         if unit is None:
-            return f"no arrival times, all at {origin}"
+            return "no arrival times, all requests at 0"
         return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"
 
 
@@ -69,7 +69,7 @@ class RequestLog(LogFacts):
     Attributes
     ----------
     arrival_times : float64 array, shape (n,)
-        Seconds since the first request.
+        Seconds since the first request, to the nanosecond.
     prompt_lengths, output_lengths : int64 array, shape (n,)
         Tokens, >= 1.
     latencies, times_to_first_token, mean_inter_token_times : float64 array, shape (n,)

@@ -82,16 +82,15 @@ class TraceReport(LogFacts):
     span_seconds: float
 
     def __str__(self) -> str:
-        unit, origin = "arrivals in seconds", "second 0"
+        counts = f"{self.dropped_empty} empty, {self.dropped_too_long} too long"
+        counts += f", {self.clipped} clipped"
+        unit = "arrivals in seconds"
         if self.round_seconds is not None:
             unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
-            origin = "round 0"
-        kept = f"{self.source}: {self.kept} of {self.rows_in_window}"
-        dropped = f"{self.dropped_empty} empty, {self.dropped_too_long} too long"
         parts = [
-            f"{kept} rows kept ({dropped}, {self.clipped} clipped)",
+            f"{self.source}: {self.kept} of {self.rows_in_window} rows kept ({counts})",
             unit,
-            self.arrivals_note(self.span_seconds, origin),
+            self.arrivals_note(self.span_seconds),
             *[f"sorted, {self.out_of_order} out of order"] * bool(self.out_of_order),
             *[f"{count} {why} and left out" for why, count in self.left_out.items()],
             *[str(one) for one in (self.note, self.skipped) if one],
@@ -239,11 +238,10 @@ def _problem(
     is_clipped = is_long & (room > 0) & (rule.too_long == "clip")
     is_kept = ~is_empty & (is_clipped | ~is_long)
     if not is_kept.any():
-        reason = (
-            f"no request is left of the {len(log)} rows in the window ({is_empty.sum()} empty, "
-        )
-        reason += f"{is_long.sum()} longer than memory_limit)"
-        raise FileFormatError(path, reason + (f"; {log.skipped}" if log.skipped else ""))
+        counts = f"{is_empty.sum()} empty, {is_long.sum()} longer than memory_limit"
+        skipped = f"; {log.skipped}" if log.skipped else ""
+        reason = f"no request is left of the {len(log)} rows in the window ({counts}){skipped}"
+        raise FileFormatError(path, reason)
     times = log.arrival_times
     report = TraceReport(
         **{one.name: getattr(log, one.name) for one in fields(LogFacts)},

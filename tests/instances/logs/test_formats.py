@@ -183,7 +183,7 @@ def test_a_run_without_start_times_arrives_at_its_rate_or_at_once(tmp_path: Path
         log = read_log(write(tmp_path, sglang_bench(rate=rate)))
         assert log.arrival_times.tolist() == [0.0] * 4
         assert not log.has_arrival_times
-        assert "no arrival times, all at second 0" in str(log)
+        assert "no arrival times, all requests at 0" in str(log)
     _, report = read(write(tmp_path, sglang_bench(rate=2.0)))
     assert "arrivals even at the run's 2 requests a second" in str(report)
 
