@@ -1,22 +1,18 @@
 """Bounds on the preemptive optimum of total latency.
 
-*Upper bounds* come from list schedules without preemption, then from annealed orders and from beams
-of the state search. *Lower bounds* come from output lengths and mean busy times
-(`hindsight.rounds.openings`), then from a price per token in each round, from a table of prices by
-the tokens held if it is small enough, and from the state search within growing budgets. All are
-computed in exact integers, for the single-machine relaxation. Every schedule of the problem is
-feasible there. With two threads, orders are annealed in the second one.
-
-Orders are annealed for each replica separately, among the requests that the best schedule without
-preemption assigns to it. For memory in blocks they are annealed in a stricter instance in tokens,
-whose schedules all fit the blocks (`instances.problem.memory_translation.restricted`).
+*Upper bounds* come from list schedules without preemption, then from annealed sort keys
+(`hindsight.schedules.preemptive`) and from beams of the state search. *Lower bounds* come from
+output lengths and mean busy times (`hindsight.rounds.openings`), then from a price per token in
+each round, from a table of prices by the tokens held if it is small enough, and from the state
+search within growing budgets. All are computed in exact integers, for the single-machine
+relaxation. Every schedule of the problem is feasible there. With two threads, sort keys are
+annealed in the second one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,14 +24,13 @@ from hindsight.prices import stops as stop_prices
 from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.search import Search
-from hindsight.schedules.orders import PreemptiveOrders
-from instances import FleetSchedule
+from hindsight.schedules.preemptive import PreemptiveKeys
 from instances.problem.memory_translation import restricted
 
 LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
 
-LARGEST_ORDER_WORK = 10_000_000
+LARGEST_WORK = 10_000_000
 """Largest number of rounds, and of output tokens of all requests, for which the solver runs."""
 
 LARGEST_PRICE_WORK = 400_000_000
@@ -45,9 +40,6 @@ per token and round is computed. This takes about a second at most, without inte
 LARGEST_TABLE_WORK = 100_000_000
 """Largest (rounds) x (memory limit) x (output tokens) for prices by the number of tokens held."""
 
-SLICE_TOKENS, MOST_MOVES = 3_000_000, 100_000
-"""Largest numbers of output tokens that an annealing run places (0.1 s) and of moves it makes."""
-
 ASCENT, HEAT = 200, 0.03
 """Number of steps of the price ascent in the first phase, and value of both its first temperature
 and its first step size, in rounds. Each later phase doubles the number and halves the value."""
@@ -56,9 +48,9 @@ BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
 """Largest number of states per round in the beam search of phase 0, in the exact search of phase 0,
 and in any search. Each phase doubles the first number and multiplies the second one by four."""
 
-STEPS = 6
-"""Number of calls of `_Orders.step` after which a solve without a time limit ends, if no method can
-improve its lower bound. Call k = 0, 1, ... makes 2^k annealing runs."""
+CYCLES, SHARE = 8, 0.3
+"""`CYCLES`: number of annealings after which a solve without a time limit ends, if no method can
+improve its lower bound. `SHARE`: share of the time for annealing if there is one thread."""
 
 
 def in_source(schedule: Any, source: Any) -> Any:
@@ -78,8 +70,7 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     The function runs in phases. Each phase first improves a table of prices, which proves a lower
     bound: the price of a request by round and by the tokens that it holds. Then the phase searches
     exactly over states. A state is the number of tokens that each request has produced. Between the
-    phases, or in a second thread, the order in which requests are placed is annealed, which gives
-    schedules.
+    phases, or in a second thread, sort keys of the requests are annealed, which gives schedules.
 
     Parameters
     ----------
@@ -90,10 +81,16 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     """
     below, last = interval.problem.below, interval.schedule.makespan
     tokens, longest = int(below.output_lengths.sum()), int(below.output_lengths.max())
-    if max(last, tokens) > LARGEST_ORDER_WORK:
+    if max(last, tokens) > LARGEST_WORK:
         return
-    orders = _Orders(interval, search.seed)
-    schedules = Background(interval, search.cores, orders.step)
+    keys = PreemptiveKeys(interval.source, search.seed)
+
+    def improve(own: Interval) -> None:
+        own.phase = "heuristics"
+        for schedule in keys.improve(own.is_done):
+            own.offer(schedule)
+
+    schedules = Background(interval, search.cores, improve, share=SHARE)
     schedules.advance()
     bounds = _Bounds(interval, schedules.must_stop)
     fits = last * tokens * below.memory_limit <= LARGEST_TABLE_WORK and longest <= LONGEST_OUTPUT
@@ -102,7 +99,7 @@ def close_preemptive(interval: Interval, search: Search) -> None:
         return not bounds.are_final
 
     def has_time() -> bool:
-        return orders.runs < 1 << STEPS or interval.clock.limit_left() is not None
+        return keys.cycle < CYCLES or interval.clock.limit_left() is not None
 
     anneal = Part(schedules.advance, "heuristics")
     if fits:
@@ -218,52 +215,3 @@ class _Bounds:
                     interval.offer(here)
             interval.prove(outcome.found.total_latency, "state search")
             self.are_final = True
-
-
-class _Orders:
-    """Simulated annealing of the order in which requests are placed, on each replica separately.
-
-    Each request stays on the replica to which the best schedule without preemption, found before,
-    assigns it.
-
-    Attributes
-    ----------
-    runs : int
-        Number of annealing runs that the next call of `step` makes.
-    """
-
-    def __init__(self, interval: Interval, seed: int) -> None:
-        source, best = interval.source, interval.schedule
-        self._source, self.runs = source, 1
-        self._assignment = getattr(best, "assignment", np.zeros(len(source), np.int64))
-        self._parts = list(getattr(best, "parts", [best]))
-        busy = [k for k, part in enumerate(self._parts) if part is not None]
-        machines = [source.alone(np.flatnonzero(self._assignment == k)) for k in busy]
-        orders = [PreemptiveOrders(restricted(one), seed) for one in machines]
-        self._turns = cycle(zip(busy, machines, orders, strict=True))
-
-    def step(self, interval: Interval) -> None:
-        """Make `runs` annealing runs, on the replicas in turn, and offer the schedules found.
-
-        The next call makes twice as many runs.
-        """
-        interval.phase = "heuristics"
-        for _ in range(self.runs):
-            if interval.is_done():
-                return
-            interval.offer(self._anneal())
-        self.runs *= 2
-
-    def _anneal(self) -> Any:
-        """Anneal the order of the requests on the replica whose turn it is.
-
-        Return the schedule that combines the best schedules of all replicas so far.
-        """
-        k, machine, orders = next(self._turns)
-        moves = max(1, min(MOST_MOVES, SLICE_TOKENS // int(machine.output_lengths.sum())))
-        found = in_source(orders.anneal(moves), machine)
-        if self._source.replicas == 1:
-            return in_source(found, self._source)
-        if found.total_latency < self._parts[k].total_latency:
-            self._parts[k] = found
-        return FleetSchedule(self._source, self._assignment, list(self._parts))

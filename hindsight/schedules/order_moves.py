@@ -11,10 +11,6 @@ before, a subset of the schedule; t0 is the first such start. And the first such
 = t_i is t_i itself. Without delays this does not hold: an earlier start makes a request larger in
 every later round.
 
-With ``stops``, requests may stop and resume. Each one runs in the first rounds in which the memory
-left by those placed before holds its tokens. Then possibly no order leads to an optimum, because a
-request placed early may take rounds that an optimal schedule gives to others.
-
 A move puts a request elsewhere in the order, swaps two requests, or changes a delay. Then it places
 all later requests again. It ends early if all requests that it placed keep their starts, or as soon
 as it cannot be accepted any more (Kirkpatrick, Gelatt and Vecchi 1983). Successive moves begin at
@@ -42,7 +38,7 @@ EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
 delay. A move of kind -k between the same places undoes one of kind k, but for `DELAY`."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of `Sequence.rounds` and `machines`: schedule before the current move, with it, and best."""
+"""Rows of `Sequence.starts` and `machines`: schedule before the current move, with it, and best."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
@@ -75,20 +71,14 @@ class Sequence(NamedTuple):
         Share of moves that change a delay. 0 stands for schedules without delays.
     longest_delay : int
         Longest delay, in rounds.
-    stops : bool
-        Whether requests may stop and resume.
     shares : float64 array, shape (n,)
         Probability, for each request, that a move which has drawn the request changes its place or
         delay. Otherwise the move draws another request.
     order, delay : int64 array, shape (n,)
         Requests in the order in which they are placed, and the delay of each request in rounds.
-    offset : int64 array, shape (n,)
-        First column of each request in ``rounds``.
-    rounds : int64 array, shape (3, n) or (3, number of tokens)
-        A row for each of the schedules `PRESENT`, `TRIED` and `BEST`: the start of each request, or
-        with ``stops`` the round that produces each output token, request by request.
-    machines : int64 array, shape (3, n)
-        Machine of each request in the schedules `PRESENT`, `TRIED` and `BEST`.
+    starts, machines : int64 array, shape (3, n)
+        A row for each of the schedules `PRESENT`, `TRIED` and `BEST`: the start and the machine of
+        each request.
     counts : int64 array, shape (4,)
         Entries `PLACE`, `GAINED`, `MOST_GAINED` and `PLACED`.
     state : int64 array, shape (1,)
@@ -102,12 +92,10 @@ class Sequence(NamedTuple):
     slack: float
     delayed: float
     longest_delay: int
-    stops: bool
     shares: FloatArray
     order: IntArray
     delay: IntArray
-    offset: IntArray
-    rounds: IntArray
+    starts: IntArray
     machines: IntArray
     counts: IntArray
     state: IntArray
@@ -115,33 +103,21 @@ class Sequence(NamedTuple):
 
 @step
 def _find(work: Sequence, i: int, now: int) -> int:
-    """Place request i: find its rounds and machine, and write them to the schedule `TRIED`.
+    """Place request i: find its start and machine, and write them to the schedule `TRIED`.
 
     `TRIED` is the schedule that the current move tries. ``now`` is the start, in this schedule, of
-    the request just before request i in the order. Return the start of request i, or its last round
-    if requests may stop. Return -1 if it would end after the last round of the memory profiles, the
-    arrays of the memory held in each round.
+    the request just before request i in the order. Return the start of request i. Return -1 if it
+    would end after the last round of the memory profiles, the arrays of the memory held in each
+    round.
     """
-    requests, profiles, new = work.table.requests, work.table.profiles, work.rounds[TRIED]
-    first, size = work.offset[i], profiles.shape[1]
-    if work.stops:
-        r = requests.arrival[i]
-        for k in range(requests.output[i]):
-            tokens = requests.prompt[i] + k + 1
-            r += 1
-            while r < size and profiles[0, r] + tokens > requests.limit:
-                r += 1
-            if r >= size:
-                return -1
-            new[first + k] = r
-        return int(r)
+    requests, profiles = work.table.requests, work.table.profiles
     begin, machine = requests.arrival[i], work.machines[PRESENT, i]
     if work.delayed > 0:
         begin = max(begin, now)
-    at, k = fit(requests, profiles, i, begin, machine, size)
+    at, k = fit(requests, profiles, i, begin, machine, profiles.shape[1])
     if at >= 0 and work.delay[i] > 0:
-        at, k = fit(requests, profiles, i, at + work.delay[i], machine, size)
-    new[first], work.machines[TRIED, i] = at, k
+        at, k = fit(requests, profiles, i, at + work.delay[i], machine, profiles.shape[1])
+    work.starts[TRIED, i], work.machines[TRIED, i] = at, k
     return int(at)
 
 
@@ -149,45 +125,20 @@ def _find(work: Sequence, i: int, now: int) -> int:
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
     """Add ``sign`` (1 or -1) times the memory of request i to the memory profiles.
 
-    A memory profile has the memory held on a machine in each round. The request holds its memory in
-    its rounds and on its machine in the schedule ``row``: `PRESENT` (the schedule before the
-    current move) or `TRIED` (the one that the move tries).
+    A memory profile has the memory held on a machine in each round. The request has its start and
+    its machine in the schedule ``row``: `PRESENT` (the schedule before the current move) or `TRIED`
+    (the one that the move tries).
     """
-    table, rounds, first = work.table, work.rounds, work.offset[i]
-    if work.stops:
-        for k in range(table.requests.output[i]):
-            table.profiles[0, rounds[row, first + k]] += sign * (table.requests.prompt[i] + k + 1)
-    else:
-        hold(table, i, rounds[row, first], work.machines[row, i], sign)
-
-
-@step
-def _entries(work: Sequence, i: int) -> int:
-    """Return the number of columns of request i in `Sequence.rounds`.
-
-    If requests may stop, there is one column for each output token. Otherwise there is one column,
-    for the start.
-    """
-    return int(work.table.requests.output[i]) if work.stops else 1
-
-
-@step
-def _end(work: Sequence, i: int) -> int:
-    """Return the start of request i in the schedule before the current move, `PRESENT`.
-
-    If requests may stop, return its last round instead.
-    """
-    return int(work.rounds[PRESENT, work.offset[i] + _entries(work, i) - 1])
+    hold(work.table, i, work.starts[row, i], work.machines[row, i], sign)
 
 
 @step
 def _keep(work: Sequence, i: int) -> None:
-    """Copy the rounds and the machine of request i from schedule `TRIED` to schedule `PRESENT`.
+    """Copy the start and the machine of request i from schedule `TRIED` to schedule `PRESENT`.
 
     `TRIED` is the schedule that the current move tries, `PRESENT` the schedule before the move.
     """
-    for k in range(work.offset[i], work.offset[i] + _entries(work, i)):
-        work.rounds[PRESENT, k] = work.rounds[TRIED, k]
+    work.starts[PRESENT, i] = work.starts[TRIED, i]
     work.machines[PRESENT, i] = work.machines[TRIED, i]
 
 
@@ -200,17 +151,17 @@ def begin_order(work: Sequence, first: int, last: int) -> bool:
     request moves to the first start at which it fits. Return False if a request would end after the
     last round of the memory profiles, the arrays of the memory held in each round.
     """
-    now = _end(work, work.order[first - 1]) if first > 0 else 0
+    now = work.starts[PRESENT, work.order[first - 1]] if first > 0 else 0
     for i in work.order[first:last]:
         at = _find(work, i, now)
         if at < 0:
             return False
         if work.delayed > 0:
-            work.delay[i] = _end(work, i) - at
+            work.delay[i] = work.starts[PRESENT, i] - at
         else:
             _keep(work, i)
         _hold(work, PRESENT, i, 1)
-        now = _end(work, i)
+        now = work.starts[PRESENT, i]
     return True
 
 
@@ -314,12 +265,12 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
     """
     order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0
-    now = _end(work, order[first - 1]) if first > 0 else 0
+    now = work.starts[PRESENT, order[first - 1]] if first > 0 else 0
     hopeless, left, old = most + work.slack, 0.0, 0.0
     if in_order:
         for i in order[first:]:
             left += weight[i]
-            old += weight[i] * _end(work, i)
+            old += weight[i] * work.starts[PRESENT, i]
     j, change, moved, fits = first, 0.0, 0, True
     while j < n and fits:
         i = order[j]
@@ -328,7 +279,7 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
             fits = False
             break
         _hold(work, TRIED, i, 1)
-        was = _end(work, i)
+        was = work.starts[PRESENT, i]
         change += weight[i] * (at - was)
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
@@ -340,7 +291,7 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most
-        if j > last and ((moved == 0 and not work.stops) or change > hopeless):
+        if j > last and (moved == 0 or change > hopeless):
             break
     for i in order[first:j]:
         _hold(work, TRIED, i, -1)
@@ -353,7 +304,7 @@ def anneal(work: Sequence, first_move: int, last_move: int) -> None:
 
     A move changes the order or a delay, and places all requests from there on again. It is undone
     if the new schedule costs more than the present one plus a random threshold. The best schedule
-    so far is kept in the rows `BEST` of `Sequence.rounds` and `Sequence.machines`.
+    so far is kept in the rows `BEST` of `Sequence.starts` and `Sequence.machines`.
     """
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):
@@ -375,5 +326,5 @@ def anneal(work: Sequence, first_move: int, last_move: int) -> None:
         counts[GAINED] -= int(change)
         if counts[GAINED] > counts[MOST_GAINED]:
             counts[MOST_GAINED] = counts[GAINED]
-            overwrite(work.rounds[BEST], work.rounds[PRESENT])
+            overwrite(work.starts[BEST], work.starts[PRESENT])
             overwrite(work.machines[BEST], work.machines[PRESENT])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slices
-from instances import Instance, PreemptiveSchedule
+from instances import Instance
 from instances.arrays import IntArray
 
 from .cycles import RuinAndRecreate
@@ -27,7 +27,7 @@ SLACK = 5.0
 acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a move takes a drawn request, in annealings without delays and stops. The
+"""Least probability that a move takes a drawn request, in annealings without delays. The
 probability is volume / mean volume, but at most 1: small requests fit anywhere."""
 
 FIRST_CYCLE = 250_000
@@ -40,10 +40,6 @@ Instead of a longer annealing, another one of this length lowers the cost more."
 HOT, WARM, COLD = 0.8, 0.4, 0.1
 """First temperatures of the annealings of `OrderSearch`: `HOT` and `WARM` in turn. Last temperature
 of all of them: `COLD`. Unit: the mean output length times the mean weight."""
-
-COLDEST = 0.3
-"""Last temperature of an annealing of the order if requests may stop and resume. Unit: one round
-times the mean weight. In this unit, the first temperature is the mean output length in rounds."""
 
 DELAYED = 0.2
 """Share of the moves of `OrderSearch` that change the delay of a request, not the order."""
@@ -69,8 +65,6 @@ class OrderAnnealing:
         State of the random numbers (`timetables.next_uniform`), advanced in place.
     delayed : float, default 0
         Share of the moves that change a delay. 0 stands for schedules without delays.
-    stops : bool, default False
-        Whether requests may stop and resume. Only for one machine, with memory counted in tokens.
     must_stop : Callable[[], bool], default never
         Stop callback, called while the first schedule is built. If it returns True, this schedule
         stays incomplete, and no moves can be made.
@@ -95,38 +89,27 @@ class OrderAnnealing:
         state: IntArray,
         *,
         delayed: float = 0.0,
-        stops: bool = False,
         must_stop: Callable[[], bool] = never,
     ) -> None:
         (starts, machines), n, output = schedule, len(instance), instance.output_lengths
         unit, longest = float(output.mean() * instance.weights.mean()), int(output.max())
-        count, shares, sizes = min(instance.replicas, n), np.ones(n), np.ones(n, np.int64)
+        count, least = min(instance.replicas, n), 1.0 if delayed else LEAST_SHARE
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
-        if stops:
-            # Each request runs in the first rounds in which it fits. So after the last arrival,
-            # some request runs in every round until all are complete. This takes at most as many
-            # rounds as there are output tokens. So ``size`` rounds are enough for memory profiles.
-            size, sizes = int(instance.arrival_times.max() + output.sum()) + 2, output
-        elif not delayed:
-            shares = np.clip(instance.volumes / instance.volumes.mean(), LEAST_SHARE, 1.0)
-        first = np.zeros(int(output.sum()), np.int64) if stops else starts
-        rounds, where = np.tile(first, (3, 1)), np.tile(machines, (3, 1))
+        three, where = np.tile(starts, (3, 1)), np.tile(machines, (3, 1))
         self.is_possible = count * size <= LONGEST_PROFILE
         profiles = np.zeros((count, size if self.is_possible else 1), np.int64)
         self.work = Sequence(
-            table=Timetable(requests_of(instance), rounds[PRESENT], where[PRESENT], profiles),
+            table=Timetable(requests_of(instance), three[PRESENT], where[PRESENT], profiles),
             total=moves,
             hot=heat[0] * unit,
             cold=heat[1] * unit,
             slack=SLACK * unit,
             delayed=delayed,
             longest_delay=max(1, longest // 2),
-            stops=stops,
-            shares=shares,
+            shares=np.clip(instance.volumes / instance.volumes.mean(), least, 1.0),
             order=np.argsort(starts, kind="stable"),
             delay=np.zeros(n, np.int64),
-            offset=np.cumsum(sizes) - sizes,
-            rounds=rounds,
+            starts=three,
             machines=where,
             counts=np.zeros(4, np.int64),
             state=state,
@@ -147,17 +130,13 @@ class OrderAnnealing:
         except StoppedEarlyError:
             return False
         work.table.profiles[:] = 0
-        work.rounds[BEST], work.machines[BEST] = work.rounds[PRESENT], work.machines[PRESENT]
+        work.starts[BEST], work.machines[BEST] = work.starts[PRESENT], work.machines[PRESENT]
         return True
 
     @property
     def best(self) -> tuple[IntArray, IntArray]:
-        """Return start and machine of each request in the best schedule, both of shape (n,).
-
-        If requests may stop, the first array has the round of each output token instead, request by
-        request (`Sequence.rounds`). Its length is then the number of output tokens of all requests.
-        """
-        return self.work.rounds[BEST], self.work.machines[BEST]
+        """Return start and machine of each request in the best schedule, both of shape (n,)."""
+        return self.work.starts[BEST], self.work.machines[BEST]
 
     def run(self, moves: int, must_stop: Callable[[], bool] = never) -> int:
         """Make ``moves`` further moves of the annealing; return the number made.
@@ -248,31 +227,3 @@ class OrderSearch:
         length = min(FIRST_CYCLE << min(k // 2, 40), longest)
         schedule, heat = (self.best.starts, self.best.machines), (WARM if k % 2 else HOT, COLD)
         return OrderAnnealing(instance, schedule, heat, length, state, delayed=DELAYED)
-
-
-class PreemptiveOrders:
-    """Search for a schedule in which requests may stop, by annealing the order of the requests.
-
-    The requests are placed in this order. Each one runs in the first rounds in which its tokens fit
-    into the memory left by those placed before. The first annealing begins with the order by
-    volume, smallest first.
-    """
-
-    def __init__(self, instance: Instance, seed: int) -> None:
-        self._instance, self._state = instance, first_state(seed)
-        self._order = np.argsort(instance.volumes, kind="stable")
-
-    def anneal(self, moves: int) -> PreemptiveSchedule:
-        """Run an annealing of ``moves`` moves, and return its best schedule.
-
-        It begins with the order with which the previous annealing ended.
-        """
-        instance, ranks = self._instance, np.argsort(self._order)
-        schedule = ranks, np.zeros_like(ranks)
-        heat = 1.0, COLDEST / float(instance.output_lengths.mean())
-        annealing = OrderAnnealing(instance, schedule, heat, moves, self._state, stops=True)
-        if len(instance) > 1:
-            annealing.run(moves)
-        self._order = annealing.work.order
-        rounds = np.split(annealing.best[0], annealing.work.offset[1:])
-        return PreemptiveSchedule.from_rounds(instance, rounds)

@@ -95,15 +95,16 @@ def lower_bound(instance: Instance) -> int:
 
 
 def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
-    """Return the total latency of an annealed schedule, with or without preemption."""
-    from hindsight.schedules.orders import OrderSearch, PreemptiveOrders
+    """Return the total latency of a good schedule, with or without preemption."""
+    from hindsight.schedules.orders import OrderSearch
+    from hindsight.schedules.preemptive import PreemptiveKeys
 
     search = OrderSearch(instance)
     search.run(MOVES)
     if not preemptive:
         return search.best_cost
-    stopped = PreemptiveOrders(instance, 0).anneal(MOVES)
-    return min(search.best_cost, stopped.total_latency)
+    stopped = next(PreemptiveKeys(instance, 0).improve(lambda: False))
+    return min(search.best_cost, int(stopped.total_latency))
 
 
 @dataclass

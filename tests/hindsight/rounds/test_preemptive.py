@@ -82,16 +82,16 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
                 patch.setattr(stops, name, value)
             return hindsight.solve(ELEVEN, preemption="keep")
 
-    # Neither orders nor prices: what lists, output lengths and mean busy times say.
-    result = solved(LARGEST_ORDER_WORK=0)
+    # Neither keys nor prices: what lists, output lengths and mean busy times say.
+    result = solved(LARGEST_WORK=0)
     assert result.stop_reason == "stalled"
     assert result.root_bound is None
     assert result.nodes == 0
     # Prices of a token alone, and as many phases as asked for.
-    result = solved(LARGEST_TABLE_WORK=0, STEPS=0, SLICE_TOKENS=1)
+    result = solved(LARGEST_TABLE_WORK=0, CYCLES=0)
     assert result.stop_reason == "stalled"
     assert result.root_bound is not None
     assert result.nodes == 0
     # A search that may keep one state has no room for another.
-    narrow = solved(MOST_STATES=1, ASCENT=1, SLICE_TOKENS=1)
+    narrow = solved(MOST_STATES=1, ASCENT=1)
     assert narrow.stop_reason == "size"

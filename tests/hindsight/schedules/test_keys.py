@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from drawn_instances import drawn_instance
 
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
-from instances import Workload
+from hindsight.schedules.preemptive import PreemptiveKeys
+from instances import MemoryRule, Workload
 from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
 from online import AffineTime
@@ -61,3 +63,15 @@ def test_a_stop_leaves_the_first_schedule() -> None:
     keys.open(lambda: True)
     assert math.isfinite(keys.cost)
     assert list(keys.anneal(lambda: True)) == []
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_schedules_in_rounds_are_feasible_and_depend_on_the_seed_alone(replicas: int) -> None:
+    for seed in range(4):
+        given = drawn_instance([43, seed], (4, 6), (6, 12), outputs=5, last_arrival=6)
+        instance = given.under(MemoryRule(block_size=1 + seed % 2)).with_replicas(replicas)
+        found = [list(PreemptiveKeys(instance, 3).improve(never)) for _ in range(2)]
+        assert found[0] == found[1]
+        for schedule in found[0]:
+            assert schedule.problem is instance
+            assert schedule.violations() == []

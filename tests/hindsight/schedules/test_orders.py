@@ -13,7 +13,7 @@ from strategies import instances, schedules
 
 from hindsight.schedules.lists import one_after_another
 from hindsight.schedules.order_moves import BEST, PRESENT
-from hindsight.schedules.orders import OrderAnnealing, OrderSearch, PreemptiveOrders
+from hindsight.schedules.orders import OrderAnnealing, OrderSearch
 from hindsight.schedules.timetables import first_state
 from instances import Instance, MemoryRule, Schedule
 from instances.arrays import IntArray
@@ -68,7 +68,7 @@ def placed_in(
 @given(schedules())
 def test_every_feasible_schedule_has_an_order_with_delays(schedule: Schedule) -> None:
     work = annealing_of(schedule.instance, schedule.start_times, 0.2).work
-    assert work.rounds[BEST].tolist() == schedule.start_times.tolist()
+    assert work.starts[BEST].tolist() == schedule.start_times.tolist()
     order, delay = work.order.tolist(), work.delay.tolist()
     found = placed_in(schedule.instance, order, delay, in_order=True)
     assert found == schedule.start_times.tolist()
@@ -94,7 +94,7 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
     assert instance.weights @ best <= instance.weights @ began
     order, delay = work.order.tolist(), work.delay.tolist()
     found = placed_in(instance, order, delay, in_order=delayed > 0)
-    assert work.rounds[PRESENT].tolist() == found
+    assert work.starts[PRESENT].tolist() == found
     # The profile holds those before the present place.
     before = work.order[: work.counts[0]]
     held = sum(int(instance.volumes[i]) for i in before)
@@ -152,15 +152,3 @@ def test_a_longer_schedule_that_is_better_is_followed() -> None:
     assert search.best_cost == 160
     search.run(1)
     assert search.best_cost == 160
-
-
-@given(instances(5))
-@settings(max_examples=examples(30, 15))
-def test_preemptive_orders_are_feasible_and_repeatable(instance) -> None:
-    search = PreemptiveOrders(instance, 3)
-    for _ in range(2):
-        found = search.anneal(40)
-        assert found.violations() == []
-    again = PreemptiveOrders(instance, 3)
-    again.anneal(40)
-    assert again.anneal(40) == found

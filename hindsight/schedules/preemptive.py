@@ -1,0 +1,76 @@
+"""Schedules in rounds in which requests may stop, found by the search for schedules in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from instances import FleetSchedule, Instance, PreemptiveSchedule, SecondsSchedule, Workload
+from instances.arrays import IntArray
+from instances.batch_time import AffineTime
+from instances.problem.fleet_schedule import by_replica
+
+from .keys import KeySearch
+
+
+class PreemptiveKeys:
+    """Search for schedules of an instance in which requests may stop and keep their tokens.
+
+    It is the search for schedules in seconds (`KeySearch`), with rounds of one second each.
+
+    Attributes
+    ----------
+    cycle : int
+        Number of annealings completed.
+    """
+
+    def __init__(self, instance: Instance, seed: int) -> None:
+        self._instance = instance
+        self._keys = KeySearch(Workload.from_instance(instance, AffineTime(1.0)), seed)
+
+    @property
+    def cycle(self) -> int:
+        """Return the number of annealings completed."""
+        return self._keys.cycle
+
+    def improve(self, should_stop: Callable[[], bool]) -> Iterator[Any]:
+        """Run one annealing, before the first one also `KeySearch.open`; yield better schedules.
+
+        Stop once ``should_stop`` returns True.
+        """
+        last = self.cycle
+        if not last:
+            self._keys.open(should_stop)
+            yield self.schedule()
+        for _ in self._keys.anneal(lambda: self.cycle > last or should_stop()):
+            yield self.schedule()
+
+    def schedule(self) -> Any:
+        """Return the best schedule so far, in rounds."""
+        instance, found = self._instance, self._keys.schedule()
+        # The workload has the requests in order of arrival.
+        order, assignment = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
+        if isinstance(found, SecondsSchedule):
+            return _in_rounds(found, instance, order)
+        assignment[order] = found.assignment
+        parts: list[Any] = [None] * instance.replicas
+        for k, own in enumerate(by_replica(assignment, instance.replicas)):
+            if len(own):
+                places = np.searchsorted(own, order[found.positions[k]])
+                parts[k] = _in_rounds(found.parts[k], instance.alone(own), places)
+        return FleetSchedule(instance, assignment, parts)
+
+
+def _in_rounds(schedule: SecondsSchedule, instance: Instance, places: IntArray) -> Any:
+    """Return a schedule whose rounds take one second as a schedule in rounds of ``instance``.
+
+    Request i of the schedule is number ``places[i]`` of the instance.
+    """
+    ends = np.rint(schedule.round_starts).astype(np.int64) + 1
+    rounds: list[list[int]] = [[] for _ in places]
+    columns = places[schedule.request], schedule.first_round - 1, schedule.rounds
+    for i, first, count in zip(*(column.tolist() for column in columns), strict=True):
+        rounds[i] += ends[first : first + count].tolist()
+    return PreemptiveSchedule.from_rounds(instance, rounds)
