@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slices
+from hindsight.runtime.clock import Slices, never
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -166,7 +166,7 @@ class RuinAndRecreate:
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)
             table = self._table(none, np.zeros_like(none), self._rounds)
-            if not _place_all(table, order, must_stop, mode):
+            if not timetables.place_all(table, order, must_stop, mode):
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
@@ -190,7 +190,7 @@ class RuinAndRecreate:
         while is_moved and not must_stop():
             before = table.starts.copy()
             order = np.argsort(np.where(before < 0, rounds, before), kind="stable")
-            is_placed = _place_all(table, order, must_stop, SEARCH)
+            is_placed = timetables.place_all(table, order, must_stop, SEARCH)
             is_moved = is_placed and bool((table.starts != before).any())
         return table.starts, table.machines
 
@@ -319,21 +319,6 @@ class RuinAndRecreate:
         if self._are_optional:
             return float((starts < 0).sum())
         return float(self.requests.weight @ starts) if starts.min() >= 0 else np.inf
-
-
-def _place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool], mode: int) -> bool:
-    """Move each request in ``order`` to the first start at which it fits with all others.
-
-    The timetable is changed in place. ``mode`` is `SEARCH`, or `IN_TURN` if no request may start
-    before the one before it in ``order``. Return whether all requests were tried. If the stop
-    callback ``must_stop`` returns True, the remaining requests are not tried.
-    """
-    try:
-        for part in timed_slices(len(order), must_stop):
-            timetables.place(table, order, part.start, part.stop, mode)
-    except StoppedEarlyError:
-        return False
-    return True
 
 
 def improved(

@@ -142,29 +142,6 @@ def _keep(work: Sequence, i: int) -> None:
     work.machines[PRESENT, i] = work.machines[TRIED, i]
 
 
-@njit
-def begin_order(work: Sequence, first: int, last: int) -> bool:
-    """Build the first schedule: place the requests ``first`` .. ``last`` - 1 of the order.
-
-    In an annealing with delays, each request keeps its start: its delay is set to this start minus
-    the first start at which it fits with the requests placed before. In one without delays, each
-    request moves to the first start at which it fits. Return False if a request would end after the
-    last round of the memory profiles, the arrays of the memory held in each round.
-    """
-    now = work.starts[PRESENT, work.order[first - 1]] if first > 0 else 0
-    for i in work.order[first:last]:
-        at = _find(work, i, now)
-        if at < 0:
-            return False
-        if work.delayed > 0:
-            work.delay[i] = work.starts[PRESENT, i] - at
-        else:
-            _keep(work, i)
-        _hold(work, PRESENT, i, 1)
-        now = work.starts[PRESENT, i]
-    return True
-
-
 @step
 def _change(order: IntArray, one: int, two: int, kind: int) -> None:
     """Change the order between its places ``one`` and ``two``, with ``one`` <= ``two``.

@@ -13,14 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hindsight.runtime.clock import Slices, StoppedEarlyError, never, timed_slices
+from hindsight.runtime.clock import Slices, never
+from hindsight.runtime.compilation import plain
 from instances import Instance
 from instances.arrays import IntArray
 
+from . import timetables
 from .cycles import RuinAndRecreate
 from .lists import list_orders
-from .order_moves import BEST, PRESENT, Sequence, anneal, begin_order
-from .timetables import LONGEST_PROFILE, Timetable, first_state, requests_of
+from .order_moves import BEST, PRESENT, Sequence, anneal
+from .timetables import Timetable, fit, hold, place_all
 
 SLACK = 5.0
 """A move is rejected once the requests that it has placed so far raise the cost by more than its
@@ -96,10 +98,11 @@ class OrderAnnealing:
         count, least = min(instance.replicas, n), 1.0 if delayed else LEAST_SHARE
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         three, where = np.tile(starts, (3, 1)), np.tile(machines, (3, 1))
-        self.is_possible = count * size <= LONGEST_PROFILE
+        self.is_possible = count * size <= timetables.LONGEST_PROFILE
         profiles = np.zeros((count, size if self.is_possible else 1), np.int64)
+        requests = timetables.requests_of(instance)
         self.work = Sequence(
-            table=Timetable(requests_of(instance), three[PRESENT], where[PRESENT], profiles),
+            table=Timetable(requests, three[PRESENT], where[PRESENT], profiles),
             total=moves,
             hot=heat[0] * unit,
             cold=heat[1] * unit,
@@ -120,16 +123,26 @@ class OrderAnnealing:
     def _begin(self, must_stop: Callable[[], bool]) -> bool:
         """Build the schedule of the first order; return whether all requests could be placed.
 
-        Return False also if ``must_stop`` returned True before all of them were placed.
+        With delays, each request keeps its start: its delay is this start minus the first start at
+        which it fits with the requests placed before. Without delays, each request moves to the
+        first start at which it fits. Return False also if ``must_stop`` returned True before all of
+        them were placed.
         """
-        work = self.work
-        try:
-            for part in timed_slices(len(work.order), must_stop):
-                if not begin_order(work, part.start, part.stop):
-                    return False
-        except StoppedEarlyError:
-            return False
-        work.table.profiles[:] = 0
+        work, table, now = self.work, self.work.table, 0
+        if work.delayed > 0:
+            for i in work.order.tolist():
+                k, begin = int(table.machines[i]), max(int(table.requests.arrival[i]), now)
+                size = table.profiles.shape[1]
+                at, _ = fit(table.requests, table.profiles, i, begin, k, size)
+                now = int(table.starts[i])
+                work.delay[i] = now - at
+                plain(hold)(table, i, now, k, 1)
+        else:
+            table.starts[:] = -1
+            is_placed = place_all(table, work.order, must_stop, timetables.SEARCH)
+            if not is_placed or table.starts.min() < 0:
+                return False
+        table.profiles[:] = 0
         work.starts[BEST], work.machines[BEST] = work.starts[PRESENT], work.machines[PRESENT]
         return True
 
@@ -183,7 +196,7 @@ class OrderSearch:
     def __init__(
         self, instance: Instance, start_times: IntArray | None = None, seed: int = 0
     ) -> None:
-        self._instance, self._state = instance, first_state(seed)
+        self._instance, self._state = instance, timetables.first_state(seed)
         self._annealing: OrderAnnealing | None = None
         self._cycle = self.moves = 0
         self.best = RuinAndRecreate(instance)

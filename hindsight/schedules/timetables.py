@@ -12,10 +12,12 @@ b tokens, of which F_r are free in round r, the tokens s + r - t fit where they 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hindsight.runtime.clock import StoppedEarlyError, timed_slices
 from hindsight.runtime.compilation import inner, njit, plain_at_first, step
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -176,6 +178,21 @@ def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -
                 begin = max(begin, starts[order[x - 1]])
             starts[i], machines[i] = fit(requests, profiles, i, begin, k, rounds)
         hold(table, i, starts[i], machines[i], 1)
+
+
+def place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool], mode: int) -> bool:
+    """Move each request in ``order`` to the first start at which it fits with all others.
+
+    The timetable is changed in place. ``mode`` is `SEARCH`, or `IN_TURN` if no request may start
+    before the one before it in ``order``. Return whether all requests were tried. If the stop
+    callback ``must_stop`` returns True, the remaining requests are not tried.
+    """
+    try:
+        for part in timed_slices(len(order), must_stop):
+            place(table, order, part.start, part.stop, mode)
+    except StoppedEarlyError:
+        return False
+    return True
 
 
 def first_state(seed: int) -> IntArray:
