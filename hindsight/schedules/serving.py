@@ -6,9 +6,6 @@ key, times the machine time that it still needs and times the seconds until its 
 power. Prompts make a round longer for all its requests, so a cap on prompt tokens delays prompts
 and speeds up running requests.
 
-If requests hold large shares of the memory, those of least rank often leave much of it unused. So
-some of them may be exchanged for others that fill it better (`Rule.fill`).
-
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
 with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
 and its tokens are swapped out, or recomputed later. Requests that must be late are dropped.
@@ -32,10 +29,9 @@ from instances.batch_time.seconds_schedule import ADVANCES
 
 from .machines import Machine
 
-REVIEW, LASTING, LONGEST = 4, 4, 1 << 40
-"""Largest number of rounds until the next decision if requests have deadlines, number of rounds for
-which memory must hold a batch after an exchange, and a number of rounds that stands for "no limit":
-no simulation reaches it."""
+REVIEW, LONGEST = 4, 1 << 40
+"""Largest number of rounds until the next decision if requests have deadlines, and a number of
+rounds that stands for "no limit": no simulation reaches it."""
 
 LENIENT = 1 + 1e-12
 """Factor on deadlines in the simulation, whose times have rounding errors. The times of the final
@@ -70,10 +66,6 @@ class Rule(NamedTuple):
     recomputes : bool
         Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
         resumes.
-    fill : float
-        If above 0, chosen requests are exchanged for others that make more of the memory: the value
-        of a request is then (tokens that it holds) / (its rank) ** ``fill``. The smaller ``fill``,
-        the less the rank matters. If ``reserves`` is True, there are no exchanges.
     token : float
         Factor on the seconds per processed token in the machine seconds that a request still needs.
         The larger it is, the later are long prompts.
@@ -86,7 +78,6 @@ class Rule(NamedTuple):
     patience: float = math.inf
     reserves: bool = False
     recomputes: bool = False
-    fill: float = 0.0
     token: float = 1.0
 
 
@@ -105,14 +96,12 @@ class Run(NamedTuple):
         Workspace: requests that have arrived and are neither complete nor dropped because they must
         be late, in ascending order of rank.
     chosen : int64 array, shape (n,)
-        Workspace: first the requests chosen for the next round. At the end, from the last entry
-        backward, those that did not fit in memory.
+        Workspace: the requests chosen for the next round.
     done, last, row : int64 array, shape (n,)
         Workspace, for each request: number of output tokens that it has produced, last round in
         which it ran, and row of its latest stretch in ``table``.
-    due, rank, value : float64 array, shape (n,)
-        Workspace, for each request: deadline of its last token in seconds, its rank, and its value
-        in exchanges (`Rule.fill`).
+    due, rank : float64 array, shape (n,)
+        Workspace, for each request: deadline of its last token in seconds, and its rank.
     late : int64 array, shape (n,)
         Output: 1 for requests that the simulation served late or dropped, 0 for those on time.
     table : int64 array, shape (rows, 6)
@@ -131,7 +120,6 @@ class Run(NamedTuple):
     chosen: IntArray
     due: FloatArray
     rank: FloatArray
-    value: FloatArray
     late: IntArray
     table: IntArray
 
@@ -258,34 +246,6 @@ def _enter(x: int, running: int, r: int, run: Run) -> None:
 
 
 @step
-def _exchange(running: int, refused: int, memory: int, run: Run) -> None:
-    """Exchange chosen requests for refused ones, so that the batch uses the memory better.
-
-    The first ``running`` entries of `Run.chosen` are chosen, and hold ``memory`` tokens. The last
-    ``refused`` entries did not fit. The value of a request is the tokens that it holds / rank **
-    `Rule.fill`. In turn, each refused request replaces the chosen one of least value, if it is of
-    larger value and memory holds the batch for `LASTING` rounds.
-    """
-    machine, chosen, value = run.machine, run.chosen, run.value
-    last = chosen.size - 1
-    for z in range(running + refused):
-        i = chosen[z if z < running else last + running - z]
-        value[i] = (machine.held[i] + run.done[i] + 1) * run.rank[i] ** -run.rule.fill
-    room = machine.memory_limit - memory - (LASTING - 1) * running
-    for y in range(last, last - refused, -1):
-        i, place = chosen[y], -1
-        least, held = value[i], machine.held[i] + run.done[i]
-        for x in range(running):
-            j = chosen[x]
-            if value[j] < least and held - machine.held[j] - run.done[j] <= room:
-                least, place = value[j], x
-        if place >= 0:
-            j = chosen[place]
-            room -= held - machine.held[j] - run.done[j]
-            chosen[place], chosen[y] = i, j
-
-
-@step
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
     """Write a new stretch of request i to `Run.table`, unless i also ran in round r.
 
@@ -327,7 +287,6 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         if wait > 0:
             span = min(span, wait)
             refused += 1
-            run.chosen[-refused] = i
             continue
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
@@ -347,8 +306,6 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         stored = more
         tokens += own
         prompts += own if own > 1 else 0
-    if refused > 0 and rule.fill > 0 and not rule.reserves:
-        _exchange(running, refused, memory, run)
     return _begin(r, running, span, written, run)
 
 

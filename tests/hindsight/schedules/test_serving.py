@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from hindsight.schedules.machines import Machine, machine_of
-from hindsight.schedules.serving import LASTING, Rule, Run, serve
+from hindsight.schedules.serving import Rule, Run, serve
 from instances import SecondsSchedule, Workload
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
 from online import AffineTime
 
 TIME = AffineTime(0.5, 0.0625, 0.015625)
-FREE = {"reserves": False, "recomputes": False, "fill": 0.0, "token": 1.0}
+FREE = {"reserves": False, "recomputes": False, "token": 1.0}
 RULE = Rule(1.0, 0.0, 0, math.inf, math.inf, **FREE)
 
 
@@ -34,7 +34,7 @@ def served(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the cost, who is late, and the stretches."""
     n = len(key)
-    space = *np.full((5, n), -7), *np.full((3, n), np.nan)
+    space = *np.full((5, n), -7), *np.full((2, n), np.nan)
     late = np.full(n, -7)
     table = np.empty((0, len(COLUMNS)), np.int64)
     run = Run(machine, rule, key, *space, late, table)
@@ -87,47 +87,28 @@ class Plain:
 
     def choice(self, present: list[int]) -> list[int]:
         chosen: list[int] = []
-        refused: list[int] = []
-        prompts, self.is_above = 0, False
+        refused = prompts = 0
         for i in sorted(present, key=self.rank):
-            if len(refused) > self.rule.skips:
+            if refused > self.rule.skips:
                 break
             own = self.tokens(i)
             if not self.fits([*chosen, i]):
-                refused.append(i)
+                refused += 1
             elif own == 1 or prompts == 0 or prompts + own <= self.rule.prompt_cap:
                 chosen.append(i)
                 prompts += own if own > 1 else 0
-            else:
-                self.is_above = True
-        if self.rule.fill > 0 and not self.rule.reserves:
-            self.exchange(chosen, refused)
         return chosen
-
-    def exchange(self, chosen: list[int], refused: list[int]) -> None:
-        held, limit = self.held, self.workload.memory_limit - (LASTING - 1) * len(chosen)
-        value = {i: held(i) * self.rank(i)[1] ** -self.rule.fill for i in [*chosen, *refused]}
-        for i in refused:
-            free = limit - sum(map(held, chosen))
-            others = [j for j in chosen if value[j] < value[i] and held(i) - held(j) <= free]
-            if others:
-                chosen[chosen.index(min(others, key=value.__getitem__))] = i
 
 
 def plain(workload: Workload, key: np.ndarray, rule: Rule) -> tuple[float, dict[int, list[int]]]:
     """Return the total latency and the rounds of each request, by the definition of a rule."""
     a, machine, t, total = workload.arrival_times, Plain(workload, key, rule), 0.0, 0.0
-    chosen: list[int] = []
-    seen: list[int] = []
     while any(machine.left(i) for i in machine.rounds):
         present = [i for i in machine.rounds if a[i] <= t and machine.left(i)]
         if not present:
             t = min(float(a[i]) for i in machine.rounds if a[i] > t)
             continue
-        # With exchanges, a batch stays as it is until something happens.
-        stays = rule.fill > 0 and present == seen and not machine.is_above and machine.fits(chosen)
-        if rule.reserves or not stays:
-            chosen, seen = machine.choice(present), present
+        chosen = machine.choice(present)
         t += 0.5 + 0.0625 * sum(map(machine.tokens, chosen))
         t += 0.015625 * sum(map(machine.held, chosen))
         machine.r += 1
@@ -147,7 +128,6 @@ def test_a_run_is_that_of_a_machine_which_decides_every_round(seed: int) -> None
         prompt_cap=float(rng.choice([5, 20, math.inf])),
         reserves=bool(rng.integers(2)),
         recomputes=bool(rng.integers(2)),
-        fill=float(rng.choice([0.0, 0.0, 0.1, 0.5])),
         token=float(rng.choice([1.0, 4.0])),
     )
     key = np.exp(rng.normal(size=n))
