@@ -273,109 +273,85 @@ def finer_graph(
     paid = costs_from_the_start(coarse, arcs)
     coarser = layers.CoarserGraph(coarse, followed, *grouped(coarse.later), paid)
     del arcs
-    builder = _Builder(priced, coarser, added, u, most_nodes)
+    most_nodes = min(most_nodes, MOST_NODES)
+    start, found, arrays = _first_epoch(priced, coarser, added, u, most_nodes)
+    is_followed, unpriced = followed.copy(), start.prices
+    is_followed[added] = True
+    at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // found.states.tables[0].size))
+    size, count, ended = 1, 1, 0
     for tau in range(priced.epochs - 1, -1, -1):
-        builder.add(tau, should_stop)
-        if not builder.count:
-            return None
-    return builder.graph()
-
-
-class _Builder:
-    """Builder of a path graph. It adds the nodes of one epoch at a time, from the last epoch on.
-
-    A path graph contains all schedules within a limit on total latency as paths. A node is an
-    epoch, the time between two rounds, and the set of requests that run then, with their starts.
-    """
-
-    def __init__(
-        self,
-        priced: PricedInstance,
-        coarser: layers.CoarserGraph,
-        added: IntArray,
-        u: IntArray,
-        most_nodes: int,
-    ) -> None:
-        self.priced, self.followed = priced, coarser.followed.copy()
-        self.followed[added] = True
-        o, side = priced.columns.output_lengths, priced.columns.memory_limit + 1
-        longest = int(o[~self.followed].max(initial=0))
-        self.unpriced = np.zeros((side, side), dtype=np.int64)
-        self.most_nodes = min(most_nodes, MOST_NODES)
-        self.room, most = max(4096, self.most_nodes // 8), priced.most_at_once
-        # Epochs (times between two rounds) are built from the last one on. When the nodes of epoch
-        # tau are built, ``above`` has nodes of epoch tau + 1. Each node is a set of running
-        # requests. At the last epoch no request runs, so at first the only set is empty.
-        self.given = layers.Extension(
-            tau=priced.epochs,
-            room=self.room,
-            capacity=0,
-            prices=self.unpriced,
-            budget=priced.budget(u),
-            regrets=priced.starts - u[:, None],
-            requests=priced.columns,
-            blocks=priced.blocks,
-            added=added,
-            kinds=priced.kinds,
-            keys=priced.random_keys,
-            above=layers.Sets.room(self.room, most),
-            coarser=coarser,
-        )
-        # An array of zeros takes memory only where it is written, so these arrays have the largest
-        # size that they may need.
-        table = np.zeros(1 << (2 * self.room).bit_length(), np.int64)
-        rest = np.zeros((len(layers.Scratch._fields) - 1, self.room), np.int64)
-        self.found = layers.Found(
-            layers.Sets.room(self.room, most),
-            layers.Scratch(table, *rest),
-            np.zeros(2 * (most_nodes + 1), np.int16),
-            room_for_states(longest, most, side - 1, TABLE_BYTES),
-            layers.Members(*np.zeros((5, most + 1), np.int64)),
-        )
-        cells = self.found.states.tables[0].size
-        self.at_once = max(1, min(SETS_AT_ONCE, CELLS_AT_ONCE // cells))
-        columns = (np.zeros(most_nodes + 1, kind) for kind in layers.COLUMNS)
-        self.arrays = layers.PathGraph._make([*columns, self.found.ended])
-        later, parents, requests, epochs, *_ = self.arrays
-        later[0] = parents[0] = requests[0] = -1
-        epochs[0] = priced.epochs
-        self.size, self.count, self.ended = 1, 1, 0
-
-    def add(self, tau: int, should_stop: Callable[[], bool]) -> None:
-        """Add the nodes at epoch ``tau`` to the graph, which already has those of all later epochs.
-
-        Epoch tau is the time between rounds tau and tau + 1. A node is the set of requests that run
-        then, with their starts.
-
-        Raises
-        ------
-        StoppedEarlyError, TooLargeError
-            ``should_stop`` returned True, or the graph exceeds its limit on nodes.
-        """
-        priced, prices, capacity = self.priced, self.unpriced, 0
+        prices, capacity = unpriced, 0
         if tau < len(priced.capacities):
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
-        room = min(self.room, self.most_nodes - self.size)
-        given = self.given._replace(tau=tau, room=room, capacity=capacity, prices=prices)
-        nodes, found = 0, self.found
-        set_epoch(tau, prices, priced.columns, self.followed, found.states)
-        for begin in range(0, self.count, self.at_once):
+        room, nodes = min(start.room, most_nodes - size), 0
+        given = start._replace(tau=tau, room=room, capacity=capacity, prices=prices)
+        set_epoch(tau, prices, priced.columns, is_followed, found.states)
+        for begin in range(0, count, at_once):
             if should_stop():
                 raise StoppedEarlyError
-            end = min(self.count, begin + self.at_once)
-            nodes, self.ended = extend_sets(given, begin, end, (nodes, self.ended), found)
+            end = min(count, begin + at_once)
+            nodes, ended = extend_sets(given, begin, end, (nodes, ended), found)
             if nodes < 0:
                 break
         nodes = join_parents(given, nodes, found) if nodes >= 0 else nodes
         if nodes < 0:
             raise TooLargeError("too many nodes of a path graph at one epoch")
-        self.count = store_epoch(given, nodes, self.size, found, self.arrays)
-        self.size += nodes
+        count = store_epoch(given, nodes, size, found, arrays)
+        size += nodes
+        if not count:
+            return None
+    for column in arrays[:-1]:
+        # Shrink each array in place: a shortened copy would need the memory a second time.
+        column.resize(size, refcheck=False)
+    arrays.ended.resize(ended, refcheck=False)
+    return arrays
 
-    def graph(self) -> layers.PathGraph:
-        """Return the graph built so far. Its arrays are those of this object, cut to length."""
-        for column in self.arrays[:-1]:
-            # Shrink each array in place: a shortened copy would need the memory a second time.
-            column.resize(self.size, refcheck=False)
-        self.arrays.ended.resize(self.ended, refcheck=False)
-        return self.arrays
+
+def _first_epoch(
+    priced: PricedInstance,
+    coarser: layers.CoarserGraph,
+    added: IntArray,
+    u: IntArray,
+    most_nodes: int,
+) -> tuple[layers.Extension, layers.Found, layers.PathGraph]:
+    """Return inputs and workspace for the nodes of an epoch, and a graph of the last epoch only.
+
+    The graph has one node, at the last epoch (time between two rounds), at which no request runs.
+    Its arrays have room for ``most_nodes`` further nodes.
+    """
+    room, most, limit = max(4096, most_nodes // 8), priced.most_at_once, priced.columns.memory_limit
+    is_followed = coarser.followed.copy()
+    is_followed[added] = True
+    longest = int(priced.columns.output_lengths[~is_followed].max(initial=0))
+    # When the nodes of epoch tau are built, ``above`` has nodes of epoch tau + 1. Each node is a
+    # set of running requests. At the last epoch the only set is empty.
+    given = layers.Extension(
+        tau=priced.epochs,
+        room=room,
+        capacity=0,
+        prices=np.zeros_like(priced.prices[0]),
+        budget=priced.budget(u),
+        regrets=priced.starts - u[:, None],
+        requests=priced.columns,
+        blocks=priced.blocks,
+        added=added,
+        kinds=priced.kinds,
+        keys=priced.random_keys,
+        above=layers.Sets.room(room, most),
+        coarser=coarser,
+    )
+    # An array of zeros takes memory only where it is written, so these arrays have the largest size
+    # that they may need.
+    table = np.zeros(1 << (2 * room).bit_length(), np.int64)
+    found = layers.Found(
+        layers.Sets.room(room, most),
+        layers.Scratch(table, *np.zeros((7, room), np.int64)),
+        np.zeros(2 * (most_nodes + 1), np.int16),
+        room_for_states(longest, most, limit, TABLE_BYTES),
+        layers.Members(*np.zeros((5, most + 1), np.int64)),
+    )
+    columns = (np.zeros(most_nodes + 1, kind) for kind in layers.COLUMNS)
+    graph = layers.PathGraph._make([*columns, found.ended])
+    graph.later[0] = graph.parents[0] = graph.requests[0] = -1
+    graph.epochs[0] = priced.epochs
+    return given, found, graph

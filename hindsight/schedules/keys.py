@@ -153,7 +153,7 @@ class KeySearch:
         self._volume = one.output * (one.held + (one.output + 1) / 2)
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
         n = len(workload)
-        self._space = *np.empty((5, n), dtype=np.int64), *np.empty((2, n))
+        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan

@@ -95,8 +95,6 @@ class Run(NamedTuple):
     order : int64 array, shape (n,)
         Workspace: requests that have arrived and are neither complete nor dropped because they must
         be late, in ascending order of rank.
-    chosen : int64 array, shape (n,)
-        Workspace: the requests chosen for the next round.
     done, last, row : int64 array, shape (n,)
         Workspace, for each request: number of output tokens that it has produced, last round in
         which it ran, and row of its latest stretch in ``table``.
@@ -117,7 +115,6 @@ class Run(NamedTuple):
     done: IntArray
     last: IntArray
     row: IntArray
-    chosen: IntArray
     due: FloatArray
     rank: FloatArray
     late: IntArray
@@ -228,24 +225,6 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 
 @step
-def _enter(x: int, running: int, r: int, run: Run) -> None:
-    """Choose the request at place x of `Run.order` for round r + 1, as number ``running``.
-
-    If the rule reserves memory, a request that starts moves to its place among the ``running``
-    requests chosen before, which are sorted by their last rounds.
-    """
-    i = run.order[x]
-    run.chosen[running] = i
-    if run.rule.reserves and run.last[i] != r:
-        # Move request i to its place among the running requests: these come first in ``order``,
-        # sorted by their last rounds.
-        run.rank[i] = RUNNING + float(r + run.machine.output[i])
-        for y in range(x, running, -1):
-            run.order[y] = run.order[y - 1]
-        _insert(running, i, run)
-
-
-@step
 def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
     """Write a new stretch of request i to `Run.table`, unless i also ran in round r.
 
@@ -265,10 +244,12 @@ def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
 
 @step
 def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
-    """Choose the requests that run in round r + 1, which begins at time t.
+    """Choose the requests that run in round r + 1, which begins at time t, and let them run.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
     chosen if memory, the cap on prompt tokens and the deadlines of those already chosen allow it.
+    If the rule reserves memory, the chosen requests then come first in `Run.order`, sorted by their
+    last rounds.
     ``written`` is the number of stretches (a request in consecutive rounds) in the schedule so far.
     """
     machine, rule = run.machine, run.rule
@@ -300,34 +281,22 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             # seconds on average. ``longest`` is the largest duration of this round in seconds.
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
-        _enter(x - 1, running, r, run)
+        if rule.reserves and run.last[i] != r:
+            # Move request i to its place among the running requests: these come first in ``order``,
+            # sorted by their last rounds.
+            run.rank[i] = RUNNING + float(r + machine.output[i])
+            for y in range(x - 1, running, -1):
+                run.order[y] = run.order[y - 1]
+            _insert(running, i, run)
+        written = _write(i, r, own, written, run)
+        run.last[i] = r + 1
+        span = min(span, machine.output[i] - done)
         running += 1
         memory += held
         stored = more
         tokens += own
         prompts += own if own > 1 else 0
-    return _begin(r, running, span, written, run)
-
-
-@step
-def _begin(r: int, running: int, span: int, written: int, run: Run) -> _Round:
-    """Let the first ``running`` requests of `Run.chosen` run in round r + 1.
-
-    The same requests run for at most ``span`` rounds. ``written`` is the number of stretches (a
-    request in consecutive rounds) in the schedule so far.
-    """
-    machine = run.machine
-    tokens = memory = stored = 0
-    for x in range(running):
-        i = run.chosen[x]
-        own, done = _tokens(i, r, run), run.done[i]
-        tokens += own
-        memory += machine.held[i] + done + 1
-        stored += machine.stored[i] + done + 1
-        span = min(span, machine.output[i] - done)
-        written = _write(i, r, own, written, run)
-        run.last[i] = r + 1
-    if not run.rule.reserves:
+    if not rule.reserves:
         span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
     return running, tokens, stored, span, written
 

@@ -34,7 +34,7 @@ def served(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the cost, who is late, and the stretches."""
     n = len(key)
-    space = *np.full((5, n), -7), *np.full((2, n), np.nan)
+    space = *np.full((4, n), -7), *np.full((2, n), np.nan)
     late = np.full(n, -7)
     table = np.empty((0, len(COLUMNS)), np.int64)
     run = Run(machine, rule, key, *space, late, table)
@@ -60,7 +60,6 @@ class Plain:
         self.s, self.o = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
         self.charges = machine_of(workload, None, recomputes=rule.recomputes).charges
         self.r = 0
-        self.is_above = False
 
     def left(self, i: int) -> int:
         return self.o[i] - len(self.rounds[i])
