@@ -55,7 +55,7 @@ class StartSets:
             if not len(starts) and not self.optional:
                 reason = f"leaves no start to a request that arrives at {request.arrival_time} and "
                 reason += f"runs {request.output_length} rounds"
-                raise InvalidValueError(f"request {request.id!r}", "horizon", self.horizon, reason)
+                raise InvalidValueError(f"request {request.id!r}", "horizon", self.rounds, reason)
 
     @property
     def rounds(self) -> int:
@@ -66,24 +66,6 @@ class StartSets:
 def useful_replicas(instance: Instance) -> int:
     """Return the number of replicas that a schedule can use: at most one per request."""
     return min(instance.replicas, len(instance))
-
-
-def _on_replicas(starts: StartSets) -> StartSets:
-    """Return the starts on the timeline of a fleet, from the starts of each request on one machine.
-
-    On the timeline, start t on replica k is start k H + t, where H is the horizon of one machine.
-    The starts of a request are repeated on each of the replicas that `_needed_replicas` counts.
-    """
-    instance, horizon = starts.instance, starts.horizon
-    count = useful_replicas(instance)
-    if count == 1:
-        return starts
-    needed = _needed_replicas(instance)
-    own = tuple(
-        (np.arange(replicas)[:, np.newaxis] * horizon + allowed).ravel()
-        for replicas, allowed in zip(needed.tolist(), starts.starts, strict=True)
-    )
-    return StartSets(instance, count * horizon, own, starts.optional)
 
 
 def _needed_replicas(instance: Instance) -> IntArray:
@@ -144,22 +126,31 @@ def all_starts(instance: Instance, horizon: int) -> StartSets:
         Some request cannot complete by the horizon.
     """
     horizon = as_integer(horizon, None, "horizon", minimum=1)
-    ends = horizon - instance.output_lengths + 1
-    pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
-    starts = tuple(np.arange(*pair, dtype=np.int64) for pair in pairs)
-    return _on_replicas(StartSets(instance, horizon, starts))
+    return start_sets(instance, _ranges(instance, horizon - instance.output_lengths), horizon)
 
 
 def start_sets(
-    instance: Instance, starts: Sequence[IntArray], *, optional: bool = False
+    instance: Instance,
+    starts: Sequence[IntArray],
+    horizon: int | None = None,
+    *,
+    optional: bool = False,
 ) -> StartSets:
     """Return the `StartSets` with the given starts of each request, on every replica of a fleet.
 
-    The model has rounds up to the latest completion of these starts, on each replica.
+    The model has ``horizon`` rounds on each replica. If it is None, these are the rounds up to the
+    latest completion. On the timeline of a fleet, start t on replica k is start k H + t, where H is
+    this number of rounds. The starts of a request are repeated on each of the replicas that
+    `_needed_replicas` counts.
     """
-    last = np.array([allowed.max(initial=0) for allowed in starts])
-    horizon = int((last + instance.output_lengths).max())
-    return _on_replicas(StartSets(instance, horizon, tuple(starts), optional))
+    if horizon is None:
+        last = np.array([allowed.max(initial=0) for allowed in starts])
+        horizon = int((last + instance.output_lengths).max())
+    own = tuple(
+        (np.arange(replicas)[:, np.newaxis] * horizon + allowed).ravel()
+        for replicas, allowed in zip(_needed_replicas(instance).tolist(), starts, strict=True)
+    )
+    return StartSets(instance, useful_replicas(instance) * horizon, own, optional)
 
 
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
@@ -168,9 +159,13 @@ def starts_until(instance: Instance, last: IntArray) -> StartSets:
     A request whose ``last`` is before its arrival has no start. The returned sets say that
     schedules may leave requests out.
     """
-    ends = np.maximum(last, instance.arrival_times - 1) + 1
-    pairs = zip(instance.arrival_times.tolist(), ends.tolist(), strict=True)
-    return start_sets(instance, [np.arange(*pair) for pair in pairs], optional=True)
+    return start_sets(instance, _ranges(instance, last), optional=True)
+
+
+def _ranges(instance: Instance, last: IntArray) -> list[IntArray]:
+    """Return the starts of each request from its arrival to round ``last``, shape (n,)."""
+    pairs = zip(instance.arrival_times.tolist(), (last + 1).tolist(), strict=True)
+    return [np.arange(first, end, dtype=np.int64) for first, end in pairs]
 
 
 def latest_starts(instance: Instance, limits: Limits) -> IntArray:
