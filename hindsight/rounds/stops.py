@@ -31,7 +31,8 @@ LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
 
 LARGEST_WORK = 10_000_000
-"""Largest number of rounds, and of output tokens of all requests, for which the solver runs."""
+"""Largest number of rounds, of output tokens of all requests, and of prompt tokens in a round, for
+which the solver runs."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices
@@ -81,7 +82,8 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     """
     below, last = interval.problem.below, interval.schedule.makespan
     tokens, longest = int(below.output_lengths.sum()), int(below.output_lengths.max())
-    if max(last, tokens) > LARGEST_WORK:
+    prompts = min(below.memory_limit, int(below.prompt_lengths.sum()))
+    if max(last, tokens, prompts) > LARGEST_WORK:
         return
     keys = PreemptiveKeys(interval.source, search.seed)
 
