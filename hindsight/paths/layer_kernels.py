@@ -426,7 +426,6 @@ def join_parents(given: Extension, nodes: int, found: Found) -> int:
     return nodes
 
 
-@njit
 def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: PathGraph) -> int:
     """Write the nodes at epoch tau from ``found`` into the graph, with numbers from ``first`` on.
 
@@ -436,21 +435,14 @@ def store_epoch(given: Extension, nodes: int, first: int, found: Found, graph: P
     tau - 1 are built next. Return the number of copies.
     """
     above, here, scratch = given.above, found.here, found.scratch
-    count = 0
-    for v in range(nodes):
-        g = first + here.nodes[v]
-        graph.later[g], graph.slacks[g] = scratch.later[v], scratch.slacks[v]
-        graph.epochs[g], graph.parents[g], graph.requests[g] = given.tau, -1, -1
-        graph.ended_first[g] = scratch.ended_first[v]
-        graph.ended_counts[g] = scratch.ended_counts[v]
-        if scratch.fresh[v]:
-            graph.parents[g] = first + here.nodes[scratch.parents[v]]
-            graph.requests[g] = here.members[v, here.sizes[v] - 1] >> START_BITS
-        else:
-            for k in range(here.sizes[v]):
-                above.members[count, k] = here.members[v, k]
-            above.sizes[count], above.keys[count] = here.sizes[v], here.keys[v]
-            above.costs[count], above.nodes[count] = here.costs[v], g
-            above.coarser[count] = here.coarser[v]
-            count += 1
-    return count
+    g, fresh = first + here.nodes[:nodes], np.flatnonzero(scratch.fresh[:nodes])
+    for name in ("later", "slacks", "ended_first", "ended_counts"):
+        getattr(graph, name)[g] = getattr(scratch, name)[:nodes]
+    graph.epochs[g], graph.parents[g], graph.requests[g] = given.tau, -1, -1
+    graph.parents[g[fresh]] = first + here.nodes[scratch.parents[fresh]]
+    graph.requests[g[fresh]] = here.members[fresh, here.sizes[fresh] - 1] >> START_BITS
+    entries = np.flatnonzero(scratch.fresh[:nodes] == 0)
+    pairs: Any = zip(above, here._replace(nodes=g), strict=True)
+    for target, source in pairs:
+        target[: len(entries)] = source[entries]
+    return len(entries)
