@@ -25,7 +25,6 @@ from hindsight.prices.ascent import Stage, ascend
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.search import Search
 from hindsight.schedules.preemptive import PreemptiveKeys
-from instances.problem.memory_translation import restricted
 
 LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
