@@ -11,7 +11,7 @@ from drawn_instances import drawn_instance
 from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from hindsight.schedules.preemptive import PreemptiveKeys
-from instances import MemoryRule, Workload
+from instances import Instance, MemoryRule, Workload
 from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
 from online import AffineTime
@@ -69,7 +69,8 @@ def test_a_stop_leaves_the_first_schedule() -> None:
 def test_schedules_in_rounds_are_feasible_and_depend_on_the_seed_alone(replicas: int) -> None:
     for seed in range(4):
         given = drawn_instance([43, seed], (4, 6), (6, 12), outputs=5, last_arrival=6)
-        instance = given.under(MemoryRule(block_size=1 + seed % 2)).with_replicas(replicas)
+        ample = Instance(list(given), 2 * given.memory_limit, replicas=replicas)
+        instance = ample.under(MemoryRule(block_size=1 + seed % 2))
         found = [list(PreemptiveKeys(instance, 3).improve(never)) for _ in range(2)]
         assert found[0] == found[1]
         for schedule in found[0]:
