@@ -30,18 +30,6 @@ IMPORTANT = (*BY, "mean ratio", "proved", "failed", "95 %", "trials", "max ratio
 
 MOST_REASONS = 20
 
-RATIO_NOTE = "mean ratio, max ratio: proved for these instances"
-CONFIDENCE_NOTE = "95 %: the mean ratio over all such instances (bootstrap)"
-TWO_OPTIMA_NOTE = (
-    "Ratios to two optima, which do not compare: policies that preempt are divided by the "
-    "preemptive optimum, which is less"
-)
-ONE_OPTIMUM_NOTE = "--preemption keep divides all costs by the preemptive optimum"
-ON_TIME_NOTE = (
-    "Runs that preempt or pause requests have no ratio to schedules without preemption: "
-    "--preemption keep counts their requests on time"
-)
-
 
 @dataclass(frozen=True)
 class Report:
@@ -103,11 +91,17 @@ class Report:
         """Return notes."""
         has_two = len({one.compared_with for one in self.trials}) > 1
         own = {
-            RATIO_NOTE: bool(self._rows),
-            CONFIDENCE_NOTE: any("95 %" in row for row in self._rows),
-            TWO_OPTIMA_NOTE: has_two,
-            ONE_OPTIMUM_NOTE: has_two,
-            ON_TIME_NOTE: any(map(_needs_preemption, self.trials)),
+            "mean ratio, max ratio: proved for these instances": bool(self._rows),
+            "95 %: the mean ratio over all such instances (bootstrap)": any(
+                "95 %" in row for row in self._rows
+            ),
+            "Ratios to two optima, which do not compare: policies that preempt are divided by the "
+            "preemptive optimum, which is less": has_two,
+            "--preemption keep divides all costs by the preemptive optimum": has_two,
+            "Runs that preempt or pause requests have no ratio to schedules without preemption: "
+            "--preemption keep counts their requests on time": any(
+                map(_needs_preemption, self.trials)
+            ),
         }
         return [*(note for note, applies in own.items() if applies), *self.notes]
 

@@ -110,18 +110,12 @@ def ratios(  # noqa: PLR0913
     """
     if demo == bool(sources):
         fail("give SOURCEs or --demo, and not both")
-    options, folder, named = dict(context.params), Path(), sources or [str(DEMO)]
-    groups: dict[str, list[str]] = {"": named}
-    if len(named) == 1 and named[0].endswith(".toml"):
-        folder = Path(named[0]).parent
-        options, groups = _from_toml(context, Path(named[0]))
+    options, groups, folder = _options(context, sources or [str(DEMO)])
     for path in options["out"]:
         check_output(path, SUFFIXES)
     check_json(options["json"])
     level, notes = service_level(options["slo"]), list[str]()
-    specs = chosen_policies(
-        options["policy"], Path() if policy else folder, deadlines=level is not None
-    )
+    specs = chosen_policies(options["policy"], "" if policy else folder, deadlines=bool(level))
     if level is not None:
         unit = "seconds" if options["batch_time"] else "rounds"
         notes.append(f"on time: {level}, in {unit}")
@@ -154,14 +148,21 @@ def ratios(  # noqa: PLR0913
     return FAILED_STATUS if any(one.status == FAILED for one in trials) else 0
 
 
-def _from_toml(context: Context, path: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Return the options of a TOML file, replaced by those of the command line, and its sources.
+def _options(
+    context: Context, named: list[str]
+) -> tuple[dict[str, Any], dict[str, list[str]], Path]:
+    """Return the options, the sources by the label of their group, and the folder of their files.
+
+    Those of a TOML file are replaced by options of the command line.
 
     Raises
     ------
     OSError, FileFormatError
-        It cannot be read, is not TOML, or has no sources.
+        A TOML file cannot be read, is not TOML, or has no sources.
     """
+    if len(named) > 1 or not named[0].endswith(".toml"):
+        return dict(context.params), {"": named}, Path()
+    path = Path(named[0])
     document = parse_toml(read_bytes(path), path)
     sources = document.pop("sources", None)
     if not sources:
@@ -171,11 +172,11 @@ def _from_toml(context: Context, path: Path) -> tuple[dict[str, Any], dict[str, 
         for key, values in document.items()
         for value in (values if isinstance(values, list) else [values])
     ]
-    options = context.command.make_context(str(path), words).params
+    options = context.command.make_context(named[0], words).params
     for name, value in context.params.items():
         if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE":
             options[name] = value
-    return options, sources if isinstance(sources, dict) else {"": sources}
+    return options, sources if isinstance(sources, dict) else {"": sources}, path.parent
 
 
 def _read(
