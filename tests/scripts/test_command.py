@@ -79,23 +79,17 @@ def found(ok: Ok, tmp_path: Path) -> Found:
     return run
 
 
-def test_nothing_else_is_on_the_standard_output_of_a_machine(ok: Ok, tmp_path: Path) -> None:
-    before = [*tmp_path.iterdir()]
-    (drawn,) = json.loads(ok("generate generator:uniform --json -"))["instances"]
-    assert drawn["digest"] == instances.generate("uniform", 0).digest
-    listed = json.loads(ok("show generators --json -"))["generators"]
-    assert "uniform" in [one["generator"] for one in listed]
-    assert [*tmp_path.iterdir()] == before
-
-
-def test_what_the_users_code_prints_is_kept_from_machines(
-    forked: ForkedScripts, empty: Path
-) -> None:
+def test_standard_output_has_the_json_alone(forked: ForkedScripts, empty: Path) -> None:
+    """What the user's code prints goes to the error output."""
     (empty / "loud.py").write_text("print('loaded', flush=True)\n")
-    line = ["generate", "generator:loud.py:uniform", "--json", "-"]
+    line = ("generate", "generator:loud.py:uniform", "--json", "-")
     process = forked.run(COMMAND, *line, cwd=empty)
-    assert json.loads(process.stdout)["instances"]
+    (drawn,) = json.loads(process.stdout)["instances"]
+    assert drawn["digest"] == instances.generate("uniform", 0).digest
     assert process.stderr == "loaded\n"
+    listed = forked.run(COMMAND, "show", "generators", "--json", "-", cwd=empty).stdout
+    assert "uniform" in [one["generator"] for one in json.loads(listed)["generators"]]
+    assert [path.name for path in empty.iterdir() if path.is_file()] == ["loud.py"]
 
 
 def test_solve_and_verify_tell_machines_what_they_print(found: Found, small: Path) -> None:
