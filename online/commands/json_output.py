@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-from instances import Instance
+from instances import Instance, Workload
 from instances.files import write_atomically
 from online.tables import Table, table_of
 from online.trials.bootstrap import Confidence
@@ -109,13 +109,14 @@ def _text(key: str, value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def instance_fields(instance: Instance) -> dict[str, Any]:
+def instance_fields(instance: Instance | Workload) -> dict[str, Any]:
     """Return the fields that say which instance a document is about."""
+    weight = getattr(instance, "is_weighted", False) and getattr(instance, "total_weight", 0)
     return {
         "instance": instance.name,
         "requests": len(instance),
         "memory_limit_tokens": instance.memory_limit,
-        **({"sum_of_weights": instance.total_weight} if instance.is_weighted else {}),
+        **({"sum_of_weights": weight} if weight else {}),
         **({"replicas": instance.replicas} if instance.replicas > 1 else {}),
         "digest": instance.digest,
     }

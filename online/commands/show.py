@@ -17,11 +17,11 @@ from instances.registry import Registry
 from online.policy_interface.policy import named_parameters
 from online.policy_interface.specs import PolicySpec, RouterSpec
 
-from .json_output import answer, check_json
+from .json_output import answer, check_json, instance_fields
 from .sources import Source
 
 CERTIFICATES = "instances/catalogue/certificates"
-OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level", "digest")
+OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level")
 OF_RECORD = ("status", "gap", "proof", "certified", "date", "method", "version")
 SEVERAL = ("instance", "optimum", "gap", "status", "requests", "goal")
 """Fields of each of several instances."""
@@ -109,9 +109,7 @@ def _instance(entry: LibraryEntry, record: Record | None) -> Row:
             elsewhere = f"{CERTIFICATES}/{path.name} of the repository"
             found["certificate"] = path if path.exists() else elsewhere
     return {
-        "instance": entry.name,
-        "requests": entry.n,
-        "memory_limit_tokens": instance.memory_limit,
+        **instance_fields(instance),
         "memory_rule": instance.memory_rule.told,
         **{name: getattr(entry, name) for name in OF_ENTRY},
         "note": instances.rounding_note(instance.metadata),

@@ -70,8 +70,6 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
         verdict = check_certificate(read_certificate(path))
     except MalformedCertificateError as error:
         raise FileFormatError(path, str(error)) from error
-    except MemoryError as error:
-        raise FileFormatError(path, "takes more memory than there is") from error
     except CertificateError as error:
         return {}, [str(error)]
     is_timed = verdict.batch_time is not None
