@@ -59,7 +59,9 @@ class UnknownNameError(ValueError):
     def nearest(self) -> str:
         """The question whether a similar name was meant; empty without one."""
         lowered = {one.lower(): one for one in self.known}
-        near = difflib.get_close_matches(str(self.name).lower(), lowered, n=2, cutoff=0.65)
+        name = str(self.name).lower()
+        near = difflib.get_close_matches(name, lowered, n=2, cutoff=0.65)
+        near = near or [one for one in lowered if name in one and len(name) > 2][:2]
         meant = " or ".join(repr(lowered[one]) for one in near)
         return f"did you mean {meant}?" if near else ""
 

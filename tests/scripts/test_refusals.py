@@ -68,7 +68,7 @@ ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios generator:sqrt-n-adversary --replicas 2 | answers to a policy: it has one machine
-ratios --demo --batch-time a100 | unknown batch time 'a100'; `show presets` lists all
+ratios --demo --batch-time a100 | mean 'llama-2-70b-2xa100' or 'llama-2-70b-a100-tp1'? `show pre
 ratios --demo --optimum records | is not an instance of the library
 ratios ../types.toml | Invalid value for '--seed': Input should be a valid integer
 ratios ../empty.toml | sources is missing: write sources = [...]
