@@ -108,8 +108,6 @@ class _Run(NamedTuple):
     begin, width : int
         First grid point at which data are stored (that of the request's arrival), and number of
         grid steps from it to the last one.
-    rest : float
-        Least duration of the request's steps after the block, in seconds.
     classes : float64 array, shape (3, classes)
         For each round length D: duration of the block in grid steps, 1 / D, and 1 / (D - d0), where
         d0 is the overhead of a round. The last two are factors of its payments.
@@ -123,7 +121,6 @@ class _Run(NamedTuple):
 
     begin: int
     width: int
-    rest: float
     classes: FloatArray
     paid: FloatArray
     after: FloatArray
@@ -215,18 +212,12 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
     """
     choice = -1
     for j in range(first, model.lengths.size):
-        place = m + run.classes[0, j]
-        k, f = run.width - 1, 1.0
-        if place < run.width:
-            k = int(place)
-            f = place - k
-            cost = run.after[k] + f * (run.after[k + 1] - run.after[k])
-        # If the block ends after the last grid point, the cost after it is the completion time if
-        # the request runs alone from then on. With deadlines, it is the cost of a late request.
-        elif model.penalty < math.inf:
-            cost = model.penalty
-        else:
-            cost = (run.begin + place) * model.step + run.rest
+        # If the block ends after the last grid point, take the cost there. It exceeds that of the
+        # request as a whole, or is that of a late request.
+        place = min(m + run.classes[0, j], float(run.width))
+        k = min(int(place), run.width - 1)
+        f = place - k
+        cost = run.after[k] + f * (run.after[k + 1] - run.after[k])
         # ``cost`` is so far the cost after the block, without payments of the block. It does not
         # fall if the block ends later. So neither this class nor one of longer rounds is cheaper.
         if cost >= best:
@@ -281,6 +272,17 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
     return count
 
 
+@step
+def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
+    """Lower ``starts[1]``, the last grid point at which a block may begin, if it begins too late.
+
+    A start is too late if already at the grid point before, the least cost of the request from the
+    block on, ``least``, is ``most`` or more. The first possible start is ``starts[0]``.
+    """
+    while starts[1] > starts[0] + 1 and least[starts[1] - 1] >= most:
+        starts[1] -= 1
+
+
 @partial(njit, makes_arrays=True)
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
     """Write the values of requests to ``answer``, and add the derivatives of their sum to it."""
@@ -296,6 +298,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         arrival, prompt, output = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin, own = int(arrival / h), requests.share[i]
         count = _fill_starts(prompt, output, goals.allowance[i], model, starts)
+        most = arrival + goals.allowance[i] if model.penalty == math.inf else model.penalty
         # From the last block to the first, compute least[g, m], the least cost from block g on if
         # this block begins at grid point m or later. Row ``count`` is the cost at completion.
         for m in range(starts[count, 0], starts[count, 1] + 1):
@@ -304,7 +307,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         for g in range(count - 1, -1, -1):
             block = _block(g, prompt, output, model)
             first = _fill_classes(block, model, classes)
-            run = _Run(begin, starts[g + 1, 1], block.rest, classes, paid, least[g + 1])
+            starts[g, 1] = min(starts[g, 1], starts[g + 1, 1])
+            run = _Run(begin, starts[g + 1, 1], classes, paid, least[g + 1])
             _fill_paid(block, run, starts[g, 0], own, model)
             if model.stop[0]:
                 return
@@ -314,6 +318,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 least[g, m] = best
                 if g == 1 and (begin + m) * h > goals.first_token[i]:
                     least[g, m] = model.penalty
+            _drop_late_starts(starts[g], least[g], most)
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= arrival if model.penalty == math.inf else 0.0
@@ -326,7 +331,7 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         for g in range(count):
             block = _block(g, prompt, output, model)
             _fill_classes(block, model, classes)
-            run = _Run(begin, starts[g + 1, 1], block.rest, classes, by_paid, flow[g + 1])
+            run = _Run(begin, starts[g + 1, 1], classes, by_paid, flow[g + 1])
             for m in range(starts[g, 0], starts[g, 1] + 1):
                 share = flow[g, m]
                 if share < 1e-9:
