@@ -15,8 +15,10 @@ linear between grid points, and so is g_k. Where m h <= t <= (m + 1) h, the paym
 are at least the constants of the tangent, Phi(t), and the least of g_k - Phi at the grid points
 that surround all t + E. This is linear in t: its values at m and m + 1 are a pair of ends. The
 lengths E up to X are cut into ranges, each with a lambda of its own, and the ends are the least of
-all ranges. A grid point has an end of the step before it and one of the step after it, and takes
-the lower one. Then the chord is below, and so after a minimum over all later points.
+all ranges. A range may instead have the payment of part (2) and g_k after its shortest E, which is
+linear in t too. Where that of all E from one on is not below the ends so far, they are left out.
+A grid point has an end of the step before it and one of the step after it, and takes the lower one.
+Then the chord is below, and so after a minimum over all later points.
 
 (6) *Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
 pays at least b times the least c of that time, and then G_k at t + X. A later moment is in [t', t'
@@ -57,6 +59,7 @@ from .round_length_tangents import (
     Scratch,
     Tables,
     latest_alike,
+    least_payment,
     lower_by_range,
     next_block,
 )
@@ -164,6 +167,19 @@ class _Values(NamedTuple):
     deadline: float
 
 
+@step
+def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
+    """Return whether a longer block may lower one of the first ``points`` entries of ``values``.
+
+    ``values`` are lower bounds on the cost from the block on, for shorter durations. ``paid`` is
+    the least that the block pays, ``after`` lower bounds on the cost after it if it lasts longer.
+    """
+    x = 0
+    while x < points and paid + after[x] >= values[x]:
+        x += 1
+    return x < points
+
+
 @inner
 def _lower_by_steps(
     block: Block,
@@ -193,11 +209,14 @@ def _lower_by_steps(
         # the cell it begins. So groups have fewer grid points for it than for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
-        early = span.shortest
+        early, own = span.shortest, values[begin - span.low :]
+        paid = least_payment(block, begin, begin + count + longest, grid, scratch.linear)
         while early < longest and not tables.stop[0]:
+            after = following.at[begin + early - following.low :]
+            if not _may_fall(count + 1, paid, after, own):
+                break
             late = latest_alike(block, early, longest, tables)
             part = Range(begin, count, early, late)
-            own = values[begin - span.low :]
             rate = lower_by_range(block, part, known, tables, scratch, own)
             largest = max(largest, rate)
             early = late
@@ -286,10 +305,8 @@ def _take_later(
         # to ``until``, and it pays ``paid`` or more.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
-            first, last, paid = since, until, math.inf
-            for c in range(first, last + 1):
-                one = scratch.linear[c] + grid.beta[c] * block.work
-                paid = min(paid, block.steps * one)
+            first, last = since, until
+            paid = least_payment(block, m - 1, m + 1 + longest, grid, scratch.linear)
         best = min(best, paid + following.at[m + longest - following.low])
         best = min(best, values[m - span.low] - error)
         values[m - span.low] = best

@@ -170,43 +170,53 @@ def ends_by_tangent(
     return pairs
 
 
-def group_ends(
+def least_payment(case: Case, block: Block, first: int, last: int) -> Fraction:
+    """(2) The payment of all steps at the least price from one grid point to another."""
+    prices = case.prices_between(first, last)
+    least = min(linear(block, one) + one[2] * block.works[0] for one in prices)
+    return len(block.works) * least
+
+
+def lower_group(
     case: Case,
     block: Block,
     points: range,
-    shortest: int,
-    longest: int,
+    lengths: tuple[int, int],
     after: Callable[[int], Fraction],
-) -> list[tuple[Fraction, Fraction]]:
-    """(5) The least pairs of all ranges of lengths up to X."""
+    values: dict[int, Any],
+) -> None:
+    """(5) Lower the values to the ends of all ranges of lengths up to X."""
     d0, step = float(case.minorant[0]), float(case.step)
     least, work = len(block.works) * d0, float(block.works[0])
-    lower: list[Any] = [(math.inf, math.inf)] * len(points)
-    early = shortest
+    begin, end = points[0], points[0] + len(points)
+    early, longest = lengths
+    dear = least_payment(case, block, begin, end + longest)
     while early < longest:
+        if all(dear + after(m + early) >= values[m] for m in range(begin, end + 1)):
+            break
         free = max(step * early - least, len(block.works) * work)
         longer = free * (case.spread + 0.01 * free / float(block.own))
         late = min(max(early + 1, int((least + longer) / step)), longest)
         touch = least + 0.93 * (step * (late + 1) - least)
-        ends = points[0], points[0] + len(points)
-        first, last = (best_rate(case, block, one, touch) for one in ends)
+        first, last = (best_rate(case, block, one, touch) for one in (begin, end))
         middle = Fraction(math.sqrt(first * last))
         rates = [middle] if max(first, last) <= 1.05 * min(first, last) else [first, last, middle]
-        tangents = [
+        paid = least_payment(case, block, begin, end + late)
+        pairs = [(paid + after(m + early), paid + after(m + early + 1)) for m in points]
+        ways = [pairs] + [
             ends_by_tangent(case, block, rate, points, (early, late), after) for rate in rates
         ]
-        better = [max(pairs, key=sum) for pairs in zip(*tangents, strict=True)]
-        lower = [(min(a, c), min(b, d)) for (a, b), (c, d) in zip(lower, better, strict=True)]
+        for m, some in zip(points, zip(*ways, strict=True), strict=True):
+            left, right = max(some, key=sum)
+            values[m], values[m + 1] = min(values[m], left), min(values[m + 1], right)
         early = late
-    return lower
 
 
 def lower_ends(
     case: Case,
     block: Block,
     window: tuple[int, int],
-    shortest: int,
-    longest: int,
+    lengths: tuple[int, int],
     after: Callable[[int], Fraction],
 ) -> dict[int, Any]:
     """(5) The lower of the two ends of each grid point from the first to the last."""
@@ -215,13 +225,9 @@ def lower_ends(
     group = int(40.0 * (case.spread - 1) * float(case.minorant[0]) / float(case.step)) + 1
     m = low
     while m <= high:
-        wide = case.width if len(block.works) > 1 else shortest // 4
+        wide = case.width if len(block.works) > 1 else lengths[0] // 4
         count = min(max(min(case.width - m % case.width, wide), group), high + 1 - m)
-        points = range(m, m + count)
-        ends = group_ends(case, block, points, shortest, longest, after)
-        for point, (left_end, right_end) in zip(points, ends, strict=True):
-            values[point] = min(values[point], left_end)
-            values[point + 1] = min(values[point + 1], right_end)
+        lower_group(case, block, range(m, m + count), lengths, after, values)
         m += count
     return values
 
@@ -260,7 +266,7 @@ def value(case: Case) -> Fraction:
         most = cut if case.end is None else 1 - 1e-8
         while high > low + 1 and high - 1 in known and known[high - 1] > most:
             high -= 1
-        values = lower_ends(case, block, (low, high), shortest, longest, after)
+        values = lower_ends(case, block, (low, high), (shortest, longest), after)
         # (7) A start after the last computed point counts from it.
         least = high * step + left
         least = least if case.end is None else Fraction(int(least >= case.end))
@@ -269,8 +275,7 @@ def value(case: Case) -> Fraction:
         found = {}
         for m in range(high, low - 1, -1):
             # (2, 6) A long block, then all later starts.
-            prices = case.prices_between(m - 1, m + 1 + longest)
-            paid = steps * min(linear(block, one) + one[2] * block.works[0] for one in prices)
+            paid = least_payment(case, block, m - 1, m + 1 + longest)
             least = min(least, paid + after(m + longest), values[m])
             found[m] = least
         # (8) G_1 is where the first token is out.
