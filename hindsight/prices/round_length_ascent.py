@@ -56,6 +56,10 @@ RATE, FAST_RATE = 0.12, 0.25
 """First step sizes of the ascent in the logarithms of prices: without and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
+SLOWING = 100
+"""After this number of passes over all requests, the ascent takes steps of a quarter of the first
+size. It goes on with small steps when cells are halved: large ones would undo what it has found."""
+
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent considers, where d0 is a round's
 overhead. The length of the longest possible round is considered too."""
@@ -139,8 +143,6 @@ class RoundLengthAscent:
         unless there are deadlines.
     cell : float
         Length of a cell (an interval with one price) in seconds, a power of two.
-    iterations : int, default 150
-        Number of passes over all requests after which the steps of the prices stop shrinking.
     deadlines : Deadlines or None, default None
         With deadlines, a late request costs 1 and latency costs nothing: see *Service levels* in
         `hindsight.prices.round_lengths`.
@@ -172,7 +174,6 @@ class RoundLengthAscent:
         *,
         horizon: float,
         cell: float,
-        iterations: int = 150,
         deadlines: Deadlines | None = None,
     ) -> None:
         assert isinstance(schedule.problem, Workload)
@@ -183,7 +184,7 @@ class RoundLengthAscent:
         self._machine = Machine(float(workload.memory_limit), d0, d1, d2)
         self._replicas, self._deadlines = workload.replicas, deadlines
         self._fine = STEPS if deadlines is None else DEADLINE_STEPS
-        self.cell, self.horizon, self._iterations = cell, horizon, iterations
+        self.cell, self.horizon = cell, horizon
         longest = d0 + (d1 + d2) * workload.memory_limit
         self._lengths = np.unique(np.minimum(d0 * (1 + np.append(CLASSES, np.inf)), longest))
         cells = math.ceil(horizon / cell) + 1
@@ -261,7 +262,6 @@ class RoundLengthAscent:
         self._steps = Adam(log_price, settings), Adam(logits, finite), Adam(levels, finite)
         self._cell = self._shares.places()[1]
         self._fine_shares = self._shares.split(self._fine)
-        self._averaged = 0
 
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return price, gamma and attendance of each cell, and the part of each level.
@@ -310,8 +310,7 @@ class RoundLengthAscent:
         self.estimate = float(estimate) / len(self.values)
         # Prices of turn k have a weight of about k^5 in the mean over turns, because the first
         # prices are far from the best ones.
-        newest = 6 / (self._averaged + 6)
-        old, self._averaged = self._mean, self._averaged + 1
+        newest, old = 6 / (self.turns + 6), self._mean
         self._mean = tuple(old[k] + newest * (found[k] - old[k]) for k in range(2))
         # The integral of a price up to a grid point is a sum over all cells before that point. So
         # the derivative by the price of a cell is the sum of the derivatives by the integrals at
@@ -370,8 +369,8 @@ class RoundLengthAscent:
         by_attendance = price * (1 - gamma) * (both - work) * attendance * (1 - attendance)
         by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
-        done = min(1.0, self._averaged / (self._iterations * self.subsets))
-        rate = (RATE if self._deadlines is None else FAST_RATE) / (1 + 3 * done) ** 2
+        slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
+        rate = (RATE if self._deadlines is None else FAST_RATE) / slower
         # With deadlines, take smaller steps in the logits of gamma and attendance. If gamma jumps
         # between 0 and 1 from one row of cells to the next, the prices prove a weak bound.
         turning = 3 if self._deadlines is None else 1

@@ -300,7 +300,7 @@ class _Search:
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         ascent = RoundLengthAscent(
-            schedule, minorant, horizon=horizon, cell=cell, iterations=TURNS, deadlines=deadlines
+            schedule, minorant, horizon=horizon, cell=cell, deadlines=deadlines
         )
         return _Priced(ascent, minorant, deadlines)
 

@@ -26,7 +26,7 @@ def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:
 def ascended(workload: Workload, time: AffineTime, horizon: float, turns: int) -> RoundLengthAscent:
     (minorant,) = affine_minorants(time, workload.memory_limit)
     schedule = listed(workload, time)
-    ascent = RoundLengthAscent(schedule, minorant, horizon=horizon, cell=0.25, iterations=turns)
+    ascent = RoundLengthAscent(schedule, minorant, horizon=horizon, cell=0.25)
     with ThreadPoolExecutor(1) as pool:
         ascent.climb(turns, never, pool)
     return ascent
