@@ -15,17 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidTypeError, InvalidValueError, user_modules
 from instances.generators.registry import check_parameters
 from instances.registry import Registry
 from instances.settings import parse_value
-from instances.user_modules import (
-    attribute_of,
-    described,
-    import_source,
-    is_file_name,
-    loaded_modules,
-)
 
 from .policy import POLICIES, Policy, is_own, named_parameters
 from .router import ROUTERS, Router
@@ -151,7 +144,7 @@ class Spec(Generic[Made]):
         if name in cls.registry and colon:
             # NAME:KEY=VALUE,... needs no quotes in a shell.
             text = f"{name}({rest})"
-        elif is_file_name(file := text.removesuffix(":")) and ":" not in file[2:]:
+        elif user_modules.is_file_name(file := text.removesuffix(":")) and ":" not in file[2:]:
             text = f"{file}:?"
         found = _FORM.fullmatch(text)
         if found is None:
@@ -168,8 +161,8 @@ class Spec(Generic[Made]):
     @classmethod
     def _imported(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
         """Return the spec of a name in a file or module."""
-        module, base = import_source(where, folder, cls.kind), cls.base
-        maker = attribute_of(module, name.strip())
+        module, base = user_modules.import_source(where, folder, cls.kind), cls.base
+        maker = user_modules.attribute_of(module, name.strip())
         if isinstance(maker, base) or callable(maker):
             return cls.of(maker)
         names = [
@@ -228,7 +221,7 @@ class Spec(Generic[Made]):
         params = {**self.params, **params}
         check_parameters(f"{self.kind} {self.name!r}", named_parameters(maker), params)
         refusals = (InvalidValueError, InvalidTypeError)
-        made = described(lambda: maker(**params), self.name, self.kind, refusals)
+        made = user_modules.described(lambda: maker(**params), self.name, self.kind, refusals)
         if not isinstance(made, self.base):
             reason = f"makes {made!r}, which is no {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
@@ -249,7 +242,7 @@ class Spec(Generic[Made]):
     def _pickled(self) -> bytes:
         import cloudpickle
 
-        for module in loaded_modules():
+        for module in user_modules.loaded_modules():
             cloudpickle.register_pickle_by_value(module)
         try:
             return bytes(cloudpickle.dumps(self.own))
