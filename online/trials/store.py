@@ -6,11 +6,10 @@ wrote, the last line has no end: readers leave it out, and the next writer remov
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from instances import FileFormatError, InvalidValueError
@@ -77,7 +76,11 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
     file = Path(path)
     with file.open("a+b") as stream:
         try:
-            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(ImportError):
+                # Not every system has these locks.
+                import fcntl
+
+                fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             reason = "is being written by another process"
             raise InvalidValueError(None, "store", str(file), reason) from None
