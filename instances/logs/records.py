@@ -131,7 +131,7 @@ def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[li
     header = [one.strip() for one in header]
     if '"' in text:
         return header, _by_name(rows, header)
-    return header, _columns(text.split("\n")[1:], delimiter, before + 2, header)
+    return header, _columns(text.rstrip("\n").split("\n")[1:], delimiter, before + 2, header)
 
 
 def _json_lines(lines: Iterator[tuple[int, str]]) -> Rows:

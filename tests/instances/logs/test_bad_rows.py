@@ -59,6 +59,7 @@ def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
         ('{"time": 1, "input": 5, "outp', "the row is not a JSON object"),
         ("[1, 5, 3]", "the row is not a JSON object"),
         ('{"time": 1, "input": 5, "input": 6, "output": 3}', "the row is not a JSON object"),
+        ('{"time": 1, "input": 5, "output": 3}, {"time": 1}', "the row is not a JSON object"),
         ('{"time": 1, "input": NaN, "output": 3}', INPUT),
         ('{"time": 1, "input": null, "output": 3}', "input is missing"),
         ('{"time": 1, "input": "", "output": 3}', "input is missing"),
@@ -90,7 +91,7 @@ def test_bad_items_of_a_json_list(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z"])
+@pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z", "9026-01-01T00:00:00Z"])
 @pytest.mark.parametrize("good", ["1700000000000", "2026-01-01T00:00:00Z"])
 def test_a_time_that_is_none_does_not_say_what_the_others_are(
     tmp_path: Path, bad: str, good: str

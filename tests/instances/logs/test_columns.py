@@ -76,6 +76,8 @@ STAMPS = (
         ('{"t": 1, "p": 5, "o": 3, "x": NaN, "y": -Infinity}\n', SHORT, [0], [5]),
         *[(f"t,p,o\n{a},5,5\n{b},6,5\n", SHORT, [0, 1.5], [5, 6]) for a, b in STAMPS],
         *[(f"t,p,o\n{zero},9,2\n1.5,9,2\n", SHORT, [0, 1.5], [9, 9]) for zero in ("-0.0", "-0e0")],
+        ("t,p,o\n1700000000.1,5,2\n1700000000.3,6,2\n", SHORT, [0, 0.2], [5, 6]),
+        (f"t,p,o\n17{'0' * 17},5,2\n17{'0' * 14}100,6,2\n", SHORT, [0, 1e-7], [5, 6]),
         # Whole numbers as pandas writes them.
         *[(f"t,p,o\n0,{text},{text}\n", SHORT, [0], [12]) for text in ("12.0", "12.", "012")],
         ('{"t": 0.0, "p": 12.0, "o": 12.0}\n', SHORT, [0], [12]),
