@@ -31,7 +31,6 @@ def record(found: Headroom) -> dict[str, Any]:
         "requests": len(question.workload),
         "requests_left_out": found.left_out,
         "memory_limit": question.workload.memory_limit,
-        "replicas": question.replicas,
         "batch_time": repr(question.workload.batch_time),
         "load": question.load,
         "best_possible": None if best is None else {**vars(best[0]), "schedule": best[1]},

@@ -85,10 +85,9 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
 
 def requests_of(found: Headroom) -> str:
     """Write which requests the answer is for, and in how many seconds they arrive."""
-    load = found.question.workload
-    whole = f"the first {len(load):,} of {len(load) + found.left_out:,}"
-    span = float(np.ptp(load.arrival_times))
-    return f"{whole if found.left_out else f'{len(load):,}'} requests in {span:,.1f} s"
+    load, left = found.question.workload, found.left_out
+    count = f"the first {len(load):,} of {len(load) + left:,}" if left else f"{len(load):,}"
+    return f"{count} requests in {float(np.ptp(load.arrival_times)):,.1f} s"
 
 
 def difference(found: Headroom) -> str:
