@@ -69,7 +69,7 @@ FEWEST_RUINED = 36
 """Least number of requests for which ruin and recreate runs if there is one machine with memory in
 tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
 
-SEARCHED_STATES, MOST_STATES = 150_000, 1_500_000
+SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
 """Largest numbers of partial schedules in the exact search over them: in each phase (path graphs
 gain more than further ones), and at any one epoch (time between two rounds). The second number is
 for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
