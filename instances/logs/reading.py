@@ -47,10 +47,9 @@ def read_rows(
     with opened(path) as stream:
         header, records = records_of(stream, path, wanted)
         numbers, values = next(records, ((), []))
-        first = numbers, rows_of(values)
-        kind = format_of(path, wanted, header, first, columns or {})
-        facts = _run_facts(path, kind, first[1]) if kind.settings else {"note": kind.note}
-        rows = _Rows(kind, chain([first], records), block_hashes)
+        kind = format_of(path, wanted, header, (numbers, rows_of(values)), columns or {})
+        facts = _run_facts(path, kind, values) if kind.settings else {"note": kind.note}
+        rows = _Rows(kind, chain([(numbers, values)], records), block_hashes)
     ticks, arrays = rows.read()
     bad, skipped = rows.bad, SkippedRows.of(rows.count, rows.bad)
     if bad and bad_rows == "refuse":

@@ -115,11 +115,12 @@ def test_an_agents_sums_over_its_calls_are_no_request(tmp_path: Path) -> None:
         span("call 1", "step", (10, 5), 2),
         span("sdk", "agent", (20, 7), 3),
         span("engine", "sdk", (20, 7), 4),
+        span("own", "own", (30, 7), 5),
     ]
     for order in (spans, spans[::-1]):
         document = {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]} for one in order]}
         log = read_log(write(tmp_path, json.dumps(document)))
-        assert log.prompt_lengths.tolist() == [10, 20]
+        assert log.prompt_lengths.tolist() == [10, 20, 30]
         assert log.left_out == {"counted by another span": 2}
 
 
