@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .errors import InvalidTypeError, UnknownNameError
-from .user_modules import FILE_MARK, main_name
+from .user_modules import file_of, main_name
 from .validation import as_name
 
 Thing = TypeVar("Thing")
@@ -71,7 +70,5 @@ class Registry(dict[str, Thing]):
 
 def _origin(registered: Any) -> str:
     name = getattr(registered, "__qualname__", type(registered).__qualname__)
-    module = main_name(registered.__module__)
-    if FILE_MARK in module:
-        return f"{getattr(sys.modules.get(module), '__file__', module)}:{name}"
-    return f"{module}.{name}"
+    file = file_of(registered)
+    return f"{file}:{name}" if file else f"{main_name(registered.__module__)}.{name}"

@@ -68,8 +68,6 @@ def import_source(
     if is_file_name(name):
         return _from_file(_path(name, folder), name, field)
     _search(Path(folder).absolute())
-    if name not in sys.modules and not all(part.isidentifier() for part in name.split(".")):
-        raise InvalidValueError(None, field, name, f"is neither a module nor a {SUFFIX} file")
     importlib.invalidate_caches()
     return described(lambda: importlib.import_module(name), name, field)
 
@@ -81,9 +79,10 @@ def imported_sources() -> list[str]:
 
 def file_of(thing: Callable[..., object]) -> str | None:
     """The file that a function or class was loaded from by `import_source`; else None."""
-    if FILE_MARK not in thing.__module__:
+    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+    if FILE_MARK not in thing.__module__ or file is None:
         return None
-    path, here = Path(str(sys.modules[thing.__module__].__file__)), Path.cwd()
+    path, here = Path(file), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
-from instances.validation import as_integer, as_number
+from instances.validation import as_integer
 from online.trials.intervals import Interval
 
 from . import style
@@ -50,7 +50,7 @@ def certain_and_possible(
 def ratio_histogram(
     ratios: Iterable[Interval],
     *,
-    bins: int | Sequence[float] = 20,
+    bins: int = 20,
     ax: Axes | None = None,
     title: str = "",
     x_label: str = "total latency / hindsight optimum",
@@ -65,8 +65,8 @@ def ratio_histogram(
     ----------
     ratios : Iterable[Interval]
         The ratio of each trial, for example `online.Trial.ratio`.
-    bins : int or Sequence[float], default 20
-        Number of bins between the smallest and the largest known end, or the edges of the bins.
+    bins : int, default 20
+        Number of bins between the smallest and the largest known end.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str, default ''
@@ -77,8 +77,7 @@ def ratio_histogram(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No ratios, something that is not an `Interval`, fewer than one bin, or edges that do not
-        increase.
+        No ratios, something that is not an `Interval`, or fewer than one bin.
     """
     found = list(ratios)
     for ratio in found:
@@ -86,7 +85,10 @@ def ratio_histogram(
             raise InvalidTypeError("ratios", "ratio", ratio, "is not an Interval")
     if not found:
         raise InvalidValueError(None, "ratios", [], "is empty: at least one ratio is needed")
-    edges = _edges(found, bins)
+    bins = as_integer(bins, None, "bins", minimum=1)
+    ends = [end for one in found for end in one.ends if end is not None] or [1.0]
+    # The bins have a width even if all ends are equal.
+    edges = np.linspace(min(ends), max(*ends, min(ends) + 0.01), bins + 1)
     certain, possible = certain_and_possible(found, edges)
     ax = style.axes_or_new(ax, 4.6, 2.8)
     left, colour = edges[:-1], style.LINE_COLOURS[0]
@@ -102,15 +104,3 @@ def ratio_histogram(
     style.dress(ax, title, x_label, "trials")
     style.legend(ax, loc="upper right")
     return ax
-
-
-def _edges(ratios: Sequence[Interval], bins: int | Sequence[float]) -> FloatArray:
-    if isinstance(bins, Iterable):
-        edges = np.array([as_number(edge, None, "bins") for edge in bins])
-        if len(edges) < 2 or not (np.diff(edges) > 0).all():
-            raise InvalidValueError(None, "bins", list(bins), "are not increasing edges")
-        return edges
-    bins = as_integer(bins, None, "bins", minimum=1)
-    ends = [end for one in ratios for end in one.ends if end is not None] or [1.0]
-    # The bins have a width even if all ends are equal.
-    return np.linspace(min(ends), max(*ends, min(ends) + 0.01), bins + 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from instances import FleetSchedule, InvalidTypeError, SecondsSchedule, Workload
+from instances import FleetSchedule, InvalidTypeError, SecondsSchedule
 from online.simulation.run import Run
 from online.simulation.schedules import NoScheduleError
 
@@ -186,15 +186,11 @@ def ratio(run: Run, result: Any) -> Interval:
         raise InvalidTypeError(None, "run", run, reason)
     if not hasattr(result, "upper_bound"):
         raise InvalidTypeError(None, "result", result, "is not a result of hindsight.solve")
-    timed, problem = run.instance is None, result.problem
-    if timed != isinstance(problem, Workload):
-        units = ("seconds", "rounds") if timed else ("rounds", "seconds")
-        raise MismatchError("the run is in {}, and the hindsight bounds in {}".format(*units))
     goal, preemption = getattr(result, "goal", LATENCY), getattr(result, "preemption", "never")
     if goal not in (LATENCY, MAKESPAN) and not hasattr(goal, "level"):
         raise MismatchError("the hindsight bounds are of a quantile, which has no ratio")
     schedule = schedule_of(run, preemption)
-    if not schedule.problem.matches(problem):
+    if not schedule.problem.matches(result.problem):
         both = "the run and the hindsight bounds"
         raise MismatchError(f"{both} belong to different requests or batch times")
     cost = cost_of(run, schedule, goal, getattr(goal, "level", None))

@@ -74,7 +74,7 @@ def test_an_edited_file_is_read_again() -> None:
     [
         ("no.py", None, "import = 'no.py' cannot be read: No such file"),
         ("no_such_rules", None, "fails: ModuleNotFoundError: No module named 'no_such_rules'"),
-        ("what is this", None, "is neither a module nor a .py file"),
+        ("what is this", None, "fails: ModuleNotFoundError: No module named 'what is this'"),
         ("r.py", "def f(:\n", "import = 'r.py' fails: SyntaxError: invalid syntax (r.py, line 1)"),
         ("r.py", "import os\n\nimport not_there\n", "No module named 'not_there' (r.py:3)"),
         ("r.py", "def f():\n    {}[1]\nf()\n", "import = 'r.py' fails: KeyError: 1 (r.py:2)"),
