@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -88,39 +88,31 @@ class Segments:
         return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
 
 
-def group(types: Sequence[PromptType], segments: int | Sequence[int] | None = None) -> Segments:
+def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
     """Segments of a workload: one for each decode length, or types merged ([A25] Section 7.2).
 
     Parameters
     ----------
     types : Sequence[PromptType]
         The workload; all with the same prefill length.
-    segments : int or Sequence[int] or None, default None
-        The ends e_1 < .. < e_m, the last at least the longest decode length; or their number, for
-        decode lengths split into runs of equal number (up to one); None for one segment for each
-        decode length.
+    segments : int or None, default None
+        Number of segments: the decode lengths are split into runs of equal number (up to one).
+        None takes one segment for each decode length.
 
     Raises
     ------
     InvalidValueError
-        Prefill lengths that differ, ends below the longest decode length, more segments than decode
-        lengths.
+        Prefill lengths that differ, or more segments than decode lengths.
     """
     token_load(types)
     prefills = {kind.prefill_length for kind in types}
     if len(prefills) > 1:
         raise InvalidValueError(None, "prefill_length", sorted(prefills), "is not the same for all")
     lengths = sorted({kind.decode_length for kind in types})
-    if segments is None:
-        ends = lengths
-    elif not isinstance(segments, Iterable):
-        number = as_integer(segments, None, "segments", minimum=1, maximum=len(lengths))
-        ends = [lengths[(k + 1) * len(lengths) // number - 1] for k in range(number)]
-    else:
-        ends = [as_integer(end, None, "segments", minimum=1) for end in segments]
-        if not ends or ends[-1] < lengths[-1]:
-            reason = f"end before decode length {lengths[-1]}"
-            raise InvalidValueError(None, "segments", segments, reason)
+    most = len(lengths)
+    given = most if segments is None else segments
+    number = as_integer(given, None, "segments", minimum=1, maximum=most)
+    ends = [lengths[(k + 1) * most // number - 1] for k in range(number)]
     rates = [0.0] * len(ends)
     for kind in types:
         rates[int(np.searchsorted(ends, kind.decode_length))] += kind.arrival_rate

@@ -74,7 +74,7 @@ def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
 def checked_lengths(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> tuple[int, int]:
-    """Return both lengths; refuse shares but numbers >= 0, one of them above 0."""
+    """Return both lengths, checked; the shares must be numbers >= 0, one of them above 0."""
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
     if not sum(as_number(share, None, "x", minimum=0) for share in x):

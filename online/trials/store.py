@@ -16,7 +16,7 @@ from instances import FileFormatError, InvalidValueError
 
 from .trial import Trial, with_best_bounds
 
-HEAD = b'{"format": "llm-hindsight/trials", "version": 1}\n'
+HEAD = b'{"format": "llm-hindsight/trials", "version": 2}\n'
 """First line."""
 
 

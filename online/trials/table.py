@@ -150,17 +150,7 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
         "ratio of totals": Interval.of_share(
             total, Interval.sum_of([one.optimum for one in compared])
         ),
-        "ratio of waitings": _ratio_of_waitings(compared),
     }
-
-
-def _ratio_of_waitings(trials: Sequence[Trial]) -> Interval | None:
-    """Return total waiting over that of the optima; None in seconds, or where that may be 0."""
-    waits = [one.waiting for one in trials if one.waiting is not None]
-    optimum = Interval.sum_of([one.optimum_waiting for one in trials])
-    if not waits or len(waits) < len(trials) or not optimum.lower:
-        return None
-    return Interval.of_share(sum(waits), optimum)
 
 
 def _frame(rows: Sequence[dict[str, Any]]) -> Any:

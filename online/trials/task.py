@@ -231,7 +231,7 @@ class Task:
         trial = replace(trial, status=run.status, evictions=run.evictions)
         if run.problem is not None:
             realised = trial_of(run.problem)
-            kept = ("digest", "requests", "output", "weight")
+            kept = ("digest", "requests", "weight")
             trial = replace(trial, **{name: getattr(realised, name) for name in kept})
         if run.status != COMPLETED:
             reason = UNSERVED.get(run.status, "requests were left unserved")
@@ -257,11 +257,10 @@ def trial_of(problem: AnySource) -> Trial:
     if not isinstance(problem, Instance | Workload):
         name = problem.name or str(uuid.uuid4())
         return Trial(name, "", 0, problem.memory_limit, "", batch_time=text, source=name)
-    name, output, weight = problem.name or problem.digest[:12], None, len(problem)
-    if isinstance(problem, Instance):
-        output, weight = problem.total_output_length, problem.total_weight
+    name = problem.name or problem.digest[:12]
+    weight = problem.total_weight if isinstance(problem, Instance) else len(problem)
     sizes = (len(problem), problem.memory_limit)
-    return Trial(name, problem.digest, *sizes, "", batch_time=text, output=output, weight=weight)
+    return Trial(name, problem.digest, *sizes, "", batch_time=text, weight=weight)
 
 
 def code_of(spec: Spec[Any] | None) -> str:

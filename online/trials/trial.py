@@ -13,7 +13,7 @@ from .intervals import LATENCY, MAKESPAN, Interval, Latency
 COMPLETED, FAILED, REFUSED, NOT_RUN = "completed", "failed", "refused", "not run"
 """Status of a trial whose run completed, raised an error, was refused, or has not begun."""
 
-NUMBERS = ("cost", "lower", "upper", "certified", "output")
+NUMBERS = ("cost", "lower", "upper", "certified")
 
 KEY = (
     *("batch_time", "policy", "code", "router", "predictions", "seed", "goal"),
@@ -57,8 +57,6 @@ class Trial:
         Name of the lower bound; why the search ended.
     evictions : int
         Number of evictions and preemptions in the run.
-    output : int or None
-        Sum of output lengths: in rounds, a lower bound on total latency without weights.
     weight : int
         Sum of the weights of the requests.
     time_limit : float or None
@@ -92,7 +90,6 @@ class Trial:
     bound: str = ""
     stop_reason: str = ""
     evictions: int = 0
-    output: int | None = None
     weight: int = 0
     time_limit: float | None = None
     asked: str = ""
@@ -142,23 +139,6 @@ class Trial:
         if self.cost is None or self.reason:
             return None
         return Interval.of_share(self.cost, self.optimum)
-
-    @property
-    def waiting(self) -> Latency | None:
-        """Total latency beyond the output lengths, in rounds; None for other goals."""
-        if self.cost is None or self.output is None or self.goal != LATENCY:
-            return None
-        return self.cost - self.output
-
-    @property
-    def optimum_waiting(self) -> Interval:
-        """Interval that contains the waiting of the optimum."""
-        if self.output is None or self.goal != LATENCY:
-            return Interval(None, None)
-        upper = None if self.upper is None else self.upper - self.output
-        return Interval.between(
-            None if self.lower is None else max(0, self.lower - self.output), upper
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the trial in the types of JSON, without defaults; fractions are text."""

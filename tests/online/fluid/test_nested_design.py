@@ -107,9 +107,8 @@ def test_merging_keeps_rates_and_covers_lengths(count: int) -> None:
         assert later == pytest.approx(longer)
 
 
-def test_given_ends() -> None:
+def test_each_length_has_a_segment() -> None:
     """[A25] Section 5.1."""
-    assert group(TYPES, [8, 20]) == Segments(10, (8, 20), (5.0, 1.0))
     assert group(TYPES).ends == (4, 8, 16)
 
 
