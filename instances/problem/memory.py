@@ -12,30 +12,6 @@ import numpy as np
 
 from instances.arrays import IntArray
 
-from .memory_rule import TOKENS, MemoryRule
-
-
-def memory_profile(
-    start_times: IntArray,
-    prompt_lengths: IntArray,
-    rounds_run: IntArray,
-    horizon: int,
-    rule: MemoryRule = TOKENS,
-) -> IntArray:
-    """Tokens held in each round 0 .. ``horizon``, shape (horizon + 1,).
-
-    Parameters
-    ----------
-    start_times, prompt_lengths, rounds_run : int64 array, shape (n,)
-        Each run occupies rounds t+1 .. t+rounds_run with s + 1, s + 2, ... tokens.
-    horizon : int
-        Last round of the profile, at least every end.
-    rule : MemoryRule, default TOKENS
-        How memory is counted.
-    """
-    stored = prompt_lengths - rule.unstored
-    return held_tokens(np.arange(horizon + 1), start_times, stored, rounds_run, rule.block_size)
-
 
 def held_tokens(
     moments: IntArray,

@@ -19,7 +19,7 @@ from instances.show import facts_html
 from instances.validation import set_fields
 
 from .instance import Instance
-from .memory import held_tokens, memory_profile
+from .memory import held_tokens
 from .request import RequestId, as_column, check_count
 from .workload import Workload
 
@@ -283,8 +283,7 @@ class RoundSchedule(TimedSchedule):
             raise InvalidValueError(
                 "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
             )
-        rule = self.instance.memory_rule
-        return memory_profile(*self.stretch_columns[1:], self.makespan, rule)
+        return self._held(np.arange(self.makespan + 1))
 
     def violations(self) -> list[Violation]:
         """Every broken rule: starts before arrival, and rounds that hold more than there is.
@@ -299,13 +298,18 @@ class RoundSchedule(TimedSchedule):
             Violation("early-start", instance.ids[index], None, int(early[index]))
             for index in np.flatnonzero(early > 0)
         ]
-        (_, begins, held, count), rule = self.stretch_columns, instance.memory_rule
-        rounds, limit = np.unique(begins + count), rule.limit(instance.memory_limit)
-        memory = held_tokens(rounds, begins, held - rule.unstored, count, rule.block_size)
+        columns, limit = self.stretch_columns, instance.memory_rule.limit(instance.memory_limit)
+        rounds = np.unique(columns.begin + columns.rounds)
+        memory = self._held(rounds)
         for position in np.flatnonzero(memory > limit):
             excess = int(memory[position]) - limit
             found.append(Violation("memory", None, int(rounds[position]), excess))
         return found
+
+    def _held(self, moments: IntArray) -> IntArray:
+        """Return the tokens held in some rounds."""
+        (_, begins, held, rounds), rule = self.stretch_columns, self.instance.memory_rule
+        return held_tokens(moments, begins, held - rule.unstored, rounds, rule.block_size)
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
         return {"start_time": self.start_times, "completion_time": self.completion_times}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray
-from instances.problem.memory import memory_profile
+from instances.problem.memory import held_tokens
 from instances.problem.schedule import RoundSchedule
 from online.simulation.run import Run
 from online.trials.intervals import ratio
@@ -219,7 +219,7 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
     ran = shown.attempts
     held, rounds = shown.problem.prompt_lengths[ran.request], ran.end_round - ran.start_round
     base = held + ran.tokens_kept - shown.prefill_rounds
-    memory = memory_profile(ran.start_round, base, rounds, shown.rounds_run)
+    memory = held_tokens(np.arange(shown.rounds_run + 1), ran.start_round, base, rounds)
     if not shown.pauses and np.array_equal(memory, shown.memory_profile()):
         return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
     raise ValueError(

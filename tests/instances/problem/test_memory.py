@@ -1,4 +1,4 @@
-"""`memory_profile` and `MemoryForecast` against plain loops over the definition."""
+"""`held_tokens` and `MemoryForecast` against plain loops over the definition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.problem.memory import MemoryForecast, memory_profile
+from instances.problem.memory import MemoryForecast, held_tokens
 
 # A run: it started at `start` with a prompt of `prompt` tokens and runs `rounds` rounds.
 Run = tuple[int, int, int]
@@ -69,7 +69,7 @@ def test_profile_is_the_definition(runs: list[Run], beyond: int) -> None:
     """[J25] Section 2."""
     horizon = max([start + rounds for start, _, rounds in runs], default=0) + beyond
     columns = [np.array([run[k] for run in runs], dtype=np.int64) for k in range(3)]
-    profile = memory_profile(*columns, horizon)
+    profile = held_tokens(np.arange(horizon + 1), *columns)
     assert profile.dtype == np.int64
     assert profile.tolist() == [held(runs, r) for r in range(horizon + 1)]
 
