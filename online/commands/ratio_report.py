@@ -22,7 +22,7 @@ SUFFIXES = (".csv", ".md", ".tex", ".html")
 FEW_TRIALS = 10
 """Trials up to which they are shown one by one."""
 
-FURTHER = ("ratio of totals", "ratio of waitings")
+FURTHER = ("ratio of totals",)
 """Columns that only files have."""
 
 IMPORTANT = (*BY, "mean ratio", "proved", "failed", "95 %", "trials", "max ratio")

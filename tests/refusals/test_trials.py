@@ -179,7 +179,7 @@ UNKNOWN: Rows = [
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),
-    (lambda: ratio(run(), timed_bounds()), "bounds in seconds"),
+    (lambda: ratio(run(), timed_bounds()), "different requests or batch times"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
     (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
