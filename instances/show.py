@@ -22,12 +22,14 @@ def problem_html(problem: Any) -> str:
         "memory limit M": f"{problem.memory_limit} tokens",
         f"arrival times ({problem.unit})": f"{times.min():.6g} to {times.max():.6g}",
     }
-    columns = ["prompt_lengths", "output_lengths"]
-    for name in [*columns, "weights"] if getattr(problem, "is_weighted", False) else columns:
-        values = getattr(problem, name)
-        facts[name.replace("_", " ")] = (
-            f"{values.min()} to {values.max()}, mean {values.mean():.4g}"
-        )
+    columns = {
+        "prompt lengths (tokens)": problem.prompt_lengths,
+        "output lengths (tokens)": problem.output_lengths,
+        "weights": problem.weights if getattr(problem, "is_weighted", False) else None,
+    }
+    for name, values in columns.items():
+        if values is not None:
+            facts[name] = f"{values.min()} to {values.max()}, mean {values.mean():.4g}"
     if problem.memory_rule.told:
         facts["memory"] = problem.memory_rule.told
     return facts_html(problem, problem.name, facts | {"digest": problem.digest[:12]})
