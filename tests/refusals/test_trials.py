@@ -182,7 +182,7 @@ OTHERS: Rows = [
     (lambda: ratio(run(), timed_bounds()), "different requests or batch times"),
     (lambda: ratio(timed(), timed_bounds(WORK)), "different requests"),
     (lambda: ratio(timed(), timed_bounds(TWO, AffineTime(1.0))), "or batch times"),
-    (lambda: ratio(timed(), bounds(SMALL)), "run is in seconds"),
+    (lambda: ratio(timed(), bounds(SMALL)), "different requests or batch times"),
     (lambda: pictures.policy_and_optimum(run(OTHER), hindsight.solve(SMALL)), "different"),
     (lambda: ratio(run(), hindsight.solve(SMALL, goal=Tail(0.5))), "of a quantile"),
 ]
