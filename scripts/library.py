@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from _checkout import ROOT
@@ -106,20 +107,21 @@ def improve(
             turns.append((*order, entry.n, entry.name))
     share = max(LEAST_SLICE, seconds * jobs / max(1, len(turns)))
     names = [name for *_, name in sorted(turns)[: max(jobs, int(seconds * jobs / share))]]
+    waiting, stopped = iter(names), False
     with ProcessPoolExecutor(jobs) as pool:
-        tasks = {pool.submit(_attempt, name, store.folder, share): name for name in names}
-        left = set(tasks)
-        while left:
+        running: dict[Future[Any], str] = {}
+        while True:
+            for name in islice(waiting, 0 if stopped else jobs - len(running)):
+                running[pool.submit(_attempt, name, store.folder, share)] = name
+            if not running:
+                return
             try:
-                finished = wait(left, return_when=FIRST_COMPLETED).done
+                finished = wait(running, return_when=FIRST_COMPLETED).done
             except KeyboardInterrupt:
                 # It has ended the solves in the other processes too.
-                pool.shutdown(cancel_futures=True)
-                finished = {task for task in left if not task.cancelled()}
-                left = finished.copy()
-            left -= finished
+                stopped, finished = True, wait(running).done
             for task in finished:
-                entry = library(tasks[task])
+                entry = library(running.pop(task))
                 try:
                     known, (record, proof) = store.record(entry), task.result()
                     yield known, store.put(record, proof)
@@ -141,7 +143,10 @@ def _attempt(name: str, folder: Path, seconds: float) -> tuple[Record, bytes | N
         start = None if entry.level is not None else known.schedule
     options = {"threads": 1, "seed": attempts, "start": start, **solving_goal(entry)}
     result = hindsight.solve(entry.instance, SOLVING_SHARE * seconds, progress=False, **options)
-    method, left = f"improve, {seconds:.0f} s, seed {attempts}", max(5.0, clock.seconds_left())
+    # After Ctrl-C, spend only `LEAST_SLICE` on the certificate.
+    is_stopped = result.stop_reason == "interrupted"
+    left = LEAST_SLICE if is_stopped else max(LEAST_SLICE, clock.seconds_left())
+    method = f"improve, {seconds:.0f} s, seed {attempts}"
     found, proof = record_of(entry, result, known, method=method, time_limit=left)
     return found.tried(attempts + 1), proof
 
