@@ -21,8 +21,7 @@ Where i pauses it pays 0 >= -phi*. [] It is the dual of a convex program, in whi
 any rates: the best lambda loses only what changes of w_j and share_j within a block are worth.
 
 (2) *Least price.* If c is the least of c_1 + beta w_1 between t and t + E, the steps pay at least
-b c, since c_j and w_j do not fall and 1 - d0 x <= 1. Where prices are low, or a range of durations
-is wide, this is more than the tangents give.
+b c, since c_j and w_j do not fall and 1 - d0 x <= 1.
 
 (3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
 share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
@@ -64,6 +63,10 @@ d0 for each step is TOUCH times the largest of the range, and a weaker bound els
 GROWTH = 2
 """Least ratio of the number of tokens that a request holds before a block to the number of steps of
 the block. So the request's memory grows little within a block."""
+
+NOTHING = -1e300
+"""Initial lower bound, below that of any tangent. It is finite because loops compiled with fastmath
+assume finite numbers."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
@@ -396,10 +399,8 @@ def lower_by_range(
     first = _best_rate(block, begin, touch, grid, scratch.linear, d0)
     last = _best_rate(block, begin + count, touch, grid, scratch.linear, d0)
     is_alike = max(first, last) <= ALIKE * min(first, last)
-    paid = least_payment(block, begin, begin + count + late, grid, scratch.linear)
     for x in range(count):
-        scratch.left[x] = at[shift + x + early] + paid
-        scratch.right[x] = at[shift + x + early + 1] + paid
+        scratch.left[x] = scratch.right[x] = NOTHING
     largest = 0.0
     for end in range(1 if is_alike else 3):
         rate = math.sqrt(first * last) if is_alike or end == 2 else (first, last)[end]

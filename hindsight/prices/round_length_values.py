@@ -15,10 +15,10 @@ linear between grid points, and so is g_k. Where m h <= t <= (m + 1) h, the paym
 are at least the constants of the tangent, Phi(t), and the least of g_k - Phi at the grid points
 that surround all t + E. This is linear in t: its values at m and m + 1 are a pair of ends. The
 lengths E up to X are cut into ranges, each with a lambda of its own, and the ends are the least of
-all ranges. A range may instead have the payment of part (2) and g_k after its shortest E, which is
-linear in t too. Where that of all E from one on is not below the ends so far, they are left out.
-A grid point has an end of the step before it and one of the step after it, and takes the lower one.
-Then the chord is below, and so after a minimum over all later points.
+all ranges. Part (2) gives ends too: the payment of all E from one on, and g_k after that E. Where
+they are not below the ends of shorter E, the longer ones are left out. A grid point has an end of
+the step before it and one of the step after it, and takes the lower one. Then the chord is below,
+and so after a minimum over all later points.
 
 (6) *Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
 pays at least b times the least c of that time, and then G_k at t + X. A later moment is in [t', t'

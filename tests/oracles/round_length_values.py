@@ -201,11 +201,7 @@ def lower_group(
         first, last = (best_rate(case, block, one, touch) for one in (begin, end))
         middle = Fraction(math.sqrt(first * last))
         rates = [middle] if max(first, last) <= 1.05 * min(first, last) else [first, last, middle]
-        paid = least_payment(case, block, begin, end + late)
-        pairs = [(paid + after(m + early), paid + after(m + early + 1)) for m in points]
-        ways = [pairs] + [
-            ends_by_tangent(case, block, rate, points, (early, late), after) for rate in rates
-        ]
+        ways = [ends_by_tangent(case, block, rate, points, (early, late), after) for rate in rates]
         for m, some in zip(points, zip(*ways, strict=True), strict=True):
             left, right = max(some, key=sum)
             values[m], values[m + 1] = min(values[m], left), min(values[m + 1], right)
