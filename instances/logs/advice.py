@@ -1,4 +1,4 @@
-"""The format of a file, or an error: its columns, a guess at these, and the line to type."""
+"""Detection of a log's format; errors that list its columns, guess their roles, and advise."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .formats import FORMATS, Format
 from .paths import column, name_words, named_unit
 
 MOST_TRIED = 100
-"""Records that are looked at to detect the format: the first requests may have failed."""
+"""Records used to detect the format; more than one, as the first requests may have failed."""
 
 MOST_LISTED = 30
-"""Columns of a file that an error lists."""
+"""Most columns of a file that an error message lists."""
 
 LONGEST_LISTED = 40
-"""Characters of a column's name that an error repeats."""
+"""Most characters of a column's name that an error message repeats."""
 
 DEEPEST_LISTED = 4
-"""Names of keys inside one another that are listed."""
+"""Most levels of nested JSON keys that an error message lists as columns."""
 
 MOONCAKE, QWEN = FORMATS["mooncake"], FORMATS["qwen-bailian"]
 QWEN_KEYS = {"chat_id", "parent_chat_id", "turn"}
@@ -37,12 +37,12 @@ _WORDS = {name: {*listed.split()} for name, listed in _HINTS["words"].items()}
 
 
 def refuse_text_without_requests(path: object, line: str) -> None:
-    """Refuse text files without requests, such as server logs, by their first line.
+    """Raise an error if the first line shows a text file without requests, such as a server log.
 
     Raises
     ------
     FileFormatError
-        The line is of such a file; the error says where the tool writes requests.
+        The line is of such a file; the message names the file in which the tool writes requests.
     """
     for pattern, answer in _HINTS["texts"].items():
         if re.match(pattern, line.strip()):
@@ -56,26 +56,27 @@ def format_of(
     chunk: tuple[Sequence[int], list[Any]],
     columns: Mapping[str, Any],
 ) -> Format:
-    """Choose the format of a file, and check that its columns are there.
+    """Choose the format of a log file, and check that the file has the format's columns.
 
     Parameters
     ----------
     path : object
-        Name of the file in errors.
+        Name of the file in error messages.
     wanted : Format or None
-        The format that the user says; None detects it.
+        The format that the user asks for; None detects it.
     header : sequence of str
-        The columns of a table.
+        Names of the columns of a table; empty for JSON.
     chunk : tuple[Sequence[int], list]
-        The first records, after their lines or places.
+        The first records: their line numbers, or positions in a JSON list, and the records.
     columns : Mapping[str, Any]
-        The user's columns, of which the worker's may go with any format.
+        The user's choice of columns by role, of which only ``"worker"`` is used here: it may
+        be added to any format.
 
     Raises
     ------
     FileFormatError
-        No format or several fit, or a column is missing or there twice; the message says what can
-        be done.
+        No format fits, several fit, a column is missing, or two columns have one name. The message
+        suggests what to type.
     """
     numbers, tried = chunk
     records = [one for one in tried[:MOST_TRIED] if isinstance(one, dict)]
@@ -99,7 +100,7 @@ def format_of(
 
 
 def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
-    """Detect the format whose columns a file has."""
+    """Return the format whose columns the first records have; raise an error unless exactly one."""
     if not records:
         raise FileFormatError(path, "holds no record that has fields")
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
@@ -120,9 +121,10 @@ def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
 
 
 def _likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
-    """Return the unit of relative times, as hashes of prompts tell Mooncake's format from Qwen's.
+    """Return the unit of arrivals in a trace in Mooncake's (ms) or Qwen's (s) format; None if open.
 
-    ``prompt`` is the column of prompt lengths; None stands for a doubt.
+    Both have the same columns but other block sizes, so the number of block hashes for a prompt's
+    length decides. ``prompt`` is the name of the column of prompt lengths.
     """
     if any(QWEN_KEYS & one.keys() for one in records):
         return QWEN.unit
@@ -136,7 +138,11 @@ def _likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
 
 
 def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
-    """Say which columns a file has, which of them seem to hold what, and what to type."""
+    """Make the error for a file of unknown format.
+
+    Its message gives the reason, lists the columns, guesses their roles, and gives the command's
+    argument with these roles to type.
+    """
     seen: dict[str, Any] = {}
     for name, value in (one for record in records for one in _paths(record)):
         if seen.get(name) in (None, ""):
@@ -154,7 +160,7 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
     if not has_unit and _likely_unit(records, found.get("prompt", "")) == MILLISECONDS:
         found = {"arrival_ms": found.pop("arrival"), **found}
     is_whole = {"prompt", "output"} <= found.keys()
-    # Without a time all arrive at once.
+    # A column of arrivals is not required: without one all requests arrive at once.
     given = found if is_whole else {"arrival": "NAME", "prompt": "NAME", "output": "NAME", **found}
     settings = ", ".join(f"{role}={quoted(name)}" for role, name in given.items())
     line = shlex.quote(f"trace:{path}({settings})")
@@ -170,7 +176,10 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
 def _paths(
     record: Mapping[str, Any], before: str = "", depth: int = 1
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of a record with those inside them, as paths, and their values."""
+    """Yield the path to each value of a nested record, such as ``usage.prompt_tokens``, and it.
+
+    Of a list of objects the first object counts, and its path has ``[]`` after the list's key.
+    """
     for key, value in record.items():
         path = before + str(key).replace(".", "\\." if before or isinstance(value, dict) else ".")
         items = value[:1] if isinstance(value, list) else []
@@ -182,7 +191,10 @@ def _paths(
 
 
 def _guessed(seen: Mapping[str, Any]) -> dict[str, str]:
-    """Guess which columns hold what from their names and a value of each, None where unknown."""
+    """Guess the roles of columns from their names and one value of each: return column by role.
+
+    ``seen`` maps the name of each column to a value of it, or None if no record has one.
+    """
     known = {
         path: (_word_kinds(path.rpartition(".")[2]), _word_kinds(path), _value_kind(value))
         for path, value in seen.items()
@@ -204,7 +216,10 @@ def _guessed(seen: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _word_kinds(name: str) -> set[str]:
-    """Kinds of the words in a name, as the table of hints has them."""
+    """Return the kinds, such as "prompt" or "time", of the words in a column's name.
+
+    The file ``hints.toml`` lists the words of each kind.
+    """
     words = {*name_words(name)}
     return {kind for kind, some in _WORDS.items() if words & some}
 

@@ -1,4 +1,4 @@
-"""Cells of logs as arrays of numbers and times, and the rows that cannot be read."""
+"""Conversion of a log's cells to arrays of numbers and times; reasons why rows are unreadable."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from instances.errors import shown
 from instances.validation import LARGEST_TOKEN_COUNT
 
 PER_SECOND = 10**9
-"""Times are whole nanoseconds."""
+"""Nanoseconds per second; times are whole numbers of nanoseconds."""
 
 DATES, SECONDS, MILLISECONDS = "dates", "seconds", "milliseconds"
 DIGITS_OF = {SECONDS: 0, MILLISECONDS: 3, "microseconds": 6, "nanoseconds": 9}
-"""Units of time: 10 to this power of each are a second."""
+"""Units of time, with the exponent d such that a second has 10**d of the unit."""
 
 LATEST = 9.2e18
-"""Nanoseconds that a whole number of 64 bits holds, in the year 2261."""
+"""Latest time, in nanoseconds since 1970 (in the year 2261): the limit of an int64."""
 
 LONGEST_DURATION = 1e16
-"""In the unit of the file; longer ones have no sum, and no place among floats of 32 bits."""
+"""Longest duration read, in the file's unit; sums of longer ones could overflow a float32."""
 
 NO_LIST = f"is not a list of numbers from 0 to {LONGEST_DURATION:g}"
 
 MOST_NAMED = 3
-"""Rows that are named for each reason."""
+"""Most row numbers that a message lists for each reason why rows were skipped."""
 
 _EXACT_FLOATS = 2**53
 _LONGEST_DATE = 40
@@ -41,14 +41,15 @@ _NO_TIME = "is not a time"
 _DIGITS = ".0123456789"
 
 Refuse = Callable[[npt.NDArray[np.bool_], str], None]
-"""Takes a mask of the cells that cannot be read, and the reason."""
+"""Function to report unreadable cells: its arguments are a mask of these cells, and the reason."""
 
 
 def as_numbers(cells: Sequence[Any]) -> FloatArray:
-    """Return numbers, as text or not, as floats; NaN for any other cell."""
+    """Convert cells that are numbers, or numbers written as text, to floats; others are NaN."""
     kinds = {*map(type, cells)}
     with suppress(ValueError, OverflowError):
-        # Most columns are of numbers only, which are read three times as fast together.
+        # In most columns every cell is a number: converting the whole column in one expression is
+        # three times as fast as cell by cell.
         text = "".join(cells) if kinds == {str} else ""
         if kinds <= {int, float} or (text.isascii() and "_" not in text and kinds == {str}):
             return np.array([*map(float, cells)])
@@ -57,7 +58,8 @@ def as_numbers(cells: Sequence[Any]) -> FloatArray:
 
 def _number(cell: Any) -> float:
     kind = type(cell)
-    # Python reads 1_0 as 10, and digits of other scripts.
+    # Exclude text that float() accepts although it is not a plain number: "1_0" (10 in Python),
+    # and digits of other scripts.
     if kind is int or kind is float or (kind is str and cell.isascii() and "_" not in cell):
         try:
             return float(cell)
@@ -69,25 +71,26 @@ def _number(cell: Any) -> float:
 def as_times(
     cells: Sequence[Any], unit: str | None, coarsest: str, refuse: Refuse
 ) -> tuple[IntArray, str | None]:
-    """Read times, all in one unit, in nanoseconds.
+    """Convert a column of times, all in one unit, to nanoseconds.
 
     Parameters
     ----------
     cells : sequence
         The cells of a column.
     unit : str or None
-        `DATES`, all with a time zone or none, or a key of `DIGITS_OF`; None takes the unit of the
-        first cell that can be read. A number is of seconds then, unless that would be after the
-        year 5000: then it is a Unix time in milli-, micro- or nanoseconds.
+        Unit of the cells: a key of `DIGITS_OF`, or `DATES` for dates (all of them with a time zone,
+        or all without). None detects the unit from the first readable cell: dates, or numbers. A
+        number is in seconds, unless as a Unix time in seconds it would be after the year 5000: then
+        it is a Unix time in milli-, micro- or nanoseconds.
     coarsest : str
-        Coarsest unit that a number may be in, as the name of the column says.
+        Coarsest unit that may be detected for numbers, as the name of the column states it.
     refuse : Refuse
-        Takes the cells that are not a time, or one in another unit.
+        Called with a mask of the cells that are not a time or are in another unit.
 
     Returns
     -------
     int64 array, str or None
-        Nanoseconds, 0 for cells that cannot be read, and the unit; None if none can.
+        Nanoseconds, 0 for unreadable cells; and the unit, None if no cell is readable.
     """
     numbers = np.full(len(cells), np.nan) if unit == DATES else as_numbers(cells)
     is_number = np.isfinite(numbers) & (numbers >= 0)
@@ -117,24 +120,27 @@ def as_times(
 
 
 def _first(mask: npt.NDArray[np.bool_]) -> int:
-    """Return the first place that is True, or the length where none is."""
+    """Return the index of the first True in a mask; the length of the mask if all are False."""
     return int(np.argmax(mask)) if mask.any() else len(mask)
 
 
 def _dates(cells: Sequence[Any]) -> tuple[npt.NDArray[np.datetime64], npt.NDArray[np.bool_]]:
-    """Return dates with times of day, and whether they have a time zone; NaT for other cells."""
+    """Convert cells with a date and a time of day to datetimes (NaT for all other cells).
+
+    The second array states for each cell whether its text has a time zone.
+    """
     texts = [one.strip()[:_LONGEST_DATE] if isinstance(one, str) else "" for one in cells]
     texts = [one.replace(" UTC", "Z").replace(",", ".") for one in texts]
     zones = np.array([bool(one[19:].strip(_DIGITS)) for one in texts])
     plain = [one.removesuffix("Z") for one in texts]
     with warnings.catch_warnings():
-        # NumPy warns that it converts times of other zones.
+        # NumPy warns when it converts a time with a time zone to UTC.
         warnings.simplefilter("ignore")
         try:
             found = np.array(plain, "datetime64[ns]")
         except ValueError:
             found = np.array([_date(one) for one in plain])
-    # NumPy takes years that nanoseconds do not reach for others.
+    # NumPy silently turns years that do not fit int64 nanoseconds into wrong years: exclude them.
     kept = [len(one) > 18 and one[4] == "-" and "1700" <= one < "2200" for one in plain]
     found[~np.array(kept)] = "NaT"
     return found, zones
@@ -148,14 +154,16 @@ def _date(text: str) -> np.datetime64:
 
 
 def nanoseconds(numbers: FloatArray, digits: int = 0) -> IntArray:
-    """Convert numbers >= 0 to nanoseconds, each as its shortest decimals say: 0.1 s are 10**8.
+    """Convert times >= 0 to whole nanoseconds, without the error of binary fractions.
+
+    Each float stands for the shortest decimal that rounds to it: 0.1 s is exactly 10**8 ns.
 
     Parameters
     ----------
     numbers : float64 array
-        Times in a unit.
+        Times in one unit.
     digits : int, default 0
-        10 to this power of the unit are a second.
+        The unit: a second has 10**digits of it, so 0 for seconds and 3 for milliseconds.
     """
     whole = np.floor(numbers)
     rest = numbers - whole
@@ -171,15 +179,20 @@ def nanoseconds(numbers: FloatArray, digits: int = 0) -> IntArray:
 
 
 def seconds_since(times: FloatArray, begin: float) -> FloatArray:
-    """Subtract a time from others as their decimals say: 0.3 less 0.1 is 0.2."""
+    """Subtract ``begin`` from each time, in seconds, without the error of binary fractions.
+
+    For example 0.3 - 0.1 gives 0.2. The result is exact to the nanosecond.
+    """
     found: FloatArray = (nanoseconds(times) - nanoseconds(np.array([begin]))) / PER_SECOND
     return found
 
 
 def in_range(cells: Sequence[Any], is_count: bool) -> tuple[FloatArray, npt.NDArray[np.bool_], str]:
-    """Read whole numbers of tokens or durations: numbers, those out of range, and the range.
+    """Convert a column of token counts (``is_count``) or durations to floats, and check the range.
 
-    12.0 is 12. What cannot be read is 0 tokens or NaN seconds.
+    Return the numbers, a mask of the cells that are unreadable or out of range, and the reason with
+    the valid range. Such a cell becomes 0 as a token count and NaN as a duration. Token counts may
+    be written as 12.0.
     """
     numbers = as_numbers(cells)
     most, kind = (LARGEST_TOKEN_COUNT, "whole number") if is_count else (LONGEST_DURATION, "number")
@@ -191,9 +204,10 @@ def in_range(cells: Sequence[Any], is_count: bool) -> tuple[FloatArray, npt.NDAr
 
 
 def as_list(values: Any, unit: float = 1.0) -> tuple[npt.NDArray[np.float32], float] | None:
-    """Read a list of numbers >= 0 in this many seconds: the times, and their sum, NaN if empty.
+    """Convert a cell with a list of durations to an array in seconds, and the sum of the list.
 
-    A blank cell is empty; None stands for any other cell.
+    ``unit`` is the length of the list's unit, in seconds. A cell of None is an empty list, whose
+    sum is NaN. Return None for a cell that is not a list of durations >= 0.
     """
     numbers = [] if values is None else values
     if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:
@@ -205,7 +219,7 @@ def as_list(values: Any, unit: float = 1.0) -> tuple[npt.NDArray[np.float32], fl
 
 
 def is_blank(value: Any) -> bool:
-    """Return True if a cell says nothing."""
+    """Return True if a cell is empty: None, or text of white space only."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -215,9 +229,10 @@ class BadRow(NamedTuple):
     Attributes
     ----------
     reason : str
-        The same for all rows with this fault, such as ``"output is missing"``.
+        Text without the row's values, such as ``"output is missing"``, by which rows with the same
+        fault are counted.
     message : str
-        What an error about this row says: the reason with the refused value.
+        Text for an error about this row: the reason with the refused value.
     """
 
     reason: str
@@ -228,7 +243,7 @@ NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
 
 
 def bad_cell(column: str, value: Any, reason: str) -> BadRow:
-    """Say why a cell cannot be read; an empty one is missing."""
+    """Return the `BadRow` for an unreadable cell of a column; an empty cell is "missing"."""
     if is_blank(value):
         return BadRow(f"{column} is missing", f"{column} is missing")
     return BadRow(f"{column} {reason}", f"{column} {shown(value)} {reason}")
@@ -236,16 +251,16 @@ def bad_cell(column: str, value: Any, reason: str) -> BadRow:
 
 @dataclass
 class SkippedRows:
-    """Rows of a log that were skipped, counted by reason; `str` says it in a line.
+    """Counts of unreadable rows of a log that were skipped, by reason; `str` gives one line.
 
     Attributes
     ----------
     rows : int
-        All rows, skipped or not.
+        Number of all rows of the log, skipped or not.
     counts : dict[str, int]
-        How many rows were skipped for which reason.
+        Number of skipped rows for each reason.
     first_rows : dict[str, list[int]]
-        The numbers of the first of them.
+        Row numbers of the first `MOST_NAMED` skipped rows for each reason.
     """
 
     rows: int = 0
@@ -254,7 +269,10 @@ class SkippedRows:
 
     @classmethod
     def of(cls, rows: int, bad: Mapping[int, BadRow]) -> SkippedRows:
-        """Count bad rows by reason, given all rows and the bad ones by their numbers."""
+        """Count unreadable rows by reason.
+
+        ``rows`` is the number of all rows, and ``bad`` maps row numbers to the reasons.
+        """
         skipped = cls(rows)
         for number in sorted(bad):
             reason = bad[number].reason

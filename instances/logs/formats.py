@@ -1,4 +1,4 @@
-"""Formats of traces and logs: what ``formats.toml`` says of each, and columns named by the user."""
+"""Formats of traces and logs: those of ``formats.toml``, and formats made of a user's columns."""
 
 from __future__ import annotations
 
@@ -26,48 +26,58 @@ ARRIVALS = {
     "arrival_s": SECONDS,
     "arrival_date": DATES,
 }
-"""Units by the role of a column of arrivals; None means the unit of its name or its cells."""
+"""Roles of a column of arrival times, with the unit; None: detected from its name or cells."""
 
 DURATIONS = {
     "latency": "latencies",
     "time_to_first_token": "times_to_first_token",
     "inter_token_time": "mean_inter_token_times",
 }
-"""What a `RequestLog` calls the durations, by the roles of their columns: in seconds, in the unit
-that the name has, or with ``_ms`` at the end of the role."""
+"""Roles of columns of durations, with the attribute of `RequestLog` for each. Units: seconds, the
+unit in the name of the column, or milliseconds if the role ends with ``_ms``."""
 
 STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
-"""Roles of columns with a time of day, and the duration that ends then."""
+"""Roles of columns of points in time, with the role of the duration from arrival to then."""
 
 ROLES = (
     *([*ARRIVALS][:4]),
     *("prompt", "output", *DURATIONS, *(f"{one}_ms" for one in DURATIONS)),
     *(*STAMPS, "error", "worker", "requests"),
 )
-"""What the user can say of columns."""
+"""Roles that the user can give columns, as keys of the argument ``columns`` of `read_log`."""
 
 
 class Format(NamedTuple):
-    """Description of what a tool or a dataset writes where, as ``formats.toml`` explains it.
+    """Format of a tool's log or of a dataset: the names of its columns, by role, and their units.
+
+    The file ``formats.toml`` lists the formats and explains its fields.
 
     Attributes
     ----------
     name : str
-        Its name in ``format=``.
+        Value of the argument ``format`` of `read_log` for this format.
     columns : Mapping[str, tuple[str, ...]]
-        Columns by what they hold, looked up in turn.
+        For each role, such as ``"prompt"``, alternative names of its column: the first name with a
+        value counts.
     unit : str or None
         Unit of ``arrival``, as in `cells.as_times`.
     seconds : Mapping[str, float]
-        Seconds in the unit of a duration.
+        For each role of a duration, the length of its unit in seconds.
     marks : tuple[str, ...]
-        Columns that identify a tool's log; those that are read identify a dataset.
-    document, optional_arrival, block_size, settings : bool, bool, int or str, tuple[str, ...]
-        As in the table.
+        Columns that identify a tool's log. Without marks, a file must have all columns that are
+        read.
+    document : bool
+        Whether a file is one JSON value that holds many requests.
+    optional_arrival : bool
+        Whether the column of arrivals may be missing.
+    block_size : int or str
+        Tokens per block for which the log has hashes, or the column with this number.
+    settings : tuple[str, ...]
+        Names of the engine's settings that are read from the file.
     rows : Callable[[dict[str, Any]], Iterable[Row]] or None
-        From a record to its requests.
+        Function from a record to its requests; None if every record is a request.
     note : str or None
-        Assumptions about the columns.
+        Assumptions made about units, as a sentence for the user.
     """
 
     name: str
@@ -83,11 +93,11 @@ class Format(NamedTuple):
     note: str | None = None
 
     def name_of(self, role: str) -> str:
-        """The column of a role, as errors call it."""
+        """Return the column's name for a role, for error messages; without one the role itself."""
         return next(iter(self.columns.get(role, ())), role)
 
     def missing(self, records: Sequence[dict[str, Any]]) -> list[str]:
-        """Return the columns that this format needs and none of the records has."""
+        """Return the names of columns that this format requires but that no record has."""
         optional = {"hashes", *["arrival"] * self.optional_arrival}
         columns = [one for role, one in self.columns.items() if role not in optional]
         required = self.marks or [name for names in columns for name in names]
@@ -95,7 +105,10 @@ class Format(NamedTuple):
         return [one for one, values in found.items() if all(value is None for value in values)]
 
     def failed(self, records: Sequence[dict[str, Any]]) -> list[bool]:
-        """Return for each record whether a column of errors or successes says that it failed."""
+        """Return for each record whether its request failed, by the columns with role "error".
+
+        Such a column holds errors, HTTP statuses, or successes.
+        """
         found = [False] * len(records)
         for name in self.columns.get("error", ()):
             texts = [str(one).strip().lower() for one in column(records, name)]
@@ -104,7 +117,10 @@ class Format(NamedTuple):
         return found
 
     def without_output(self, records: Sequence[dict[str, Any]]) -> list[bool]:
-        """Return for each record of a tool whether it lacks the output length."""
+        """Return for each record of a tool's log whether its output length is missing.
+
+        Return an empty list for a dataset, where a missing output length is an error.
+        """
         found = column(records, *self.columns["output"]) if self.marks else []
         return [one is None for one in found]
 
@@ -117,7 +133,7 @@ def _is_error(value: str, column: str) -> bool:
 
 
 def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
-    """Make a format of columns by their roles."""
+    """Make a format from the names of columns by role; ``more`` are other fields of `Format`."""
     columns: dict[str, tuple[str, ...]] = {}
     seconds: dict[str, float] = {}
     unit, notes = None, []
@@ -139,15 +155,15 @@ def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
 
 
 def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  # noqa: A002
-    """Choose the format that the caller asks for; None leaves it to the content of the file.
+    """Return the format that the caller asks for by name or by columns; None to detect it.
 
-    Columns that name only the worker do not make a format.
+    If ``columns`` has the role ``"worker"`` only, the format is detected too.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        No name of a format, columns that do not say what is read, or both are given; or
-        ``bad_rows`` is neither of its values.
+        The format's name is unknown, ``columns`` lacks a role or has an unknown one, both arguments
+        are given, or ``bad_rows`` is neither "refuse" nor "skip".
     """
     as_choice(bad_rows, None, "bad_rows", get_args(OnBadRows))
     named = None if columns is None else _named(columns)
@@ -163,7 +179,10 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
 
 
 def _named(columns: Any) -> Format | None:
-    """Make a format of columns that are named by the user; None of the worker alone."""
+    """Make a format from the columns that the user names by role.
+
+    Return None if the only role is ``"worker"``: it is added to the detected format.
+    """
     if not isinstance(columns, Mapping):
         raise InvalidTypeError(None, "columns", columns, "is not a mapping")
     roles: dict[str, Any] = {str(role).replace("-", "_"): name for role, name in columns.items()}
@@ -194,4 +213,4 @@ FORMATS: dict[str, Format] = {
     name: made(name, one.pop("columns"), rows=ROWS.get(name), **one) for name, one in _TABLE.items()
 }
 ENGINE_SETTINGS = frozenset(name for one in FORMATS.values() for name in one.settings)
-"""Settings of vLLM and SGLang, as the engines call them, that decide what is scheduled."""
+"""Names of the settings of vLLM and SGLang that affect scheduling and are read from logs."""

@@ -1,4 +1,4 @@
-"""Names of columns: paths to keys inside one another, the words of a name, the unit in it."""
+"""Names of columns in a log: paths to nested JSON keys, the words of a name, its unit of time."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ _IN_BRACKETS = re.compile(r"[(\[{]\s*([A-Za-z]+)\.?\s*[)\]}]")
 
 
 def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
-    """Of each record look up the first of these keys that has a value.
+    """Look up a column of a log: in each record, the value of the first of ``names`` that has one.
 
     Parameters
     ----------
     records : sequence of dict
         JSON objects, or rows of a table.
     *names : str
-        Keys, or keys inside one another, joined by dots; a dot of a key itself has a backslash
-        before it, unless the whole name is a key.
+        Alternative names of the column. A name is a key, or a path to a nested key with dots
+        between the keys, as in ``"usage.prompt_tokens"``. In a path, a dot that belongs to a key
+        has a backslash before it.
 
     Returns
     -------
     list
-        A value per record; None where there is none.
+        One value for each record; None where the record has none of the names.
     """
     found: list[Any] = []
     for name in names:
@@ -50,18 +51,27 @@ def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
 
 
 def lookup(record: Any, *names: str) -> Any:
-    """Look up the first of these keys that has a value in one record, as `column` does."""
+    """Look up in one record the value of the first of ``names`` that has one, as `column` does.
+
+    Names are keys, or paths to nested keys with dots between the keys. None if no name has a value.
+    """
     return column([record], *names)[0]
 
 
 @lru_cache(maxsize=256)
 def path_of(name: str) -> tuple[str, ...]:
-    """Split a path at its dots; a dot after a backslash belongs to a key."""
+    """Split a path to a nested JSON key into its keys: ``"usage.tokens"`` is two keys.
+
+    A dot after a backslash belongs to a key.
+    """
     return tuple(key.replace("\\.", ".") for key in re.split(r"(?<!\\)\.", name))
 
 
 def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
-    """All values below these keys, one inside the other; lists on the way give their items."""
+    """Yield all values that a path of nested keys leads to in a JSON value.
+
+    Where the path meets a list, it goes on in every item of the list.
+    """
     for one in value if isinstance(value, list) else [value]:
         if not keys:
             yield one
@@ -70,12 +80,14 @@ def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
 
 
 def name_words(column: str) -> list[str]:
-    """Split the name of a column into words, as in ``startTime`` or ``start_time``."""
+    """Split the name of a column into lower-case words: ``startTime`` into ``start``, ``time``."""
     return [word.lower() for word in _WORD.findall(column)]
 
 
 def named_unit(column: str) -> str | None:
-    """Return the unit that the name of a column has in brackets, or ends or begins with.
+    """Return the unit of time that the name of a column states; None if it states none.
+
+    The unit may stand in brackets anywhere in the name, at its end, or (ms and ns) at its start.
 
     Examples
     --------
@@ -84,7 +96,7 @@ def named_unit(column: str) -> str | None:
     """
     column = column.replace("\u00b5", "u").replace("\u03bc", "u")
     words = name_words(column)
-    # A name that begins with s or us has hardly a unit there.
+    # At the start of a name only ms and ns count as units: s or us are mostly other words there.
     first = [one for one in words[:1] if one in ("ms", "ns")]
     for word in (*map(str.lower, _IN_BRACKETS.findall(column)), *words[-1:], *first):
         if word in UNIT_OF_WORD:

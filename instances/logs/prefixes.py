@@ -1,8 +1,8 @@
-r"""Prefixes that requests of a log share: a lower bound without a model of a cache.
+r"""Prompt prefixes that requests of a log share: lower bounds that hold for any prefix cache.
 
-Engines keep the KV entries of prompts and use them for other prompts that begin alike. How much a
-scheduler saves by that depends on its cache. A bound needs no model of one: shorten each prompt by
-all that another request could supply, and bound the shortened problem.
+Engines keep the KV entries of prompts and reuse them for other prompts that begin alike. How much a
+scheduler saves by that depends on its cache. A lower bound needs no model of the cache: shorten
+each prompt by all tokens that another request could supply, and bound the shortened problem.
 
 **Conditions.** Request i has s_i prompt tokens, of which at most h_i are supplied by others.
 
@@ -76,14 +76,14 @@ from instances.validation import LARGEST_TOKEN_COUNT, as_integer
 
 
 class PromptBlocks(NamedTuple):
-    """A prompt in blocks, as a log has it for finding prefixes that requests share.
+    """Hashes of the blocks of one prompt, by which requests with a shared prefix are found.
 
     Attributes
     ----------
     block_size : int
-        Tokens of a block; the last one may have fewer.
+        Tokens per block; the last block may have fewer.
     hashes : uint64 array
-        Hash of each block.
+        One hash for each block, in the order of the prompt.
     """
 
     block_size: int
@@ -91,7 +91,10 @@ class PromptBlocks(NamedTuple):
 
 
 def as_blocks(block_size: Any, hashes: Any) -> PromptBlocks | None:
-    """Hold the hashes of a prompt; None where they are no list of whole numbers of 64 bits."""
+    """Convert the hashes of a prompt, as read from a log, to `PromptBlocks`.
+
+    Return None unless the hashes are a list of 64-bit whole numbers and the block size is valid.
+    """
     is_whole = isinstance(hashes, list) and {*map(type, hashes)} <= {int}
     if not is_whole or type(block_size) is not int or not 0 < block_size <= LARGEST_TOKEN_COUNT:
         return None
@@ -108,38 +111,38 @@ def shared_prefixes(
     *,
     cache_block_size: int | None = None,
 ) -> IntArray:
-    """Compute by how many tokens another request could shorten each prompt.
+    """Compute the largest prefix of each prompt that a cache could reuse from another request.
 
-    Bounds for the shortened prompts hold for every scheduler with any cache; the module has the
-    conditions and the proof.
+    Lower bounds for prompts shortened by these prefixes hold for every scheduler with any prefix
+    cache. The docstring of this module states the conditions and the proof.
 
     Parameters
     ----------
     hashes : Sequence[Sequence[int]]
-        Of each request, the hashes of the blocks of its prompt; one more for its last tokens, if
-        they fill no block, is not looked at. Two blocks at the same place with the same blocks
-        before them have one hash if and only if they are the same; hashes of the blocks alone will
-        do, and so will those of all tokens up to there.
+        For each request, the hashes of the blocks of its prompt. A last block that is not full may
+        have a hash, which is ignored. Two blocks at the same position, after equal blocks, must
+        have equal hashes if and only if they are equal. So each hash may be of its block alone or
+        of all tokens up to the end of the block.
     block_size : int
-        Tokens of a block.
+        Tokens per block that is hashed.
     prompt_lengths : Sequence[int]
-        Tokens, >= 1.
+        Prompt tokens of each request, >= 1.
     output_lengths : Sequence[int] or None, default None
-        Tokens that a prompt may go on with after the prompt of another request; None if prompts
-        repeat no outputs.
+        Output tokens of each request, if a prompt may contain another request's prompt and output,
+        as in a conversation; None if no prompt contains outputs.
     cache_block_size : int or None, default None
-        Tokens of a block of the cache, 1 for one that shares single tokens; None takes
-        ``block_size``.
+        Tokens per block of the cache, which reuses whole blocks only; 1 for a cache that reuses
+        single tokens; None for ``block_size``.
 
     Returns
     -------
     int64 array, shape (n,)
-        Tokens, at most the length of the prompt less 1.
+        Tokens of each prompt that another request could supply, at most the prompt's length - 1.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A size below 1, or a request with more or fewer hashes than blocks.
+        A block size is below 1, or a request has more or fewer hashes than blocks.
 
     Examples
     --------
@@ -165,7 +168,8 @@ def shared_prefixes(
     flat = np.concatenate([*blocks, np.zeros(0, np.uint64)])
     starts = np.cumsum(whole) - whole
     most = np.zeros(len(prompts), np.int64)
-    # The requests whose first ``depth`` blocks another one has too, and the group of each.
+    # ``active`` are requests whose first ``depth`` blocks equal those of another request; ``group``
+    # numbers the sets of active requests with equal first ``depth`` blocks.
     active, group, depth = np.arange(len(prompts)), np.zeros(len(prompts), np.int64), 0
     while len(active):
         _, group, members = np.unique(group, return_inverse=True, return_counts=True)
@@ -185,12 +189,16 @@ def shared_prefixes(
 
 
 def _largest_of_others(group: IntArray, values: IntArray) -> IntArray:
-    """The largest value among the other members of each one's group, 0 without any."""
+    """Return for each element the largest value among the other elements of its group.
+
+    ``group`` has the number of each element's group, and every group has at least two elements.
+    """
     if not values.any():
         return values
     order = np.lexsort((-values, group))
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    # Groups have two members or more.
+    # The largest value of each group goes to all its elements, except that the element with the
+    # largest value gets the second largest. Every group has at least two elements.
     found = np.repeat(values[order[firsts]], np.diff(firsts, append=len(order)))
     found[firsts] = values[order[firsts + 1]]
     largest = np.empty_like(values)

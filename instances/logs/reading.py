@@ -1,4 +1,4 @@
-"""Read the rows of a log, whatever wrote it: cells of its columns in the units that it has them."""
+"""Read logs of any known format: take the cells of its columns, and convert their units."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def read_rows(
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
 ) -> RequestLog:
-    """Read the rows of a log, including those that have no tokens.
+    """Read all rows of a log, including requests with no prompt token or no output token.
 
-    Parameters and errors are those of `read_log` and `read_trace`.
+    Parameters and errors are those of `read_log`, except that a log may have no requests left.
     """
     wanted = wanted_format(format, columns, bad_rows)
     with opened(path) as stream:
@@ -85,41 +85,48 @@ def read_log(
     bad_rows: OnBadRows = "refuse",
     block_hashes: bool = False,
 ) -> RequestLog:
-    """Read a log or a trace as a whole, in order of arrival, with what it measured.
+    """Read a whole log or trace: its requests in order of arrival, with the measured latencies.
 
     Parameters
     ----------
     path : str or os.PathLike
         A table (CSV), JSON lines, JSON or Parquet, plain or compressed with gzip; a pipe too.
     format : str or None, default None
-        The name of a format; None tells it from the content.
+        Name of a format, a key of `FORMATS`; None detects the format from the content.
     columns : Mapping[str, str] or None, default None
-        Instead of a format, which column holds what: ``{"arrival": ..., "prompt": ..., "output":
-        ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``; a dot in a key has a
-        backslash before it. Arrivals are seconds or dates, as the first is and the name of their
-        column says; ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` count parts of a
-        second; without any all arrive at once. Measurements are ``"latency"``,
-        ``"time_to_first_token"``, ``"inter_token_time"`` (the mean), each with ``_ms`` or in the
-        unit that ends its name, else in seconds; ``"end"`` and ``"first_token"`` are times on the
-        clock of arrivals. ``"error"`` is empty, 0, false, a success or a status below 400 where a
-        request succeeded, ``"worker"`` the replica that served it, ``"requests"`` the list of
-        requests in a larger object. ``{"worker": "pod"}`` alone says which column names the
-        replica in a file of any format.
+        Instead of a format, the name of the column for each role: ``{"arrival": ..., "prompt":
+        ..., "output": ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``, and a
+        dot in a key has a backslash before it.
+
+        - ``"arrival"``: a date or a number. Its unit is that in the column's name, else it is
+          detected from the first row. ``"arrival_ms"``, ``"arrival_us"`` and ``"arrival_ns"`` fix
+          the unit. Without any of these roles all requests arrive at once.
+        - ``"prompt"``, ``"output"``: numbers of tokens.
+        - ``"latency"``, ``"time_to_first_token"``, ``"inter_token_time"`` (the mean): durations in
+          the unit that ends the column's name, else in seconds; with ``_ms`` after the role in
+          milliseconds.
+        - ``"end"``, ``"first_token"``: times of these events, in the unit of the arrivals.
+        - ``"error"``: empty, 0, false, a success or an HTTP status below 400 where a request
+          succeeded. Failed requests are left out.
+        - ``"worker"``: label of the replica that served the request. This role may also be the only
+          one, and goes with any format then.
+        - ``"requests"``: path to the list of requests in a larger JSON object.
     bad_rows : {"refuse", "skip"}, default "refuse"
-        What becomes of a row that cannot be read, such as one with an empty or negative cell: an
-        error, or the row is skipped and counted.
+        Whether a row that cannot be read, such as one with an empty or negative cell, is an error,
+        or is skipped and counted.
     block_hashes : bool, default False
-        Whether to hold the hashes of prompts, 8 bytes a block and some 150 a request.
+        Whether to keep the hashes of prompt blocks, which take 8 bytes per block and about 150 per
+        request.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        No format fits, a column is missing, a row cannot be read, no request is left, or none has
-        the worker that ``columns`` name.
+        No format fits, a column is missing, a row cannot be read, no request is left, or no request
+        has a label in the worker's column.
     UnknownNameError, InvalidTypeError, InvalidValueError
-        No format of the name given, or columns that do not say what is read.
+        The format's name is unknown, or ``columns`` lacks a role or has an unknown one.
     """
     log = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
     kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
@@ -136,10 +143,11 @@ def read_log(
 
 
 def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any]:
-    """Return the settings of the engine in a run of a benchmark, and a note on its arrivals.
+    """Return the engine's settings from the file of a benchmark run, and a note on its arrivals.
 
-    SGLang's run has the server's answer in ``server_info``, vLLM's what was said with ``--metadata
-    max_num_seqs=64 ...``. Text is not kept: every setting is a number or a truth value.
+    SGLang's file has the server's settings in ``server_info``. vLLM's file has the settings that
+    the user passed to the benchmark with ``--metadata max_num_seqs=64 ...``. Only settings that are
+    numbers or booleans are returned.
     """
     if len(runs) > 1:
         reason = f"holds {len(runs)} runs, each with a clock of its own: give a file with one run"
@@ -159,29 +167,29 @@ def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any
 
 
 class _Rows:
-    """Cells of the requests of a file, role by role, and what became of its other rows.
+    """Cells of a log's requests by role (such as "prompt"), and counts of the rows left out.
 
     Parameters
     ----------
     kind : Format
-        Where the file has what.
+        Format of the file: the name of the column for each role.
     records : Rows
-        Its records.
+        Records of the file, in chunks.
     block_hashes : bool
-        Whether to hold the hashes of prompts.
+        Whether to keep the hashes of prompt blocks.
 
     Attributes
     ----------
     count : int
-        Requests in the file.
+        Number of all requests in the file.
     left_out : Counter[str]
-        Requests that are left out, by reason.
+        Number of requests left out for each reason, such as failed requests.
     numbers : list[int]
-        Rows of the other requests.
+        Row numbers of the requests that are not left out.
     bad : dict[int, BadRow]
-        Rows that cannot be read; `read` adds to it.
+        Reasons of the rows that cannot be read, by row number; `read` adds more.
     time_unit : str or None
-        Unit of the arrivals, known after `read`.
+        Unit of the arrivals, set by `read`.
     """
 
     def __init__(self, kind: Format, records: Rows, block_hashes: bool) -> None:
@@ -198,7 +206,11 @@ class _Rows:
             self._take(*chunk)
 
     def _take(self, numbers: Sequence[int], rows: Any) -> None:
-        """Take the cells of some requests, but of those that failed or only warmed up."""
+        """Append the cells of a chunk of requests, given their row numbers and their rows.
+
+        Requests that failed, lack an output length, or were sent to warm the server up are counted
+        in ``left_out`` instead.
+        """
         kind = self.kind
         self.count += len(numbers)
         read_by_row = {*PHASES, *kind.columns.get("error", ()), *kind.columns.get("hashes", ())}
@@ -235,7 +247,10 @@ class _Rows:
             taken += found
 
     def read(self) -> tuple[IntArray, dict[str, Any]]:
-        """Read the cells: times in nanoseconds, and arrays; say of rows why they cannot be read."""
+        """Convert the cells: return arrivals in nanoseconds, and the arrays of a `RequestLog`.
+
+        Rows with a cell that cannot be converted are added to ``bad`` with the reason.
+        """
         measured = {role: self._numbers(role) for role in DURATIONS}
         for role in [one for one in self._cells if one.endswith("_unit")]:
             self._refuse(
@@ -265,7 +280,10 @@ class _Rows:
         }
 
     def _numbers(self, role: str) -> FloatArray:
-        """Read durations in seconds, or whole numbers of tokens."""
+        """Convert the cells of a role to durations in seconds, or to whole numbers of tokens.
+
+        Without such a column all are NaN. Rows with an invalid cell are added to ``bad``.
+        """
         if role not in self._cells:
             return np.full(len(self.numbers), np.nan)
         is_count = role not in DURATIONS
@@ -274,7 +292,11 @@ class _Rows:
         return found if is_count else found * self.kind.seconds[role]
 
     def _ticks(self, measured: dict[str, FloatArray]) -> IntArray:
-        """Read the arrivals, and durations that only the times of their ends give."""
+        """Return the arrivals in nanoseconds, all 0 if the file has none.
+
+        Where ``measured`` (durations in seconds by role) lacks a duration but the file has the time
+        at which it ended, set it to that time minus the arrival.
+        """
         kind, count = self.kind, len(self.numbers)
         roles = [role for role in ("arrival", *STAMPS) if role in self._cells]
         if not roles or (
@@ -297,7 +319,11 @@ class _Rows:
         return ticks
 
     def _refuse(self, roles: Sequence[str], is_bad: Any, reason: str) -> None:
-        """Say why cells of these columns, one column after the other, cannot be read."""
+        """Add rows with unreadable cells to ``bad`` with the reason.
+
+        ``is_bad`` is a mask of the cells of the roles' columns, one column after the other. Empty
+        cells of durations and of times other than arrivals are allowed.
+        """
         for place in np.flatnonzero(is_bad).tolist():
             which, row = divmod(place, len(self.numbers))
             cell = self._cells[roles[which]][row]
@@ -307,7 +333,11 @@ class _Rows:
 
 
 def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:
-    """Requests of each record; those of documents are numbered, others have its number."""
+    """Yield the requests of each chunk of records, where a record may hold several requests.
+
+    ``requests`` takes the requests out of a record. In documents (one JSON value with all
+    requests) requests are numbered from 1. Otherwise a request has its record's line number.
+    """
     count = 0
     for numbers, values in records:
         found = [[*requests(one)] if isinstance(one, dict) else [one] for one in rows_of(values)]
@@ -318,17 +348,23 @@ def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_docume
 
 
 def _put_together(measured: dict[str, FloatArray], outputs: IntArray, gap_sums: FloatArray) -> None:
-    """Latencies and means of which a log has the times between tokens, or both ends."""
+    """Fill in latencies and mean inter-token times (seconds) that follow from other measurements.
+
+    ``measured`` holds durations by role and is changed. ``gap_sums`` are sums of the times between
+    the tokens of each request, empty if the log has none.
+    """
     first, latency = measured["time_to_first_token"], measured["latency"]
     mean, gaps = measured["inter_token_time"], np.maximum(1, outputs - 1)
     if len(gap_sums):
         is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(gap_sums))
         latency = np.where(is_derived, first + np.nan_to_num(gap_sums), latency)
-        # Between chunks of several tokens there are fewer times than tokens.
+        # The mean is over output tokens - 1, not over the recorded times: where the server sends
+        # chunks of several tokens, there are fewer times than tokens.
         mean = np.where(np.isfinite(gap_sums), gap_sums / gaps, mean)
-    # The tokens after the first come between it and the end.
+    # Without a mean: the output tokens after the first are generated in latency - time to first
+    # token.
     is_apart = np.isnan(mean) & (outputs > 1) & (latency >= first)
     measured["inter_token_time"] = mean = np.where(is_apart, (latency - first) / gaps, mean)
-    # A latency is measured as such, or put together of its parts.
+    # Without a latency: time to first token + mean inter-token time * (output tokens - 1).
     later = np.where(outputs > 1, mean * (outputs - 1), 0.0)
     measured["latency"] = np.where(np.isnan(latency), first + later, latency)

@@ -1,4 +1,4 @@
-"""Take the records out of a file: rows of a table, or objects of JSON."""
+"""Read the records of a log file: rows of a table (CSV, Parquet), or JSON objects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .cells import NO_OBJECT, BadRow
 from .formats import Format
 
 LONGEST_RECORD = 2**24
-"""Characters of a line of JSON: it may hold a long prompt."""
+"""Largest length of a JSON line, in characters; large, as a line may hold a long prompt."""
 
 DELIMITERS = (",", ";", "\t", "|")
-"""Separators of cells; a table has the one that its first line has most often."""
+"""Possible separators of cells in a table; the most frequent one in the first line is used."""
 
 ROWS_AT_ONCE = 500
-"""Lines of JSON that are parsed as one list, which takes half the time, or rows of a table."""
+"""Records read at a time: JSON lines parsed in one call (twice as fast), or rows of a table."""
 
 NO_TEXT = "is not a text file: give it as CSV or JSON lines, plain or compressed with gzip"
 
@@ -35,20 +35,22 @@ _TOO_LONG = BadRow("the row has more cells than the header", "has more cells tha
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
 Rows = Iterator[tuple[Sequence[int], Any]]
-"""Some hundred records at once, after their lines or places, a `BadRow` for a broken one; or cells
-of a table, in lists by the names of their columns."""
+"""Chunks of records: each is a pair of line numbers (or positions in a JSON list) and a list of
+records, with a `BadRow` for each unreadable one, or a dict from column names to lists of cells."""
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """Open a file as text, unpacked if it is compressed; a pipe is read once.
+    """Open a log file as text; gzip is decompressed, and Parquet is converted to JSON lines.
+
+    The file may be a pipe, as its bytes are read only once.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        It is not a text file, or, while it is read, damaged.
+        The file is not text, or turns out to be damaged while it is read.
     """
     with open(path, "rb") as file:
         head = file.read(4)
@@ -67,7 +69,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
 
 
 def _lines_of_parquet(stream: IO[bytes], path: object) -> IO[str]:
-    """Give the rows of a Parquet file as JSON lines."""
+    """Convert a Parquet file to text in which every line is a row as a JSON object."""
     import pandas
 
     try:
@@ -82,27 +84,27 @@ def _lines_of_parquet(stream: IO[bytes], path: object) -> IO[str]:
 
 
 def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[list[str], Rows]:
-    """Find out by its first line what a text is, and take its records out of it.
+    """Detect from its first line whether a text is JSON or a table, and read its records.
 
     Parameters
     ----------
     stream : IO[str]
         The text, from its beginning.
     path : object
-        Name of the file in errors.
+        Name of the file in error messages.
     wanted : Format or None
-        The format that the user says.
+        The format that the user asks for; None if the user leaves it to detection.
 
     Returns
     -------
     list[str], Rows
-        The columns of a table, and the records: rows by the names of their columns, or values of
-        JSON.
+        Names of the columns of a table, empty for JSON; and the records in chunks.
 
     Raises
     ------
     FileFormatError
-        The text is empty or too long, or, also while records are taken, neither JSON nor a table.
+        The text is empty, too long, or neither JSON nor a table. The last error may also be raised
+        later, while the caller iterates over the records.
     """
     before = 0
     while (head := stream.readline(LONGEST_RECORD)) and not head.strip():
@@ -151,7 +153,7 @@ def _value(line: str) -> Any:
 
 
 def _values(text: str, path: object) -> list[Any]:
-    """A document, or the items of a list."""
+    """Parse a whole text as JSON: return the items of a list, or any other value as one item."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -160,9 +162,10 @@ def _values(text: str, path: object) -> list[Any]:
 
 
 def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Split lines into cells; a quoted cell may go on in the lines after it.
+    """Yield each row of a table with quoted cells: its line number, and its list of cells.
 
-    A quote that is wrong, or that nothing closes, is wrong in its own line only.
+    A quoted cell may contain line ends. A row with a misplaced or unclosed quote becomes a
+    `BadRow`, and reading goes on at the next line. ``before`` is the number of skipped lines.
     """
     lines, start = [*io.StringIO(text)], 0
     while start < len(lines):
@@ -181,7 +184,10 @@ def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[s
 
 
 def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[str]) -> Rows:
-    """Give cells their names, short rows fewer of them, and refuse long rows."""
+    """Turn rows of cells into dicts by the names in the header.
+
+    A row with fewer cells than the header lacks the last keys. One with more becomes a `BadRow`.
+    """
     while some := [*islice(rows, ROWS_AT_ONCE)]:
         numbers, lists = zip(*some, strict=True)
         records: list[Any] = [dict(zip(header, one, strict=False)) for one in lists]
@@ -192,7 +198,11 @@ def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[st
 
 
 def _columns(lines: list[str], delimiter: str, number: int, header: Sequence[str]) -> Rows:
-    """Split lines without quotes into cells; columns where all lines have a cell of each."""
+    """Split the lines of a table without quotes into cells, chunk by chunk.
+
+    A chunk whose lines all have as many cells as the header is a dict from column names to lists
+    of cells. Any other chunk is a list of one dict for each row. ``number`` is the first line's.
+    """
     width = len(header)
     for start in range(0, len(lines), ROWS_AT_ONCE):
         some, first = lines[start : start + ROWS_AT_ONCE], number + start
@@ -206,7 +216,7 @@ def _columns(lines: list[str], delimiter: str, number: int, header: Sequence[str
 
 
 def rows_of(records: list[Any] | dict[str, list[str]]) -> list[Any]:
-    """Return records one by one, also those that `Rows` has as columns of a table."""
+    """Return a chunk of `Rows` as a list of records; a dict of columns becomes one dict a row."""
     if isinstance(records, list):
         return records
     return [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=True)]

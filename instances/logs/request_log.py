@@ -1,4 +1,4 @@
-"""A log as arrays or a frame: the requests in order of arrival, and what it measured."""
+"""A request log as arrays or a data frame: requests in order of arrival, with their latencies."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LogFacts:
-    """Facts about a file of requests and about its rows that are left out.
+    """Facts about a log file: its format, its unit of time, and counts of rows left out.
 
     Attributes
     ----------
     source : str
-        The file's name.
+        Name of the file, without its folder.
     format : str
-        Format that it was read as.
+        Name of the format as which the file was read, a key of `FORMATS` or ``"columns"``.
     has_arrival_times : bool
-        False for a file without any; all its requests arrive at 0.
+        False for a file without arrival times; all its requests arrive at 0.
     left_out : Mapping[str, int]
-        Requests that are left out, by reason: failed or broken off, without output length, of a
-        warm-up, or spans that count the tokens of others.
+        Number of requests left out for each reason: failed or broken off, without output length,
+        sent to warm the server up, or a span whose tokens another span also counts.
     out_of_order : int
-        Requests that went back in time.
+        Requests that arrived earlier than a request on a line before theirs.
     time_unit : str or None
-        Unit in which the file has arrivals, or ``"dates"``; None where it has none.
+        Unit of the arrival times in the file, or ``"dates"``; None if it has none.
     note : str or None
-        Assumptions made in reading it.
+        Assumptions made in reading the file, as a sentence for the user.
     skipped : SkippedRows
-        Rows left out because they cannot be read, by reason.
+        Counts of the rows left out because they cannot be read, by reason.
     """
 
     source: str
@@ -55,7 +55,7 @@ class LogFacts:
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
     def arrivals_note(self, span: float) -> str:
-        """Say in which unit the file has arrivals, and how many seconds they span."""
+        """Describe the file's arrival times in words: their unit, and their span in seconds."""
         unit = self.time_unit
         if unit is None:
             return "no arrival times, all requests at 0"
@@ -64,38 +64,42 @@ class LogFacts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RequestLog(LogFacts):
-    """Requests of a log or trace in order of arrival, and what became of its rows.
+    """Requests of a log or trace in order of arrival, with the latencies that the log measured.
 
     Attributes
     ----------
     arrival_times : float64 array, shape (n,)
         Seconds since the first request, to the nanosecond.
     prompt_lengths, output_lengths : int64 array, shape (n,)
-        Tokens, >= 1.
+        Prompt and output tokens of each request, >= 1.
     latencies, times_to_first_token, mean_inter_token_times : float64 array, shape (n,)
-        Seconds, as the log measured them; NaN where it did not. The mean is that of the times
-        between tokens: their sum, or the latency less the time to the first token, over the tokens
-        after the first.
+        Seconds, as the log measured them; NaN where it did not. The mean inter-token time is
+        (latency - time to first token) / (output tokens - 1), or the sum of the inter-token times
+        divided by output tokens - 1.
     inter_token_times : float32 array
-        Seconds from token to token, or chunk to chunk: those of request k are at
-        ``inter_token_offsets[k] .. inter_token_offsets[k + 1]``.
+        Seconds between consecutive tokens, or between consecutive chunks of a stream, of all
+        requests one after the other. Those of request k are at positions
+        ``inter_token_offsets[k] .. inter_token_offsets[k + 1] - 1``.
     inter_token_offsets : int64 array, shape (n + 1,)
-        Where they begin and end; equal where none are held.
+        Start of each request's part of ``inter_token_times``, and the end of the last part. A
+        request without such times has an empty part.
     row_numbers : int64 array, shape (n,)
-        Line of the file, or record of the document, the first being 1.
+        Line of each request in the file, or its position in a JSON document, counted from 1.
     rows : int
-        Requests in the file, with those left out.
+        Number of all requests in the file, including those left out.
     dropped_empty : int
-        Left out because they have no prompt or no output tokens.
+        Number of requests left out because they have no prompt token or no output token.
     workers : object array of str or None, shape (n,), or None
-        Label of the replica that served each request, None where its row names none; None where the
-        log names none at all.
+        Label of the replica that served each request, or None if its row names no replica. The
+        whole attribute is None if no row names one.
     prompt_blocks : object array of PromptBlocks or None, shape (n,), or None
-        Hashes of prompts, where the log has some and was read with ``block_hashes``.
+        Hashes of the blocks of each prompt; None if the log has no hashes or was read without
+        ``block_hashes``.
     shared_tokens : int64 array, shape (n,), or None
-        Tokens by which `without_shared_prefixes` has shortened each prompt; None before.
+        Tokens by which `without_shared_prefixes` has shortened each prompt; None if it was not
+        called.
     settings : Mapping[str, Any]
-        Settings of the engine that the file states, by the engine's names.
+        Settings of the serving engine that the file states, by the engine's names for them.
     """
 
     arrival_times: FloatArray
@@ -119,18 +123,18 @@ class RequestLog(LogFacts):
 
     @property
     def ids(self) -> list[str]:
-        """Labels of the requests, as instances made of the same rows have them."""
+        """Labels of the requests by row number, such as ``row7``, as instances of the log use."""
         return [f"row{number}" for number in self.row_numbers.tolist()]
 
     @property
     def dropped(self) -> str:
-        """Numbers of rows that are left out, by reason."""
+        """Counts of the rows left out, by reason, as text such as ``3 failed, 1 empty``."""
         counts = {"empty": self.dropped_empty, "skipped": len(self.skipped)}
         counts = {**self.left_out, **counts}
         return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that have an entry per request."""
+        """Collect, by attribute name, the arrays that have one entry per request."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             name: column
@@ -140,7 +144,10 @@ class RequestLog(LogFacts):
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """A row per request; ``attrs`` has the file, its format and the unit of its arrivals."""
+        """The log as a data frame with one row per request and the arrays' names as columns.
+
+        ``attrs`` of the frame holds ``source``, ``format``, ``time_unit`` and ``note``.
+        """
         import pandas
 
         found = pandas.DataFrame(self._columns())
@@ -149,12 +156,14 @@ class RequestLog(LogFacts):
         return found
 
     def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
-        """The log with some of its requests only; the counts stay those of the file.
+        """Return a log with some of the requests only.
+
+        Counts of rows, such as ``rows`` and ``skipped``, remain those of the whole file.
 
         Parameters
         ----------
         kept : bool array of shape (n,) or int64 array
-            Which, as a mask or as positions.
+            Requests to keep, as a mask or as positions.
         """
         places, offsets = np.arange(len(self))[kept], self.inter_token_offsets
         counts = np.diff(offsets)[places]
@@ -173,14 +182,17 @@ class RequestLog(LogFacts):
         duration_seconds: float | None = None,
         max_requests: int | None = None,
     ) -> RequestLog:
-        """The requests that arrive in a window; their times stay those since the first of the log.
+        """Return a log with only the requests that arrive in a window of time.
+
+        Their arrival times remain in seconds since the first request of the whole log.
 
         Parameters
         ----------
         start_seconds, duration_seconds : float, float or None
-            The window, closed below and open above; None runs to the end.
+            Start of the window, in seconds after the first request of the log, and its length. The
+            start belongs to the window, the end does not. A length of None means no end.
         max_requests : int or None, default None
-            Most requests that it holds.
+            Largest number of requests in the window, of which the first are kept; None for all.
 
         Raises
         ------
@@ -199,25 +211,27 @@ class RequestLog(LogFacts):
     def without_shared_prefixes(
         self, *, cache_block_size: int | None = None, outputs: bool = True
     ) -> RequestLog:
-        """Shorten every prompt by what another request of the log could supply.
+        """Shorten every prompt by the longest prefix that a cache could reuse from another request.
 
-        A lower bound for the shortened requests is one for the whole ones with any cache of
-        prefixes; `instances.logs.prefixes` has the conditions and the proof. A schedule of the
-        shortened requests need not be one of the whole ones. Choose windows of the log afterwards:
-        requests outside a window supply prefixes too.
+        A lower bound for the shortened requests is also a lower bound for the original ones with
+        any prefix cache; `instances.logs.prefixes` has the conditions and the proof. A schedule of
+        the shortened requests need not be feasible for the original ones. Call this before
+        `window`, because requests outside a window supply prefixes too.
 
         Parameters
         ----------
         cache_block_size : int or None, default None
-            Tokens of a block of the cache; None means that it shares blocks of the log.
+            Tokens per block of the cache, which reuses whole blocks only; None for the block size
+            of the log's hashes.
         outputs : bool, default True
-            Whether a prompt may go on with what another request generated, as in a conversation.
+            Whether a prompt may contain the prompt and the output of another request, as in a
+            conversation.
 
         Raises
         ------
         InvalidValueError
-            There are no hashes, or they do not go with the prompts, or prompts are shortened
-            already.
+            The log has no hashes, a number of hashes does not fit the prompt's length, or the
+            prompts are already shortened.
         """
         if self.shared_tokens is not None:
             raise InvalidValueError(None, "log", self.source, "is without shared prefixes already")

@@ -1,4 +1,4 @@
-"""Rows of records as tools write them: one request each, with its times and tokens."""
+"""Conversion of the records that benchmarks and engines write to rows with one request each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .cells import NO_LIST, BadRow, as_list, bad_cell
 from .paths import column, inside, lookup
 
 LONGEST_ATTRIBUTE = 256
-"""Characters of an attribute of a span that is held: some have whole prompts."""
+"""Longest attribute of a span that is kept, in characters: some attributes hold whole prompts."""
 
 FAILED, WARM_UP, OUTER_SPAN = "failed", "warm-up", "counted by another span"
 PHASES = {"phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up"}
-"""Keys, at the top of a record or in its metadata, that say whether it is of a warm-up."""
+"""Keys, of a record or of its ``metadata``, that show whether its request was a warm-up."""
 
 Row = dict[str, Any] | str | BadRow
-"""A record whose columns are read, or the reason why it is left out or cannot be read."""
+"""A request as a dict by column; a reason (str) to leave it out; or a `BadRow` if unreadable."""
 
 _RUN_LISTS = (
     *("input_lens", "output_lens", "start_times"),
@@ -28,10 +28,11 @@ _RUN_LISTS = (
 
 
 def _run(run: dict[str, Any]) -> Iterator[Row]:
-    """Requests of a run of vLLM's or SGLang's benchmark: an object of lists, an entry a request.
+    """Yield the requests of a benchmark run of vLLM or SGLang.
 
-    Both agree but for the start times, which SGLang does not write: its requests arrive at the
-    run's rate, evenly, or all at once where that is unlimited.
+    The run is an object of lists, each with one entry per request. SGLang does not write start
+    times: arrivals are then evenly spaced at the run's request rate, or left empty (all requests at
+    once) if the rate is unlimited.
     """
     lists: dict[str, Any] = {
         key: run.get(key) for key in _RUN_LISTS if key in {*run, *_RUN_LISTS[:2]}
@@ -48,13 +49,16 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
 
 
 def rate_of(run: Any) -> float | None:
-    """Requests per second of a run of a benchmark, where they were sent at a rate."""
+    """Return the request rate of a benchmark run, in requests per second; None if unlimited."""
     rate = lookup(run, "request_rate")
     return float(rate) if type(rate) in (int, float) and 0 < rate < float("inf") else None
 
 
 def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
-    """Requests below ``benchmarks``, whose clock is the same: only the successful have ended."""
+    """Yield the requests of all benchmarks in GuideLLM's document; unsuccessful ones have failed.
+
+    The arrival times of all its benchmarks are on one clock.
+    """
     for requests in inside(document, ("benchmarks", "requests")):
         for outcome in requests if isinstance(requests, dict) else ():
             for one in inside(requests[outcome] or [], ()):
@@ -72,7 +76,10 @@ def _inference_perf(record: dict[str, Any]) -> Iterator[Row]:
 
 
 def _trtllm(record: dict[str, Any]) -> Iterator[Row]:
-    """Leave out times of -1, which were never taken."""
+    """Yield the request of a TensorRT-LLM record, without timestamps of -1, which mean "not set".
+
+    A request without a start or an end has failed.
+    """
     stamps = ("first_token_timestamp", "start_timestamp", "end_timestamp")
     found = {key: value for key, value in record.items() if key not in stamps or value != -1}
     yield FAILED if -1 in (record.get(stamps[1]), record.get(stamps[2])) else found
@@ -89,7 +96,10 @@ def _attributes(record: Any) -> dict[str, Any]:
 
 
 def _spans(document: dict[str, Any]) -> Iterator[Row]:
-    """Spans with their attributes and those of their resource."""
+    """Yield the spans of an OpenTelemetry document as dicts.
+
+    Each has the span's identity and times, its attributes, and those of its resource.
+    """
     for resource in inside(document, ("resourceSpans",)):
         common = _attributes(lookup(resource, "resource"))
         for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
@@ -104,15 +114,17 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
 def innermost(
     chunks: Iterable[tuple[Sequence[int], list[Any]]], columns: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[list[int], list[Any]]]:
-    """Keep the spans that count tokens, and of those inside one another the innermost.
+    """Keep the spans of OpenTelemetry that count tokens, so that every request counts once.
 
-    A client, its library and the engine each count the tokens of a request, and an agent counts
-    those of all its calls; of spans that were sent twice the first is kept.
+    A client, its library and the engine may each count the tokens of one request, and an agent
+    counts those of all its calls. So of nested spans with token counts only the innermost stays a
+    request. The others become `OUTER_SPAN`, the reason for which they are left out. A span that
+    was sent twice is kept once.
     """
     rows = [one for chunk in chunks for one in zip(*chunk, strict=True)]
     spans = [span for _, span in rows]
     names = [[str(one or "") for one in column(spans, name)] for name in _SPAN[:3]]
-    # Without an identity a span is inside nothing.
+    # A span without a span id cannot be nested with others: its identity is None.
     places = [(trace, own) if own else None for trace, own, _ in zip(*names, strict=True)]
     above = [(trace, parent) for trace, _, parent in zip(*names, strict=True)]
     parents = {own: one for own, one in zip(places, above, strict=True) if own != one}
@@ -130,10 +142,10 @@ def innermost(
 
 
 def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
-    """Measurements of a finished request, with its worker.
+    """Yield the request of a Dynamo record of type ``request_end``, with the label of its worker.
 
-    Files hold each record below ``event``, the log of the process holds it bare. A request that
-    was dropped before its first token has ``output_tokens`` of 0.
+    Dynamo's trace files nest the record under the key ``event``; the log of the process does not. A
+    request with ``output_tokens`` of 0 was dropped before its first token, and has failed.
     """
     event = record.get("event", record)
     if lookup(event, "event_type") == "request_end" and isinstance(event.get("request"), dict):
@@ -144,7 +156,10 @@ def _dynamo(record: dict[str, Any]) -> Iterator[Row]:
 
 
 def _response(record: dict[str, Any]) -> Iterator[Row]:
-    """A response, but no piece of a stream before its last, though it may count tokens too."""
+    """Yield a record if it is a whole response, or the last chunk of a streamed response.
+
+    Earlier chunks of a stream are not requests, although they may have token counts.
+    """
     choices = [one for one in inside(record, ("choices",)) if isinstance(one, dict)]
     if not choices or any(one.get("finish_reason", "") is not None for one in choices):
         yield record
@@ -160,13 +175,14 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterable[Row]]] = {
     "dynamo": _dynamo,
     "openai-usage": _response,
 }
-"""From a record to its requests, by format."""
+"""For each format whose records are not requests, a function from a record to its requests."""
 
 
 def warm_ups(records: Sequence[dict[str, Any]]) -> list[bool]:
-    """Return for each record whether its request was sent to warm the server up, or to cool it.
+    """Return for each record whether its request belongs to a warm-up or a cool-down phase.
 
-    Benchmarks measure none of these, and their requests were not sent at the benchmark's times.
+    Benchmarks exclude these requests from their results, and send them outside the schedule of
+    the benchmark.
     """
     found = [False] * len(records)
     has_phases = {*chain.from_iterable(records)} & {*PHASES, "metadata"}

@@ -1,22 +1,22 @@
-"""A window of a log as an instance.
+"""A window of a log as an instance: the requests that arrive between two times.
 
-The rule, in order:
+The steps, in order:
 
-0. Rows are put in order of time; how many went back in time is in the report.
+0. Rows are sorted by arrival time. The report counts the rows that were out of order.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
    duration_seconds``, cut to its first ``max_requests`` rows.
-2. Token counts are divided by ``token_scale`` and rounded up; so a scaled round is
-   ``token_scale`` tokens long, and ``memory_limit`` counts scaled tokens.
-3. A request arriving ``x`` seconds into the window can first start at round
-   ceil(x / ``round_seconds``): decisions happen at round boundaries only. In a file without
+2. Token counts are divided by ``token_scale`` and rounded up. So a round generates ``token_scale``
+   tokens of a request, and ``memory_limit`` counts scaled tokens.
+3. A request that arrives ``x`` seconds into the window can first start at round
+   ceil(x / ``round_seconds``), as decisions happen at round boundaries only. In a file without
    arrival times every request arrives at round 0.
-4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped, or
-   with ``too_long="clip"`` its output is cut to M - s (and dropped where s >= M).
+4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped. With
+   ``too_long="clip"`` its output is cut to M - s instead, and it is dropped only if s >= M.
 
-A row that cannot be read is an error, or with ``bad_rows="skip"`` none of these rules sees it.
-Every row skipped, dropped or clipped is counted in `TraceReport`, which also travels in the
-instance's metadata. Windows in seconds leave out rules 2 and 3: tokens are tokens, and arrivals
-are seconds.
+A row that cannot be read is an error. With ``bad_rows="skip"`` it is skipped before all steps.
+`TraceReport` counts every row skipped, dropped or clipped, and is also part of the instance's
+metadata. Windows in seconds leave out steps 2 and 3: tokens are not scaled, and arrivals are in
+seconds.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ OF_ROUNDS, OF_SECONDS = ("round_seconds", "token_scale"), ("batch_time",)
 
 @dataclass(frozen=True, kw_only=True)
 class TraceReport(LogFacts):
-    """Report on the reading of a window: rules applied, rows kept, and rows left out.
+    """Report on how a window of a log became an instance: the options, and counts of rows.
 
     Attributes
     ----------
     rows_in_window : int
-        Rows the window holds, before anything is dropped.
+        Rows of the log in the window, before any is dropped.
     kept : int
         Requests of the instance.
     dropped_empty : int
-        Rows without a prompt or an output token.
+        Rows dropped because they have no prompt token or no output token.
     dropped_too_long : int
-        Requests with s + o > M left out.
+        Requests dropped because s + o > M: they cannot fit in memory.
     clipped : int
         Requests whose output was cut to M - s.
     round_seconds, token_scale, start_seconds, duration_seconds
-        The rule applied; ``round_seconds`` is None where arrivals are in seconds.
+        The options of `TraceRule` used; ``round_seconds`` is None where arrivals are in seconds.
     columns : Mapping[str, str] or None
-        Which column held what, where the user said so.
+        The user's choice of columns, as in `read_log`; None if there was none.
     span_seconds : float
-        From the first to the last arrival in the window.
+        Seconds from the first to the last arrival in the window.
     """
 
     rows_in_window: int
@@ -100,7 +100,7 @@ class TraceReport(LogFacts):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRule:
-    """Rule for reading windows of a file and making requests of their rows.
+    """Options for cutting windows out of a log and turning their rows into requests.
 
     Attributes
     ----------
@@ -111,19 +111,21 @@ class TraceRule:
     round_seconds : float, default 0.05
         Seconds a round lasts, > 0.
     token_scale : int, default 1
-        Tokens per scaled token, >= 1.
+        Tokens of the log per token of the instance, >= 1.
     start_seconds, duration_seconds : float, float or None
-        The window, from the first row; None runs to the end.
+        Start of the window, in seconds after the first row, and its length; None means that it
+        ends with the log.
     max_requests : int or None, default None
-        Rows the window holds at most, before anything is dropped; None for all.
+        Largest number of rows in the window, before any is dropped; None for no limit.
     too_long : {"drop", "clip"}, default "drop"
-        What happens to a request with s + o > M, or what the memory rule makes of it.
+        Whether a request too large for the memory (s + o > M, or by the memory rule) is dropped,
+        or its output cut until it fits.
     memory_rule : MemoryRule, default TOKENS
-        How memory is counted.
+        How the memory of a request is counted, such as in tokens or in blocks.
     batch_time : BatchTime or None, default None
-        Batch time of a workload.
+        Seconds that a batch takes, for workloads with arrivals in seconds only.
     windows : int, default 1
-        How many there are; the k-th starts k ``duration_seconds`` after the first.
+        Number of windows; the k-th (from 0) starts k * ``duration_seconds`` after the first.
 
     Raises
     ------
@@ -157,21 +159,22 @@ class TraceRule:
 
 
 def read_trace(path: str | os.PathLike[str], **options: Any) -> tuple[Instance, TraceReport]:
-    """Read a window of a trace by the rule of this module.
+    """Read the requests of a log that arrive in a window of time, as an instance in rounds.
 
     Parameters
     ----------
     path : str or os.PathLike
         Any file that `read_log` reads.
     **options : Any
-        Fields of `TraceRule` but ``windows``; ``memory_limit`` is needed.
+        Fields of `TraceRule` except ``windows``; ``memory_limit`` is required.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        As in `read_log`, an empty window, or a window in a file without arrival times.
+        The file has an error named in `read_log`, the window is empty, or the options set a window
+        but the file has no arrival times.
     UnknownNameError, InvalidValueError, InvalidTypeError
         An option out of range.
     """
@@ -180,9 +183,10 @@ def read_trace(path: str | os.PathLike[str], **options: Any) -> tuple[Instance, 
 
 
 def read_workload(path: str | os.PathLike[str], **options: Any) -> tuple[Workload, TraceReport]:
-    """Read a window of a trace at its own arrival times, in seconds from the window's start.
+    """Read the requests of a log that arrive in a window of time, as a workload in seconds.
 
-    Parameters and errors are those of `read_trace`; there are no rounds and no scaled tokens.
+    Arrivals are in seconds since the start of the window. Parameters and errors are those of
+    `read_trace`, without ``round_seconds`` and ``token_scale``.
     """
     (window,) = trace_windows(path, windows=1, in_seconds=True, **options)
     return window
@@ -191,19 +195,20 @@ def read_workload(path: str | os.PathLike[str], **options: Any) -> tuple[Workloa
 def trace_windows(
     path: str | os.PathLike[str], *, windows: int = 1, in_seconds: bool = False, **options: Any
 ) -> Iterator[tuple[Any, TraceReport]]:
-    """Read consecutive windows of equal length.
+    """Read consecutive windows of equal length from a log, each as an instance or a workload.
 
-    Other parameters and errors are those of `read_trace`; options are checked at once, the file is
-    read when the first window is asked for.
+    Other parameters and errors are those of `read_trace`. The call checks the options, and the file
+    is read when the iterator yields the first window.
 
     Parameters
     ----------
     path : str | os.PathLike[str]
-        A file.
+        Any file that `read_log` reads.
     windows : int, default 1
-        How many; the k-th starts k ``duration_seconds`` after the first.
+        Number of windows; the k-th (from 0) starts k * ``duration_seconds`` after the first.
     in_seconds : bool, default False
-        Whether windows are workloads, as `read_workload` reads them.
+        True for workloads with arrivals in seconds, as `read_workload` reads them; False for
+        instances in rounds.
     """
     for name in options.keys() & {*(OF_ROUNDS if in_seconds else OF_SECONDS)}:
         reason = f"is not for windows in {'seconds' if in_seconds else 'rounds'}"
@@ -229,7 +234,10 @@ def _windows(
 def _problem(
     path: object, rule: TraceRule, log: RequestLog, start: float, in_seconds: bool
 ) -> tuple[Any, TraceReport]:
-    """Make a problem of the rows of a window."""
+    """Turn the rows of a window, which starts at ``start`` seconds, into a problem and its report.
+
+    The problem is a `Workload` if ``in_seconds``, else an `Instance`.
+    """
     lengths = (log.prompt_lengths, log.output_lengths)
     prompts, outputs = (-(-one // rule.token_scale) for one in lengths)
     is_empty = (prompts == 0) | (outputs == 0)
@@ -269,7 +277,8 @@ def _problem(
     if in_seconds:
         seconds = seconds_since(kept.arrival_times, start)
         return Workload(seconds, *columns, ids=kept.ids, batch_time=rule.batch_time, **more), report
-    # Exact division: a float quotient can land just above a whole round.
+    # Exact division by the length of a round: a float quotient such as 3.0000001 would round up
+    # to the next round.
     step = decimal(rule.round_seconds) * PER_SECOND
     since = nanoseconds(kept.arrival_times) - nanoseconds(np.array([start]))
     arrivals = [-(-one * step.denominator // step.numerator) for one in since.tolist()]
