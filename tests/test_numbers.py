@@ -23,7 +23,7 @@ from instances import (
     InvalidValueError,
     Workload,
 )
-from online import AffineTime, IterationTime, TiledTime, pictures, sweep
+from online import AffineTime, IterationTime, TiledTime
 from online.fluid import balance, nested_design, wait_design
 from online.theory import interval_ratios
 
@@ -80,16 +80,12 @@ INTEGERS: dict[str, Door] = {
     "prediction": lambda x: dataclasses.astuple(online.Prediction(x, x, x)),
     "group": lambda x: nested_design.group([TYPE, balance.PromptType(1, 1, 5)], x).ends,
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (x,), 1.0, 1.0).thresholds,
-    "bins": lambda x: len(pictures.ratio_histogram(_RATIOS, bins=x).patches),
     "id": lambda x: instances.Request(0, 1, 1, x).id,
 }
 
 
 def _workload(time: Any) -> Workload:
     return Workload([time], [1], [1], memory_limit=2)
-
-
-_RATIOS = [sweep([TINY], "fcfs")[0].ratio]
 
 
 @pytest.mark.parametrize("name", REALS)

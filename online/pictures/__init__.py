@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from .curves import latency_curves
 from .gantt import gantt
-from .histograms import ratio_histogram
 from .memory import policy_and_optimum, stacked_memory
 from .page import page
 from .style import new_axes, save
@@ -19,7 +18,6 @@ __all__ = [
     "new_axes",
     "page",
     "policy_and_optimum",
-    "ratio_histogram",
     "save",
     "stacked_memory",
 ]

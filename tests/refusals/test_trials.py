@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,6 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
-    MemoryRule,
     Request,
     ServiceLevel,
     UnknownNameError,
@@ -43,11 +41,7 @@ from online.theory.geometric_ratios import geometric_slicing_ratio
 from online.theory.interval_ratios import (
     a_min_ratio,
 )
-from online.theory.paper_bounds import (
-    mc_sf_upper_bound,
-    optimum_lower_bound,
-    volume_bound,
-)
+from online.theory.paper_bounds import volume_bound
 from online.theory.rayleigh import rayleigh_maximum
 from online.trials.intervals import MismatchError
 
@@ -61,12 +55,8 @@ ONE = Instance.from_arrays([1], [3], memory_limit=9)
 FLEET = Instance([Request(k, 2 + k % 3, 3 + k % 4) for k in range(10)], 14, replicas=2)
 TWO = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=SECOND)
 WORK = Workload([0.0, 2.5], [1, 1], [10, 1], memory_limit=50)
-EXACT = sweep([SMALL], "fcfs")[0].ratio
-LEMMAS = optimum_lower_bound, mc_sf_upper_bound
-NEXT = Instance.from_arrays([1], [1], memory_limit=4, memory_rule=MemoryRule(1, "next"))
 HEAVY = Instance([Request(0, 1, 2, weight=2)], 9)
 LATE = Instance.from_arrays([1, 1], [1, 1], [0, 1], memory_limit=9)
-TIGHT = Instance.from_arrays([1, 1], [4, 1], memory_limit=9)
 PAIR = Instance.from_arrays([8, 8], [5, 5], memory_limit=22)
 KEEPING = online.make_policy("vllm-v0", preemption="recompute")
 THREE = [PromptType(3, 10, 4), PromptType(2, 10, 8), PromptType(1, 10, 16)]
@@ -136,8 +126,6 @@ VALUES: Rows = [
     (compared(predictions=["exact", "exact"]), "predictions = 'exact' is given twice"),
     (compared(predictions=[]), "predictions = .* is empty"),
     # Pictures.
-    *each(lambda bins: pictures.ratio_histogram([EXACT], bins=bins), "bins", 0),
-    (lambda: pictures.ratio_histogram([]), "is empty"),
     *each(pictures.latency_curves, "is empty", {"fcfs": {10: []}}),
     # The fluid model.
     *each(lambda rate: PromptType(rate, 1, 1), "arrival_rate = ", 0, INFINITE),
@@ -153,11 +141,7 @@ VALUES: Rows = [
     (lambda: WaitPlan(tuple(EXAMPLE), (4, 4), 0.4, 0.05), "thresholds = "),
     (lambda: batch_cap_thresholds(EXAMPLE, 0), "batch_cap = "),
     # Closed forms.
-    *[(partial(lemma, FLEET), "replicas") for lemma in LEMMAS],
-    *[(partial(lemma, NEXT), "tokens") for lemma in LEMMAS],
     (lambda: volume_bound(HEAVY), "weight = 2"),
-    (lambda: optimum_lower_bound(SMALL), "prompt_lengths = '' are not all equal"),
-    (lambda: mc_sf_upper_bound(TIGHT), "twice"),
     *each(geometric_slicing_ratio, "factor", 1, 0.5, INFINITE),
     *each(lambda x: a_min_ratio(x, 0, 1), "^x = ", [], [0.0], [-1.0, 2.0]),
     *each(rayleigh_maximum, "u = 0 is below 1", 0),
@@ -169,7 +153,6 @@ TYPES: Rows = [
     (lambda: ratio(bounds(SMALL), run()), r"^run = .* write ratio\(run, result\)$"),
     (lambda: ratio(run(), run()), "^result = Run.* is not a result of"),
     (lambda: sweep([1], ["mc-sf"]), "is not an Instance, a Workload or an arrival source"),
-    (lambda: pictures.ratio_histogram([1.5]), r"1\.5 is not an Interval"),
 ]
 UNKNOWN: Rows = [
     (lambda: Question(TWO, "no-such"), "no-such"),
