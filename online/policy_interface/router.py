@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from instances.errors import InvalidTypeError, InvalidValueError
-from instances.problem.request import RequestId
 from instances.registry import Registry
 from instances.validation import as_number
 
@@ -77,11 +75,6 @@ class Router(Named):
     ----------
     delay : float, default 0.1
         Age of what is known of the replicas, in seconds, in the round model in rounds.
-    sticky : str or Mapping[RequestId, Hashable] or None, default None
-        Keys of requests, such as their conversations: what has the key of an earlier request
-        follows it to its replica, and `route` is not asked. A mapping from ids to keys, where
-        requests without one are routed each by itself; or the name of an entry of the problem's
-        metadata, which is such a mapping or a list with a key or None for each request.
 
     Attributes
     ----------
@@ -96,19 +89,13 @@ class Router(Named):
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A delay that is no number >= 0, or keys that are neither of these.
+        A delay that is no number >= 0.
     """
 
     looks: ClassVar[bool] = True
 
-    def __init__(
-        self, delay: float = 0.1, sticky: str | Mapping[RequestId, Hashable] | None = None
-    ) -> None:
+    def __init__(self, delay: float = 0.1) -> None:
         self.delay = as_number(delay, "router", "delay", minimum=0)
-        if sticky is not None and not isinstance(sticky, str | Mapping):
-            reason = "is neither a mapping from ids to keys nor the name of metadata"
-            raise InvalidTypeError("router", "sticky", sticky, reason)
-        self.sticky = sticky
 
     def reset(self, setup: Setup) -> None:
         """Forget everything and prepare for a run; ``setup.replicas`` is their number."""
@@ -116,24 +103,6 @@ class Router(Named):
     @abstractmethod
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
         """Return the index of the replica that is to serve a request."""
-
-    def keys(self, problem: Any) -> Sequence[Hashable]:
-        """Return the key of each request of a problem, or None, in its order.
-
-        Raises
-        ------
-        InvalidValueError
-            The metadata have no such keys.
-        """
-        given: Any = self.sticky or {}
-        if isinstance(given, str):
-            given = problem.metadata.get(given)
-        if isinstance(given, Mapping):
-            return [given.get(identifier) for identifier in problem.ids]
-        if not isinstance(given, list) or len(given) != len(problem):
-            reason = "is not in the metadata of the requests, as a list with a key for each"
-            raise InvalidValueError("router", "sticky", self.sticky, reason)
-        return given
 
 
 ROUTERS: Registry[Callable[..., Router]] = Registry("router")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 
-from instances.problem.request import RequestId
 from online.policy_interface.policy import Setup, VisibleRequest
 from online.policy_interface.router import ReplicaView, Router, register_router
 
@@ -30,8 +29,8 @@ class _Blind(_Drawing):
 
     looks = False
 
-    def __init__(self, sticky: str | Mapping[RequestId, Hashable] | None = None) -> None:
-        super().__init__(0.0, sticky)
+    def __init__(self) -> None:
+        super().__init__(0.0)
 
 
 @register_router("round-robin")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -41,23 +41,19 @@ def simulate_fleet(
     # The streams before it are those of a source, the predictions and a policy.
     rng = random_stream(router, "router", [seed, 3])
     setup = replace(fleet[0].setup, rng=rng, replicas=problem.replicas)
-    keys, order = router.keys(problem), problem.order_of_arrival.tolist()
+    order = problem.order_of_arrival.tolist()
     _call(router, "", router.reset, setup)
-    views, homes = tuple(map(ReplicaView, fleet)), dict[Hashable, int]()
+    views = tuple(map(ReplicaView, fleet))
     assignment = np.zeros(len(problem), dtype=np.int64)
     for index, arrival in enumerate(ProblemSource(problem).release(math.inf)):
-        request, key = reveal(index, arrival), keys[order[index]]
+        request = reveal(index, arrival)
         if router.looks:
             for one in fleet:
                 one.advance(max(0.0, arrival.time - router.delay))
-        chosen = None if key is None else homes.get(key)
-        if chosen is None:
-            who = f", request {request.id!r}"
-            answer = _call(router, who, router.route, request, views)
-            owner = f"router {router.name!r}{who}"
-            chosen = as_integer(answer, owner, "replica", minimum=0, maximum=len(fleet) - 1)
-            if key is not None:
-                homes[key] = chosen
+        who = f", request {request.id!r}"
+        answer = _call(router, who, router.route, request, views)
+        owner = f"router {router.name!r}{who}"
+        chosen = as_integer(answer, owner, "replica", minimum=0, maximum=len(fleet) - 1)
         fleet[chosen].send(request, arrival)
         assignment[order[index]] = chosen
     parts = [

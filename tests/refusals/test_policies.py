@@ -224,7 +224,6 @@ VALUES: Rows = [
     (lambda: RelativePredictions(11), "error = 11 is above 10"),
     *[(partial(Prediction, *bad), "prediction") for bad in ((0, 1, 2), (3, 2, 4), (1, 5, 4))],
     # Routers and the test kit.
-    (lambda: simulate(FLEET, "mc-sf", router="random(sticky='a')"), "'a' is not in the metadata"),
     *each(routed, "router 'Told', request 0: replica = {}", 2, -1),
     (lambda: simulate(UNEVEN, UNCUT), "is less than the 9 tokens of request 1, which"),
 ]

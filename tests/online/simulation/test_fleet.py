@@ -158,21 +158,6 @@ def test_what_is_not_known_yet_changes_where_requests_go() -> None:
     assert late.replica.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    "sticky", ["talk", {0: "a", 1: "b", 3: "a", 4: "b", 5: "a"}], ids=["metadata", "mapping"]
-)
-@pytest.mark.parametrize("router", ["round-robin", "least-work"])
-def test_conversations_stay_where_their_first_request_went(router: str, sticky: Any) -> None:
-    keys = ["a", "b", None, "a", "b", "a", None]
-    fleet = Instance.from_arrays([2] * 7, [3] * 7, memory_limit=20, replicas=3)
-    fleet = fleet.with_metadata(talk=keys)
-    run = online.simulate(fleet, "mc-sf", router=online.make_router(router, sticky=sticky))
-    first = run.replica.tolist()
-    assert first[0] == first[3] == first[5] == 0
-    assert first[1] == first[4] == 1
-    assert (first[2], first[6]) == ((2, 0) if router == "round-robin" else (2, 2))
-
-
 def test_predictions_do_not_depend_on_the_router() -> None:
     routers = [Scripted([0] * 14), Scripted([0, 1] * 7)]
     for router in routers:
