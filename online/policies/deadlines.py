@@ -17,17 +17,16 @@ from online.policy_interface.lookahead import PriorityPolicy
 class EarliestDeadlineFirst(PriorityPolicy):
     """Earliest deadline first, up to the first request that does not fit.
 
-    No guarantee. The rule of Liu and Layland (1973), optimal on one machine that preempts and is
-    not overloaded. The deadline is the earlier of those of the first and of the last token. Ties
-    go in order of appearance.
+    No guarantee. It is the rule of Liu and Layland (1973), which is optimal on one machine that
+    preempts and is not overloaded. A request counts with the earlier of its two deadlines, for the
+    first and for the last token. Ties go in order of appearance.
 
-    A request can be on time as long as a start now, and rounds of its own from then on, would bring
-    out its first and its last token by their deadlines. Its output length is the point of its
-    prediction; in seconds its own rounds are those of the batch time with nothing else in the
-    batch.
+    A request is late if it would miss one of its deadlines even if it started now and advanced in
+    every round. For this test its output length is the point of its prediction. In continuous time
+    its rounds take the batch time of a batch with no other request.
 
-    Requests that can no longer be on time go behind all that can. They have the earliest deadlines:
-    in front they would make others late while they gain nothing.
+    Late requests go behind all others. They have the earliest deadlines, so in front they would
+    delay others without being on time themselves.
     """
 
     reads_deadlines = True
@@ -36,17 +35,17 @@ class EarliestDeadlineFirst(PriorityPolicy):
         """Prepare an empty queue."""
         super().reset(setup)
         self._batch_time = setup.batch_time
-        # Latest start with which each request can be on time: its deadline less its own time.
+        # Latest start with which each request is on time: deadline less its time in a batch alone.
         self._latest: dict[int, float] = {}
         self._time = 0.0
 
     def priority(self, request: VisibleRequest) -> tuple[bool, float]:
-        """Whether it can no longer be on time, and its deadline."""
+        """Return whether the request is late, and the earlier of its two deadlines."""
         deadline = min(request.first_token_deadline, request.deadline)
         return self._latest[request.index] < self._time, deadline
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue them."""
+        """Queue requests by deadline, and note the latest start with which each is on time."""
         self._time = state.time
         for request in requests:
             first, last = self._own_times(request)
@@ -55,12 +54,12 @@ class EarliestDeadlineFirst(PriorityPolicy):
         super().arrive(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Start the largest prefix of the order that fits."""
+        """Start waiting requests in order of deadline, up to the first that does not fit."""
         self._time = state.time
         return super().decide(state)
 
     def _head(self) -> VisibleRequest | None:
-        """Return the next request to start, after those that became late have gone behind."""
+        """Return the next request to start, after moving late requests behind the others."""
         while (request := super()._head()) is not None:
             (was_late, *_), index = self._queue[0]
             key = self.priority(request)
@@ -70,9 +69,10 @@ class EarliestDeadlineFirst(PriorityPolicy):
         return request
 
     def _wake(self, now: int, evicted: bool) -> float:
-        """Return the round at which to look again, at the latest when the head becomes late.
+        """Return the round of the next decision, at the latest when the next request is late.
 
-        In seconds nobody knows which round that is: the next arrival or completion has to do.
+        In continuous time this round is not known in advance. The next arrival or completion causes
+        the next decision.
         """
         wake, head = super()._wake(now, evicted), self._head()
         if head is None or self._batch_time is not None:
@@ -81,7 +81,7 @@ class EarliestDeadlineFirst(PriorityPolicy):
         return min(wake, math.floor(latest) + 1) if now <= latest < math.inf else wake
 
     def _own_times(self, request: VisibleRequest) -> tuple[float, float]:
-        """Time to the first and to the last token in a batch of its own."""
+        """Return the times to the first and to the last token in a batch without other requests."""
         rounds, prompt = self._tokens.rounds(request.prediction.point), request.prompt_length
         if self._batch_time is None:
             return self._tokens.prefill_rounds + 1, rounds

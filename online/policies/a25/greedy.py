@@ -12,20 +12,22 @@ from online.policy_interface.token_count import TokenCount
 
 @register_policy("fcfs-greedy")
 class GreedyFirstComeFirstServed(Policy):
-    """First come, first served, looking no further than the next round ([A25] Example 2).
+    """First come, first served, planned for the next round only ([A25] Example 2).
 
-    Admits in order of arrival while the next round fits; when the next round of what runs already
-    would overflow, evicts the latest admitted until it fits, all progress lost, and an evicted
-    request queues as if it had just arrived. Output lengths are never looked at.
+    Requests are admitted in order of arrival as long as the next round stays within M. If the
+    running requests alone would exceed M in the next round, the policy evicts the one admitted
+    last, then the one before it, until they fit. An evicted request loses all its progress and
+    queues as if it had just arrived. Output lengths are never used.
 
-    No guarantee beyond progress (the earliest admitted is never evicted): at the equilibrium
-    memory it evicts for ever ([A25] Proposition 3). On Example 2 under backlog, y decodes are
-    followed by 12 - 2 y, so 3, 6, 0, 6, 0, ..: three completions an iteration where four arrive.
+    The only guarantee is progress: the request admitted first is never evicted. If M is the memory
+    of the fluid equilibrium, evictions never end ([A25] Proposition 3). In Example 2 with a queue
+    that never empties, the iterations have 3, 6, 0, 6, 0, ... decodes. These are 3 completions an
+    iteration on average, while 4 requests arrive.
 
-    What the paper leaves open: equal arrivals, and requests evicted together, queue in order of
-    appearance; what was evicted does not come back in the same round.
+    The paper leaves ties open. Here requests that arrive together, or are evicted together, queue
+    in order of appearance. An evicted request does not start again in the round of its eviction.
 
-    Cost per decision: O(log w) a request started or evicted, for w waiting.
+    Cost per decision: O(log w) for each request started or evicted, if w requests wait.
     """
 
     def reset(self, setup: Setup) -> None:
@@ -35,7 +37,7 @@ class GreedyFirstComeFirstServed(Policy):
         self._seen = -1
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue by arrival, evicted ones by the time they come back."""
+        """Queue new requests by arrival time, and evicted ones by the present time."""
         for request in requests:
             is_new = request.index > self._seen
             self._seen = max(self._seen, request.index)
@@ -43,7 +45,7 @@ class GreedyFirstComeFirstServed(Policy):
             heapq.heappush(self._queue, (time, request.index))
 
     def decide(self, state: State) -> Decision:
-        """Evict from the latest on until the next round fits, then admit what still fits."""
+        """Evict the last admitted until the next round fits, then admit in order of arrival."""
         tokens = self._tokens
         excess = tokens.excess(state)
         evicted = tokens.last_admitted(state, excess)

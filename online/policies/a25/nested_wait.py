@@ -17,39 +17,44 @@ from online.policy_interface.token_count import TokenCount
 class NestedWait(Policy):
     """Threshold batching for unknown output lengths ([A25] Algorithm 2).
 
-    Segment 1 has the stages 0 .. e_1, segment k the stages e_{k-1} + 1 .. e_k. When the machine is
-    free, let k* be the largest k such that every segment up to k has at least n_i prompts at its
-    first stage; with none, wait. In segments 1 .. k* at most n_k prompts of every stage advance by
-    one iteration; the others pause and keep their KV cache. Output lengths are never looked at: a
-    prompt that ends leaves, the rest reach the next boundary. `online.fluid.NestedPlan` has the
-    conditions on thresholds and the memory that makes overflow improbable ([A25] Theorem 2).
+    A request is at stage l after l iterations of work. Segment 1 has the stages 0 .. e_1, segment k
+    the stages e_{k-1} + 1 .. e_k. When the machine is free, let k* be the largest k such that each
+    segment i <= k has at least n_i prompts at its first stage. If there is none, the machine waits.
+    In each segment k <= k* at most n_k prompts of every stage advance by one iteration. All other
+    requests pause and keep their KV cache. Output lengths are never used: a request that ends
+    leaves the batch, the others go on to the next segment. `online.fluid.NestedPlan` has the
+    conditions on the thresholds n_k and the memory that makes overflow improbable ([A25] Theorem
+    2).
 
-    Left open by the paper, and chosen:
+    The paper leaves some rules open. They are chosen as follows:
 
-    - Prompts may have any lengths; the last segment has no end.
-    - A resident reserves what its next stage needs, l + s; one that waits at the boundary of a
-      segment for its turn only what it holds, l + s - 1, as in [A25] Equation (14).
-    - Overflow: prompts that wait at a boundary and are not part of the batch are evicted, the
-      last to be admitted first. If that is not enough, no prefills are started that do not fit, and
-      where the residents alone do not fit, those admitted last are evicted. Evicted prompts queue
-      as newly arrived. From the first eviction on, the batch reaches to the segment of the resident
-      that was admitted first, and takes it along: else prompts could be evicted for ever.
-    - Prompts left below the thresholds when nothing more will arrive are served without waiting
-      for company, in the same batches otherwise (`Run.drain_round`).
+    - Prompts may have any lengths, and the last segment has no end.
+    - A running request at stage l with a prompt of s tokens reserves l + s tokens, which its next
+      iteration needs. If it waits at the first stage of a segment and does not
+      advance, it reserves only the l + s - 1 tokens that it holds, as in [A25] Equation (14).
+    - If memory would overflow, requests that wait at the first stage of a segment and do not
+      advance are evicted, the last admitted first. If this is not enough, prompts that do not fit
+      are not started. If the running requests alone do not fit, those admitted last are evicted.
+      Evicted requests queue as if they had just arrived. After the first eviction, every batch
+      includes the request admitted first and all segments up to its own. Otherwise requests could
+      be evicted for ever.
+    - If no more requests will arrive, the requests that are too few for the thresholds are served
+      without waiting for more. The batches are formed in the same way otherwise
+      (`Run.drain_round`).
 
     Parameters
     ----------
     thresholds : Sequence[int] or int, default 1
-        n_1, .., n_m: prompts a stage.
+        n_1, .., n_m: prompts of each stage that advance, for each segment.
     segment_ends : Sequence[int] or int, optional
-        e_1 < .. < e_m: the decode length with which each segment ends; the last is for the record
-        only and may be left out.
+        e_1 < .. < e_m: the last stage of each segment, in output tokens. e_m has no effect and may
+        be left out.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Numbers that are not whole and >= 1, ends that do not grow, numbers of thresholds and ends
-        that do not match.
+        Thresholds or ends that are not whole numbers >= 1, ends that do not increase, or a number
+        of ends other than that of the thresholds or one less.
     """
 
     def __init__(
@@ -70,19 +75,20 @@ class NestedWait(Policy):
             raise InvalidValueError(owner, "segment_ends", segment_ends, reason)
 
     def reset(self, setup: Setup) -> None:
-        """Forget overflows."""
+        """Prepare for a run in which no overflow has occurred yet."""
         self.count = self._tokens = TokenCount(setup, holds=True)
         self._draining = self._overflowed = False
 
     def drain(self, state: State) -> bool:
-        """Stop waiting for company."""
+        """Ignore the thresholds from now on, since no more requests will arrive."""
         self._draining = True
         return True
 
     def decide(self, state: State) -> Decision:
-        """Choose segments, make room, let them advance."""
+        """Choose the segments that advance, evict on overflow, start prompts, hold the rest."""
         segments = len(self._thresholds)
-        # Residents in order of admission, in which they also come to each boundary.
+        # Running requests are listed in order of admission. They reach the first stage of each
+        # segment in this order too.
         segment_of: dict[int, int] = {}
         boundary: list[list[int]] = [[] for _ in range(segments)]
         for index, running in state.running.items():
@@ -97,7 +103,7 @@ class NestedWait(Policy):
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             depth = max(depth, 1 + segment_of[next(iter(state.running))])
-        # Those at a boundary that are not part of the batch.
+        # Requests at the first stage of a segment that do not advance in the next round.
         left = {
             index
             for k, residents in enumerate(boundary)
@@ -114,7 +120,7 @@ class NestedWait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _make_room(self, state: State, left: set[int]) -> tuple[list[int], list[int]]:
-        """Whom to evict and whom to start, where ``left`` hold only what they have."""
+        """Return the indices to evict and to start; requests in ``left`` need no token more."""
         tokens = self._tokens
         planned = list(islice(state.waiting.values(), self._thresholds[0]))
         needs = [tokens.base(request.prompt_length) + 1 for request in planned]

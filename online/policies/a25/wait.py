@@ -19,32 +19,38 @@ Lengths = tuple[int, int]
 class Wait(Policy):
     """Threshold batching for known output lengths ([A25] Algorithm 1).
 
-    When the machine is free, the types with at least n_j prompts awaiting prefill are chosen; of
-    each chosen type at most n_j prompts of every stage advance by one iteration. The other types
-    pause and keep their KV cache. With no type chosen the machine waits. Throughput gap
-    O(T^-1/2) where `WaitPlan.keeps_up`, O(1/T) and bounded latency where it does so strictly
-    ([A25] Theorem 1); `online.fluid.wait_thresholds` finds such thresholds.
+    A type j is a pair of prefill and decode lengths with a threshold n_j. When the machine is free,
+    the types with at least n_j prompts that wait for their prefill are chosen. Of each chosen type,
+    at most n_j prompts of every stage advance by one iteration. The requests of the other types
+    pause and keep their KV cache. If no type is chosen, the machine waits.
 
-    Left open by the paper, and chosen:
+    Guarantee ([A25] Theorem 1): over a time T the throughput is within O(T^-1/2) of the fluid
+    optimum if `WaitPlan.keeps_up` holds. If it holds strictly, the gap is O(1/T) and latency is
+    bounded. `online.fluid.wait_thresholds` finds such thresholds.
 
-    - A request belongs to the smallest type (by footprint) that is at least as long in prompt and
-      in predicted output, so types may stand for ranges of lengths; where there is none, to the
-      largest type, and nothing is promised.
-    - A resident reserves what its next stage needs, l + s, even while it pauses and holds
-      l + s - 1. What is reserved never exceeds M_pi = sum_j n_j S_j, so with M_pi <= M nothing
-      below ever happens. Otherwise prefills that do not fit are not started, the last to
-      arrive first; where the residents alone do not fit, those admitted last are evicted and
-      queue again as newly arrived. From the first eviction on, the type of the resident that was
-      admitted first is part of every batch: else the others could evict each other for ever in
-      what a paused type leaves them.
-    - Prompts left below the thresholds when nothing more will arrive are served without waiting for
-      company, in the same batches otherwise (`Run.drain_round`).
+    The paper leaves some rules open. They are chosen as follows:
+
+    - A request belongs to the smallest type whose two lengths are at least its prompt and its
+      predicted output. Types are ordered by the sum of their memory over all stages. A type may
+      thus stand for a range of lengths. A request longer than all types belongs to the largest
+      type, and the guarantee is lost.
+    - A running request at stage l with a prompt of s tokens reserves the l + s tokens of its next
+      stage, even while it pauses and holds l + s - 1. The reservations never exceed M_pi = sum_j
+      n_j S_j, where S_j is the memory of a type summed over its stages. If M_pi <= M, no overflow
+      can occur. Otherwise prompts that do not fit are not started, the last to arrive first. If the
+      running requests alone do not fit, those admitted last are evicted and queue as if they had
+      just arrived. After the first eviction, every batch includes the type of the running request
+      admitted first. Otherwise requests of other types could evict each other for ever in the
+      memory that a paused type leaves free.
+    - If no more requests will arrive, the requests that are too few for the thresholds are served
+      without waiting for more. The batches are formed in the same way otherwise
+      (`Run.drain_round`).
 
     Parameters
     ----------
     thresholds : int or Mapping[Lengths, int], default 1
-        n_j by (prefill length, decode length) of the type; or one n for all requests together as
-        one type.
+        n_j by the pair (prefill length, decode length) of the type, in tokens. A single number n
+        makes all requests one type.
 
     Raises
     ------
@@ -56,32 +62,33 @@ class Wait(Policy):
         self._types = _read(thresholds)
 
     def reset(self, setup: Setup) -> None:
-        """Empty queues."""
+        """Prepare an empty queue for each type."""
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # By type: tickets of prompts awaiting prefill, by index, in order of arrival or return.
+        # For each type: the prompts that wait for their prefill, as request index to ticket.
+        # Tickets are numbered in order of arrival or of return to the queue.
         self._queues: list[dict[int, int]] = [{} for _ in self._types]
         self._type_of: dict[int, int] = {}
         self._tickets = count()
         self._draining = self._overflowed = False
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue by type, evicted ones as if they were new."""
+        """Append new and evicted requests to the queues of their types."""
         for request in requests:
             kind = self._type_of[request.index] = self._type(request)
             self._queues[kind][request.index] = next(self._tickets)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Forget them."""
+        """Remove finished requests from the record of types."""
         for request in requests:
             del self._type_of[request.index]
 
     def drain(self, state: State) -> bool:
-        """Stop waiting for company."""
+        """Ignore the thresholds from now on, since no more requests will arrive."""
         self._draining = True
         return True
 
     def decide(self, state: State) -> Decision:
-        """Choose types, make room, let the chosen advance."""
+        """Choose the types that advance, evict on overflow, start prompts, hold other types."""
         chosen = {
             kind
             for kind, (_, threshold) in enumerate(self._types)
@@ -91,10 +98,10 @@ class Wait(Policy):
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             chosen.add(self._type_of[next(iter(state.running))])
-        # Every resident reserves one token more than it holds.
+        # The memory limit must hold one token more for each running request than it holds now.
         evict = self._tokens.last_admitted(state, self._tokens.excess(state))
         self._overflowed = self._overflowed or bool(evict)
-        # What was admitted last is evicted first, and prefills would be last of all.
+        # Evictions take the requests admitted last. Prompts started now would be evicted first.
         start = [] if evict else self._prefills(chosen, state)
         staying = [index for index in state.running if index not in evict]
         hold = [index for index in staying if self._type_of[index] not in chosen]
@@ -102,10 +109,10 @@ class Wait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _prefills(self, chosen: Iterable[int], state: State) -> list[int]:
-        """Up to n_j prompts of each chosen type, in order of arrival as far as they fit.
+        """Take at most n_j prompts of each chosen type from its queue, in order, while they fit.
 
-        At most n_j of a type enter at once, and all its residents advance or none does: so no stage
-        ever holds more.
+        At most n_j prompts of a type start at once, and either all running requests of the type
+        advance or none does. So no stage ever has more than n_j prompts.
         """
         candidates = sorted(
             (ticket, index)
@@ -122,7 +129,7 @@ class Wait(Policy):
         return start
 
     def _type(self, request: VisibleRequest) -> int:
-        """The first type, from small to large, that the request does not exceed."""
+        """Return the index of the smallest type whose lengths are at least those of the request."""
         for place, (lengths, _) in enumerate(self._types):
             if lengths is None or (
                 request.prompt_length <= lengths[0] and request.prediction.upper <= lengths[1]
@@ -132,7 +139,7 @@ class Wait(Policy):
 
 
 def _read(thresholds: Any) -> list[tuple[Lengths | None, int]]:
-    """Types from small to large footprint."""
+    """Return (lengths, threshold) of each type, ordered by its memory summed over all stages."""
     if not isinstance(thresholds, Mapping):
         number = as_integer(thresholds, "policy 'wait'", "thresholds", minimum=1)
         return [(None, number)]

@@ -13,46 +13,46 @@ from online.policy_interface.token_count import TokenCount
 from .a_min import AMin
 
 SWITCH_RATIO = (3 - math.sqrt(5)) / 2
-"""alpha*, where the bounds of [C25] Theorems 5.1 and 5.2 meet: about 0.382."""
+"""alpha* = 0.382: ratio lower / upper where the bounds of [C25] Theorems 5.1 and 5.2 are equal."""
 
 
 @register_policy("a-ell")
 class AEll(PriorityPolicy):
-    """A_l: everything for its lower bound, the unfinished again at the end ([C25] Algorithm 6).
+    """A_l: outputs planned by their lower bounds, longer ones evicted once ([C25] Algorithm 6).
 
-    First come, first served, each output taken for its lower bound. A request that has generated
-    that many tokens and is not done is evicted, joins the end of the queue, and is from then on
-    as long as its upper bound.
+    Requests start first come, first served, and the look-ahead takes the lower bound as the output
+    length. A request that has generated that many tokens without being done is evicted and joins
+    the end of the queue. From then on the look-ahead takes its upper bound.
 
-    Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
-    most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha = lower / upper <= 1/2, and 1 + 2 alpha^2
-    above ([C25] Theorem 5.2). With prompts it may be exceeded: the ratio tends to 1 + 2 alpha on
-    outputs that are all upper, as s grows. For other outputs it is feasible but nothing is known.
+    Guarantee, with alpha = lower / upper, s = 0 and every output equal to its lower or its upper
+    bound, as M grows: at most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha <= 1/2, and at most 1
+    + 2 alpha^2 times H-SF for alpha > 1/2 ([C25] Theorem 5.2). With prompts (s > 0) the ratio may
+    be larger: if all outputs equal their upper bounds, it tends to 1 + 2 alpha as s grows. For
+    other output lengths the schedule is feasible, but no bound is known.
 
-    What the paper leaves open: an evicted request may start again from the next round on, in the
-    same round only when nothing else is left to run. Requests whose bounds coincide are never
-    evicted.
+    The paper leaves the restart open. Here an evicted request may start again from the next round
+    on, or in the same round if no other request runs. A request with equal bounds is never evicted.
     """
 
     def reset(self, setup: Setup) -> None:
-        """Forget who was promoted."""
+        """Prepare an empty queue; every request is planned by its lower bound again."""
         super().reset(setup)
         self._promoted: set[int] = set()
         self._joined = 0
 
     def priority(self, request: VisibleRequest) -> int:
-        """Order of joining the queue."""
+        """Return a number that increases with each request that joins the queue, new or evicted."""
         self._joined += 1
         return self._joined
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """Lower bound at first, upper bound after the promotion."""
+        """Return the lower bound in tokens, or the upper one after the request's eviction."""
         if request.index in self._promoted:
             return request.prediction.upper
         return request.prediction.lower
 
     def sent_back(self, state: State) -> Iterable[int]:
-        """Return the requests that outlived their lower bound."""
+        """Return requests that have just generated their lower bound of tokens and are not done."""
         found = [index for index in self._overdue if index not in self._promoted]
         back = []
         for index in sorted(found, key=lambda index: (self._spans[index][0], index)):
@@ -70,17 +70,19 @@ class AEll(PriorityPolicy):
 class TwoPointSwitch(Policy):
     """A_l where alpha < alpha* = (3 - sqrt 5)/2, A_min otherwise ([C25] Section 5.1).
 
-    Guarantee, where s = 0 and every output is either the lower or the upper bound, as M grows: at
-    most 1 + alpha/(2 (1 - alpha)) times H-SF below alpha*, (3 - alpha)/2 from there on: never more
-    than (3 + sqrt 5)/4, about 1.309 ([C25] Theorems 5.1, 5.2). With prompts it may be exceeded.
+    Guarantee, with s = 0 and every output equal to its lower or its upper bound, as M grows: at
+    most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha < alpha*, and at most (3 - alpha)/2 times
+    H-SF for alpha >= alpha*. Both are at most (3 + sqrt 5)/4, about 1.309 ([C25] Theorems 5.1,
+    5.2). With prompts (s > 0) the ratio may be larger.
 
-    What the paper leaves open: alpha is the smallest lower bound over the largest upper bound
-    among the requests that arrive first, and the choice holds for the run.
+    The paper leaves open how alpha is known. Here it is the smallest lower bound over the largest
+    upper bound of the requests that arrive first. The choice of A_l or A_min then holds for the
+    whole run.
 
     Parameters
     ----------
     threshold : float, default SWITCH_RATIO
-        The switch point, in [0, 1].
+        The value of alpha from which A_min is used, in [0, 1].
     """
 
     randomized = True
@@ -89,12 +91,12 @@ class TwoPointSwitch(Policy):
         self.threshold = as_number(threshold, "policy", "threshold", minimum=0, maximum=1)
 
     def reset(self, setup: Setup) -> None:
-        """Wait for the first requests."""
+        """Prepare to choose A_l or A_min when the first requests arrive."""
         self._setup, self.count = setup, TokenCount(setup)
         self._chosen: PriorityPolicy | None = None
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Choose on the first arrival, then pass on."""
+        """Choose A_l or A_min when the first requests arrive, then give it the requests."""
         if self._chosen is None:
             lower = min(request.prediction.lower for request in requests)
             upper = max(request.prediction.upper for request in requests)
@@ -103,11 +105,11 @@ class TwoPointSwitch(Policy):
         self._chosen.arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Pass on."""
+        """Report the finished requests to the chosen policy."""
         assert self._chosen is not None
         self._chosen.complete(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Pass on."""
+        """Return the decision of the chosen policy."""
         assert self._chosen is not None
         return self._chosen.decide(state)

@@ -9,25 +9,27 @@ from online.policy_interface.lookahead import PriorityPolicy
 
 @register_policy("a-max")
 class AMax(PriorityPolicy):
-    """A_max: every output is as long as its upper bound ([C25] Algorithm 1).
+    """A_max: every output is planned as long as its upper bound ([C25] Algorithm 1).
 
-    As many requests as fit are started, drawn at random among those with the same bound. No
-    eviction ever happens as long as the bounds hold.
+    The policy starts as many waiting requests as fit, in ascending order of their upper bounds.
+    Requests of equal bounds are in random order. As long as no output exceeds its bound, no request
+    is evicted.
 
-    Guarantee: at most (1/alpha)(1 + 1/alpha)/2 times H-SF and at worst no less than
-    (1/alpha)(1 + alpha^(-1/2))/2 as M grows, alpha = lower / upper, equal prompts, all at once
-    ([C25] Theorems 3.3, 3.4).
+    Guarantee, with alpha = lower / upper, equal prompts and all requests at once, as M grows: at
+    most (1/alpha)(1 + 1/alpha)/2 times H-SF. On the worst instance the ratio is at least
+    (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
 
-    What the paper leaves open: with unequal bounds the smallest go first, which is what makes the
-    started set largest when prompts are equal; a request keeps the random place in the queue that
-    it drew on arrival. The proof of Theorem 3.4 lets every request hold s + upper from start to
-    end, which ``fit="peaks"`` does; the look-ahead of Algorithm 1 (``"rounds"``) knows that
-    requests started at different times do not peak together, and does better.
+    The paper leaves unequal bounds open. Here the smallest go first, which starts the most requests
+    if prompts are equal. A request draws its random place among equal bounds on arrival and keeps
+    it.
 
     Parameters
     ----------
     fit : str, default "rounds"
-        ``"rounds"`` or ``"peaks"``.
+        The test of whether a request fits. ``"rounds"`` is the look-ahead of Algorithm 1: planned
+        memory is at most M in every later round. ``"peaks"`` counts s + upper for each request from
+        start to end, as the proof of Theorem 3.4 does. It admits less, because requests started at
+        different times do not reach their peaks together.
     """
 
     randomized = True
@@ -43,7 +45,7 @@ class AMax(PriorityPolicy):
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
         if self.fit == "peaks":
-            # Only where a bound did not hold is anybody overdue.
+            # A request is overdue only if its output exceeds its upper bound.
             late = [self._spans[index] for index in self._overdue]
             reserved = self._reserved + sum(held + end - begun for begun, end, held in late)
             if reserved + base + rounds > self._memory_limit:
@@ -51,5 +53,5 @@ class AMax(PriorityPolicy):
         return super()._fits(base, rounds, start)
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:
-        """Upper bound, ties at random."""
+        """Return the upper bound of the output in tokens, and a random number for ties."""
         return request.prediction.upper, float(self._rng.random())

@@ -19,44 +19,52 @@ from online.policy_interface.lookahead import PriorityPolicy
 
 @register_policy("a-min")
 class AMin(PriorityPolicy):
-    """A_min: outputs as long as their lower bounds, refined on eviction ([C25] Algorithms 2, 5).
+    """A_min: outputs planned by lower bounds, which evictions raise ([C25] Algorithms 2, 5).
 
-    Requests start in ascending order of the bound o~, ties at random, up to the first that does
-    not fit under the look-ahead test with o~ for o. Before memory would overflow, running
-    requests are evicted in ascending order of o~, ties at random, until the next round fits; an
-    evicted request takes the tokens it had generated as its new o~. Upper bounds are never looked
-    at. With a lower bound of its own for each request this is Algorithm 5.
+    Each request has a bound o~, at first the lower bound of its prediction. Waiting requests start
+    in ascending order of o~, ties at random, up to the first that fails the look-ahead test. This
+    test takes o~ for the output length. If memory would overflow in the next round, running
+    requests are evicted in ascending order of o~, ties at random, until the round fits. The new o~
+    of an evicted request is the number of tokens that it had generated. Upper bounds are never
+    used. If the lower bounds differ between requests, this is Algorithm 5.
 
-    Guarantee: O(log(1/alpha)) times H-SF as M grows, equal prompts, all at once, proved for s = 0
-    (the constant grows with s over the upper bound); no policy that does not know the outputs has a
-    better asymptotic ratio ([C25] Theorems 4.2, 4.3, Corollary 4.10; closed forms in
-    `online.theory`).
+    Guarantee, with equal prompts and all requests at once, as M grows: O(log(1/alpha)) times H-SF.
+    It is proved for s = 0; for larger s the constant grows with s over the upper bound. No policy
+    that does not know the outputs has a better asymptotic ratio ([C25] Theorems 4.2, 4.3, Corollary
+    4.10; closed forms in `online.theory`).
 
-    What the paper leaves open: a running request that has outlived o~ is assumed to finish in the
-    next round; o~ never decreases, also when a request is evicted before reaching it; an evicted
-    request may start again from the next round on; the random place in the queue is drawn each
-    time a request joins it, ties between running requests at each eviction.
+    The paper leaves some rules open. Here a running request that has generated o~ tokens without
+    being done is planned to end in the next round. o~ never decreases, even if a request is evicted
+    before it has generated o~ tokens. An evicted request may start again from the next round on.
+    Ties in the queue are drawn each time a request joins it, ties between running requests at each
+    eviction.
 
-    ``overdue="reserve"`` is another rule, the one that the proof of [C25] Lemma 4.4 describes: a
-    request that outlives o~ may only grow into memory that others like it give up. Newcomers are
-    admitted first, each holding s + o~ from start to end, beside the overdue at their present
-    size; then the overdue are evicted, smallest o~ first, until the next round fits beside what
-    the others hold. Ties go by chances in proportion to log(1 + 1/z) for size z: then a request
-    survives the growth from z to z + 1 with probability z/(z + 1), whatever the sizes beside it,
-    and reaches length j with (s + o~)/(s + j), as Lemma 4.4 has it. An evicted request takes one
-    token more than it had generated as o~, which must increase for the proof's periods to end.
-    This rule meets the closed forms. Under Algorithm 2 as written the overdue grow into whatever
-    completions free, before newcomers are considered, and on two-point outputs with a small lower
-    bound the ratio passes the bound of [C25] Theorem 5.1; where requests desynchronise, memory also
-    serves more of them than the proof counts, and the ratio may be smaller.
+    ``overdue="reserve"`` is another rule, that of the proof of [C25] Lemma 4.4. A request is
+    overdue if it has generated o~ tokens and is not done. Overdue requests may then grow only into
+    memory that other overdue requests free. Waiting requests are admitted first. Each admitted
+    request reserves s + o~ tokens from start to end, and the overdue requests count with their
+    present size. Then overdue requests are evicted, smallest o~ first, until the next round fits
+    next to the reservations. Ties are drawn with chances in proportion to log(1 + 1/z) for a
+    request of z tokens. So a request survives its growth from z to z + 1 tokens with probability
+    z/(z + 1), whatever the sizes of the others. It reaches j output tokens with probability (s +
+    o~)/(s + j), as in Lemma 4.4. The new o~ of an evicted request is one more than the tokens that
+    it had generated: o~ must increase for the periods of the proof to end.
 
-    Cost per decision: that of the look-ahead, and O(b) an eviction for b distinct bounds
-    among the running requests; with ``"reserve"`` a decision every round while any is overdue.
+    The rule ``"reserve"`` attains the closed forms. Under Algorithm 2 as written, overdue requests
+    take the memory that completions free before waiting requests are considered. If outputs have
+    two values and the lower one is small, the ratio exceeds the bound of [C25] Theorem 5.1. If
+    requests start at different times, memory serves more requests than the proof counts, and the
+    ratio may be smaller.
+
+    Cost per decision: that of the look-ahead, and O(b) for each eviction, where b is the number of
+    distinct bounds among the running requests. With ``"reserve"`` there is a decision in every
+    round while any request is overdue.
 
     Parameters
     ----------
     overdue : str, default "grow"
-        What a request may do that outlives its bound: ``"grow"`` or ``"reserve"``.
+        Memory for requests that exceed their bound: ``"grow"`` any, ``"reserve"`` that of each
+        other.
     """
 
     randomized = True
@@ -66,26 +74,27 @@ class AMin(PriorityPolicy):
         self.overdue = overdue
 
     def reset(self, setup: Setup) -> None:
-        """Forget every refined bound."""
+        """Prepare an empty queue; every bound o~ is the lower end of the prediction again."""
         super().reset(setup)
         self._rng = setup.rng
         self._bounds: dict[int, int] = {}
-        # Running requests by bound, under "reserve" the overdue alone: lists for uniform draws,
-        # places for removal by swapping.
+        # _groups lists the requests that may be evicted by their bound: all running ones, under
+        # "reserve" only the overdue. _place has the position of each in its list. A list allows
+        # uniform draws, a position removal by a swap with the last entry.
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:
-        """Lower bound as refined so far, ties at random."""
+        """Return the bound o~ in tokens, and a random number for ties."""
         bound = self._bounds.setdefault(request.index, request.prediction.lower)
         return bound, float(self._rng.random())
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """Lower bound as refined so far."""
+        """Return the bound o~ of the request, tokens."""
         return self._bounds[request.index]
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Drop the requests' bounds."""
+        """Remove the bounds of finished requests."""
         for request in requests:
             self._leave(request.index)
         super().complete(requests, state)
@@ -95,17 +104,18 @@ class AMin(PriorityPolicy):
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         super()._count(index, base, rounds, start)
         if self.overdue == "grow":
-            # It may be evicted from now on.
+            # The request has started and may be evicted from now on.
             self._join(index)
 
     def eviction_order(self, state: State) -> Iterator[int]:
-        """Smallest bound first, ties at random."""
+        """Yield running requests to evict: the smallest bound o~ first, ties at random."""
         while self._groups:
             bound = min(self._groups)
             group = self._groups[bound]
             index = group[int(self._rng.integers(len(group)))]
             if self.overdue == "reserve":
-                # Keep a draw with a chance that falls with size; none is smaller than s + o~.
+                # Accept the drawn request with a chance in proportion to log(1 + 1/size). This is
+                # largest for the size s + o~, since overdue requests hold no less.
                 running = state.running[index]
                 most = math.log1p(1 / (bound + running.request.prompt_length))
                 if self._rng.random() * most >= math.log1p(1 / self._tokens.held(running)):
@@ -113,7 +123,7 @@ class AMin(PriorityPolicy):
             yield index
 
     def decide(self, state: State) -> Decision:
-        """Evict, then start; under "reserve" newcomers come before the growth of the overdue."""
+        """Evict, then start; under ``"reserve"`` start, then evict overdue requests."""
         if self.overdue == "grow":
             return super().decide(state)
         now = state.round_index
@@ -131,11 +141,12 @@ class AMin(PriorityPolicy):
         return Decision(start=started, evict=evicted, wake=wake)
 
     def on_evicted(self, running: RunningRequest, now: int) -> None:
-        """Refine the bound by the tokens generated."""
+        """Raise the bound o~ of an evicted request to the tokens that it has generated."""
         index = running.request.index
         self._leave(index)
         generated = running.output_tokens
-        # Not done after that many tokens, it is longer by at least one: the proof needs this.
+        # A request that is not done after `generated` tokens has at least one more. The proof of
+        # "reserve" needs a bound that increases.
         known = generated + 1 if self.overdue == "reserve" else generated
         self._bounds[index] = max(self._bounds[index], known)
 

@@ -8,19 +8,19 @@ from online.policy_interface.policy import Setup, VisibleRequest, register_polic
 
 @register_policy("h-sf")
 class HindsightShortestFirst(PriorityPolicy):
-    """H-SF: the largest set of waiting requests that fits, so the shortest ([C25] Algorithm 3).
+    """H-SF: starts the largest set of waiting requests that fits ([C25] Algorithm 3).
 
-    The yardstick of [C25]'s competitive ratios. With equal prompts the shortest prefix is a
-    largest feasible set (replacing a request by a shorter one lowers memory in every round), and
-    the rule is that of MC-SF; with unequal prompts, which [C25] excludes, the code keeps the
-    shortest-first prefix. It is not an optimum: see the tables of `hindsight`. Equal lengths go
-    in order of appearance.
+    The competitive ratios of [C25] compare with this policy. If prompts are equal, the shortest
+    requests that fit are a largest feasible set: replacing a request by a shorter one lowers memory
+    in every round. The rule is then that of MC-SF. For unequal prompts, which [C25] excludes, the
+    code also takes requests in ascending order of output up to the first that does not fit. H-SF is
+    not optimal: `hindsight` computes the optimum. Equal outputs go in order of appearance.
 
-    Where predictions are intervals it refuses to run: it is a benchmark that knows the outputs.
+    The policy needs the true output lengths and raises an error if predictions are intervals.
     """
 
     def priority(self, request: VisibleRequest) -> int:
-        """True output length."""
+        """Return the true output length, tokens."""
         return request.output_length
 
 
@@ -28,9 +28,9 @@ class HindsightShortestFirst(PriorityPolicy):
 class ARandom(PriorityPolicy):
     """A_random: a random order, true output lengths in the look-ahead ([C25] Algorithm 4).
 
-    An auxiliary of [C25]'s proofs: at most (1 + 1/alpha)/2 times H-SF as M grows, equal prompts,
-    all at once ([C25] Theorem 8.6). A request that arrives later takes a random place among those
-    that wait. Like H-SF it refuses to run on interval predictions.
+    The proofs of [C25] use it: with equal prompts and all requests at once, as M grows, it takes at
+    most (1 + 1/alpha)/2 times H-SF ([C25] Theorem 8.6). A request that arrives later takes a random
+    place among the waiting ones. Like H-SF it raises an error if predictions are intervals.
     """
 
     randomized = True
@@ -41,9 +41,9 @@ class ARandom(PriorityPolicy):
         self._rng = setup.rng
 
     def priority(self, request: VisibleRequest) -> float:
-        """A uniform draw."""
+        """Return a random number, uniform in [0, 1)."""
         return float(self._rng.random())
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """True output length."""
+        """Return the true output length, tokens."""
         return request.output_length

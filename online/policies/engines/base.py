@@ -16,19 +16,21 @@ from .orders import ORDERS, WaitingQueue
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class EnginePolicy(Policy):
-    """A queue in an order, and requests that may keep their tokens when they are preempted.
+    """Policies that imitate a serving engine: a waiting queue in an order, and preemption.
+
+    A preempted request may keep the output tokens that it has generated.
 
     Parameters
     ----------
     order : str, default "fcfs"
-        Of the queue, a name of `ORDERS`.
+        Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
 
     Attributes
     ----------
     may_prefill_alone : bool
-        Whether rounds may process prompts without emitting a token, as in [A25].
+        Whether the policy runs in the model of [A25], where the rounds of a prompt emit no token.
     """
 
     preempts = True
@@ -47,7 +49,7 @@ class EnginePolicy(Policy):
         Raises
         ------
         InvalidValueError
-            Prefill rounds, which the engine does not have.
+            The run has prefill rounds, which emit no token; the engine has no such rounds.
         """
         if setup.prefill_rounds and not self.may_prefill_alone:
             reason = "is not 0: the engine emits a token in the round of the last chunk of a prompt"
@@ -58,35 +60,35 @@ class EnginePolicy(Policy):
         self._queue = WaitingQueue(self.order, self.ageing)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Let them wait."""
+        """Put new and sent-back requests into the waiting queue."""
         for request in requests:
             self._requests[request.index] = request
             self._queue.push(request, self._place(request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Forget them."""
+        """Remove finished requests from the policy's records."""
         for request in requests:
             del self._requests[request.index]
             self._kept.pop(request.index, None)
 
     def _place(self, index: int) -> int | None:
-        """Place of a request that joins the queue among those of its key; None: its arrival."""
+        """Return the rank of a request among equal queue keys; None ranks it by arrival."""
         return None
 
     def _prompt(self, index: int) -> int:
-        """Tokens to process before it advances."""
+        """Return the tokens to process before its next output token: prompt and kept output."""
         return self._requests[index].prompt_length + self._kept.get(index, 0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReservingPolicy(EnginePolicy):
-    """An engine that reserves memory for the longest output of a request, by the instance's rule.
+    """An engine that reserves memory for the longest output of a request, in the instance's blocks.
 
     Parameters
     ----------
     max_new_tokens : int or None, default None
-        Output tokens that every request may have. None is the upper end of its prediction, which
-        stands for the length that clients announce. A longer output is not cut short.
+        Longest output of every request, in tokens. None takes the upper end of its prediction, as
+        the length that a client announces. A longer output is not cut.
     """
 
     max_new_tokens: int | None = ranged(None, minimum=1)
@@ -97,33 +99,34 @@ class ReservingPolicy(EnginePolicy):
         Raises
         ------
         InvalidValueError
-            Prefill rounds.
+            The run has prefill rounds, which emit no token; the engine has no such rounds.
         """
         super().reset(setup)
         self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
 
     def _longest_output(self, request: VisibleRequest, room: int) -> int:
-        """Output tokens it may have where prompt and output together have ``room`` tokens."""
+        """Return the longest output of a request, tokens, if prompt and output fit in ``room``."""
         most = self.max_new_tokens or request.prediction.upper
         return max(0, min(most, room - request.prompt_length))
 
     def _memory(self, running: RunningRequest, round_index: int) -> int:
-        """Memory after a round up to which a request advances in every round."""
+        """Return a running request's memory after a round, in tokens, if it advances until then."""
         tokens = running.request.prompt_length + running.rounds_run(round_index)
         return self._rule.held(tokens - self._rule.unstored)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ServingPolicy(EnginePolicy):
-    """A queue in an order, first come, first served by default, which needs no output lengths.
+    """An engine that admits by free memory, without output lengths, first come, first served.
 
-    A waiting request is admitted when the memory of its whole prompt and of one token is free
-    above a watermark, and fewer than ``max_num_seqs`` requests are in the batch. On overflow the
-    request that arrived last is sent back to its place in the queue, until the next round fits.
+    A waiting request is admitted if two conditions hold. Its whole prompt and one output token fit
+    while a share ``watermark`` of M stays free, and fewer than ``max_num_seqs`` requests are in the
+    batch. If the next round would exceed M, the request that arrived last is sent back to its place
+    in the queue, and so on until the round fits. ``order`` may replace first come, first served.
 
-    Memory is counted in tokens, which is the engines' count with blocks of one token. An empty
-    machine admits the head of the queue whatever the watermark says: the engines would refuse
-    such a request for good.
+    Memory is counted in tokens, as the engines do with blocks of one token. On an empty machine the
+    first request of the queue is admitted whatever the watermark is: the engines would refuse a
+    request that does not fit under it.
 
     Parameters
     ----------
@@ -132,8 +135,8 @@ class ServingPolicy(EnginePolicy):
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
     preemption : str, default "restart"
-        ``"restart"``, an evicted request loses all its tokens ([A25]); or ``"recompute"``, it keeps
-        them and processes them again as part of its prompt, which is what the engines do.
+        ``"restart"``: an evicted request loses all its tokens ([A25]). ``"recompute"``: it keeps
+        its output tokens and processes them again as part of its prompt, as the engines do.
     """
 
     may_prefill_alone: ClassVar[bool] = True
@@ -147,26 +150,26 @@ class ServingPolicy(EnginePolicy):
         self.preempts = self.preemption == "recompute"
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue, and the memory limit less the watermark."""
         super().reset(setup)
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # 0.01 is a hundredth.
+        # The watermark as an exact fraction: 0.01 is 1/100, not the nearest float.
         left_free = int(as_fraction(self.watermark, "policy", "watermark") * self._tokens.limit)
         self._ceiling = self._tokens.limit - left_free
 
     def _admits(self, memory: int, batch: int) -> bool:
-        """Tell whether the head of the queue may join a batch that holds ``memory`` tokens."""
+        """Return whether the first waiting request may join a batch of ``memory`` tokens."""
         if not self._queue or batch >= self.max_num_seqs:
             return False
         return not batch or memory + self._first_memory(self._queue.head) <= self._ceiling
 
     def _first_memory(self, index: int) -> int:
-        """Tokens held in the round in which it advances first."""
+        """Return the tokens that a waiting request holds in the round of its first output token."""
         base = self._tokens.base(self._requests[index].prompt_length)
         return base + self._kept.get(index, 0) + 1
 
     def _sent_back(self, state: State, indices: Iterable[int], **others: Any) -> Decision:
-        """Return a decision that evicts or preempts."""
+        """Return a decision that evicts these requests, or preempts them under ``"recompute"``."""
         if self.preemption == "restart":
             return Decision(evict=list(indices), **others)
         self._kept |= {index: state.running[index].output_tokens for index in indices}

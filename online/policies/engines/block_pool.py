@@ -6,18 +6,18 @@ from collections import OrderedDict
 
 
 class BlockPool:
-    """The free blocks: first those that hold nothing of use, then the rest, oldest first.
+    """Free blocks of the KV cache, and the tokens that they still hold of requests that left.
 
-    A block filled by a request keeps its tokens after the request has left it, until it is handed
-    out again. The last block of a request is handed out before its first, so that what a request
-    finds again is the beginning of what it had.
+    A block keeps the tokens of the request that filled it until it is handed out to another. Empty
+    blocks are handed out first, then the blocks freed longest ago. Of one request the last block
+    goes before the first, so that a returning request finds the beginning of its tokens.
 
     Parameters
     ----------
     blocks : int
-        How many there are, all of them free.
+        Number of blocks of the machine, all of them free and empty.
     keeps : bool
-        Whether freed blocks are remembered at all.
+        Whether the tokens of freed blocks may be found again; if not, only numbers are counted.
     """
 
     def __init__(self, blocks: int, *, keeps: bool) -> None:
@@ -27,7 +27,7 @@ class BlockPool:
         self._filled: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     def take(self, blocks: int) -> None:
-        """Hand out free blocks, of which there must be as many."""
+        """Hand out so many free blocks; at least so many must be free."""
         self.free -= blocks
         if not self._keeps:
             return
@@ -37,7 +37,7 @@ class BlockPool:
             self._filled.popitem(last=False)
 
     def give_back(self, owner: int, blocks: int, filled: int) -> None:
-        """Free the blocks of a request, of which the first ``filled`` may be found again."""
+        """Free the blocks of a request; its first ``filled`` blocks may be found again."""
         self.free += blocks
         if not self._keeps:
             return
@@ -46,7 +46,7 @@ class BlockPool:
             self._filled[owner, position] = None
 
     def found(self, owner: int, most: int) -> int:
-        """Blocks of a request that are still there, from its first one on, ``most`` at most."""
+        """Return how many first blocks of a request still hold its tokens, at most ``most``."""
         count = 0
         if self._keeps:
             while count < most and (owner, count) in self._filled:
@@ -54,7 +54,7 @@ class BlockPool:
         return count
 
     def reclaim(self, owner: int, blocks: int) -> None:
-        """Hand the first blocks of a request back to it."""
+        """Hand the first blocks of a returning request, which still hold its tokens, back to it."""
         self.free -= blocks
         for position in range(blocks):
             del self._filled[owner, position]

@@ -22,12 +22,12 @@ Key = int | float | Fraction
 
 
 def output_class(request: VisibleRequest) -> int:
-    """Class of a predicted output length: 0 for one token, k for 2^(k-1) < length <= 2^k."""
+    """Return the class of a predicted output: 0 for one token, k for 2^(k-1) < tokens <= 2^k."""
     return (request.prediction.point - 1).bit_length()
 
 
 def deadline(request: VisibleRequest) -> Key:
-    """Return the earlier of the deadlines of the first and the last token, as exact as a key is."""
+    """Return the earlier deadline, of the first or the last token, as a fraction if finite."""
     time = min(request.first_token_deadline, request.deadline)
     return Fraction(time) if math.isfinite(time) else time
 
@@ -41,39 +41,40 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
     "priority": output_class,
     "deadline": deadline,
 }
-"""Key of a request by name of the order, smallest first; tokens, but for a class or a deadline.
+"""Key of a waiting request for each order, smallest first: tokens, a class number or a time.
 
-A request carries no priority of its own: under ``"priority"`` it is `output_class`, which is what a
-predictor that tells short from long would set.
+Requests carry no priority. Under ``"priority"`` the key is `output_class`, the priority that a
+predictor of short and long outputs would give them.
 """
 
 
 class WaitingQueue:
-    """The requests that wait, the smallest key first, equal ones by arrival.
+    """Waiting requests in ascending order of a key; equal keys in order of arrival.
 
-    The key of a request that has waited w units of time is that of `ORDERS` less ``ageing`` w. All
-    keys fall alike as time passes, so their order never changes and is that of the key plus
-    ``ageing`` times the time of arrival. With ``ageing`` > 0 nobody starves: of two requests whose
-    keys differ by d, the later one goes first only if it arrives less than d / ``ageing`` after.
-    The point of a prediction is what counts, known at arrival and never revised.
+    After w units of waiting time the key of a request is its value in `ORDERS` less ``ageing`` w.
+    As the keys of all waiting requests fall equally, their order never changes. It is that of the
+    value in `ORDERS` plus ``ageing`` times the arrival time. With ``ageing`` > 0 no request
+    starves: if the values of two requests differ by d, the later one goes first only if it arrives
+    less than d / ``ageing`` after the other. Predicted lengths are the points of the predictions,
+    which do not change after arrival.
 
     Parameters
     ----------
     order : str
-        Of `ORDERS`.
+        A name of `ORDERS`.
     ageing : float
-        Units of the key, tokens or classes, that a unit of time waited, a round or a second, is
-        worth; >= 0. It changes nothing under ``"fcfs"``.
+        Fall of the key for each unit of waiting time, >= 0: tokens or classes a round, or a second
+        in continuous time. It has no effect under ``"fcfs"``.
     """
 
     def __init__(self, order: str, ageing: float) -> None:
         self._base = ORDERS[order]
-        # In floats two requests of equal keys could come in either order.
+        # Exact fractions: rounded floats could make equal keys differ.
         self._weight = as_fraction(ageing if order != "fcfs" else 0, "policy", "ageing")
         self._heap: list[tuple[Key, int, int]] = []
 
     def key(self, request: VisibleRequest) -> tuple[Key, int]:
-        """Sorts requests as they are served."""
+        """Return the sort key of a request; the request with the smallest is served first."""
         base: Key = self._base(request)
         if self._weight:
             base += self._weight * Fraction(request.arrival_time)
@@ -84,14 +85,14 @@ class WaitingQueue:
 
     @property
     def head(self) -> int:
-        """Index of the request to be served first; there must be one."""
+        """Index of the request to be served first; the queue must not be empty."""
         return self._heap[0][2]
 
     def push(self, request: VisibleRequest, place: int | None = None) -> None:
-        """Let a request wait, among equal keys at a place; None is that of its arrival."""
+        """Add a request; ``place`` is its rank among equal keys, None that of its arrival."""
         key, index = self.key(request)
         heapq.heappush(self._heap, (key, index if place is None else place, index))
 
     def pop(self) -> int:
-        """Take the head out; its index."""
+        """Remove the request to be served first and return its index."""
         return heapq.heappop(self._heap)[2]

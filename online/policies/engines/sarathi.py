@@ -16,19 +16,21 @@ from .base import ServingPolicy
 class Sarathi(ServingPolicy):
     """Decodes first, then chunks of prompts under a budget of tokens a round.
 
-    The rule of Sarathi-Serve, in each round: every request past its prompt decodes, which costs
-    one token of the budget ``chunk_size`` each; what is left of the budget goes to prompts in
-    progress, in order of arrival, and then to waiting requests, admitted in the order of the queue
-    as long as memory stays below the watermark and the batch has fewer than ``max_num_seqs``
-    requests. A prompt that gets less than it needs is continued in later rounds; its request
-    holds the memory of the whole prompt from its first chunk on, emits its first token in the
-    round of its last chunk, and never delays a decode. When the next round would hold more than
-    M the latest arrival is evicted.
+    The rule of Sarathi-Serve has three steps in each round. Every request whose prompt is processed
+    decodes, which costs one token of the budget ``chunk_size``. The rest of the budget goes to
+    prompts that are partly processed, in order of arrival. What then remains goes to waiting
+    requests. They are admitted in the order of the queue while the watermark of memory stays free
+    and the batch has fewer than ``max_num_seqs`` requests.
+
+    A prompt that gets less than it needs is continued in later rounds. Its request holds the memory
+    of the whole prompt from its first chunk on, and emits its first token in the round of its last
+    chunk. A prompt never delays a decode. If the next round would hold more than M, the request
+    that arrived last is evicted.
 
     No guarantee.
 
-    What the engine leaves open here: no request is admitted in a round that evicts; decodes are
-    never cut, even where there are more than ``chunk_size``.
+    Two rules are choices of this package: no request is admitted in a round that evicts, and all
+    decodes run even if they are more than ``chunk_size``.
 
     Parameters
     ----------
@@ -41,15 +43,15 @@ class Sarathi(ServingPolicy):
     preemption : str, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     order : str, default "fcfs"
-        Of the queue, a name of `ORDERS`.
+        Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
     """
 
     chunk_size: int = ranged(512, minimum=1)
 
     def decide(self, state: State) -> Decision:
-        """Allot the budget."""
+        """Divide the round's token budget among decodes, started prompts and new requests."""
         running, batch = state.running, sorted(state.running)
         in_progress = [index for index in batch if running[index].prompt_left]
         memory, evicted = self._tokens.memory(state), list[int]()
@@ -70,19 +72,20 @@ class Sarathi(ServingPolicy):
             evicted.append(latest)
             memory -= self._tokens.held(running[latest])
         started = [] if evicted else self._begun(len(batch), needed, budget, prefill)
-        # The budget left for each prompt stays the same until a prompt or a request is done.
+        # The tokens allotted to each prompt stay the same until a prompt is processed or a request
+        # ends, so no decision is needed before.
         changes = evicted or finished or any(prefill[i] == self._prompt(i) for i in started)
         emptied = len(evicted) == len(running) and not started
         wake = state.round_index + 1 if changes and not emptied else math.inf
         return self._sent_back(state, evicted, start=started, prefill=prefill, wake=wake)
 
     def _begun(self, batch: int, memory: int, budget: int, prefill: dict[int, int]) -> list[int]:
-        """Requests admitted into what is left of the budget; adds their allotments."""
+        """Admit waiting requests within the rest of the budget; add their tokens to ``prefill``."""
         started: list[int] = []
         while budget and self._admits(memory, batch + len(started)):
             index = self._queue.pop()
             started.append(index)
-            # The token of its last chunk is reserved from the first chunk on.
+            # Admission reserves the whole prompt and its first output token.
             memory += self._first_memory(index)
             prefill[index] = min(budget, self._prompt(index))
             budget -= prefill[index]

@@ -16,21 +16,24 @@ from .base import ReservingPolicy
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
-"""The ratio falls from `FIRST_RATIO` to `LEAST_SHARE` of it within so many rounds of decodes."""
+"""The ratio falls from 0.7 to 0.14 of 0.7 in so many decode rounds; see `SGLang`."""
 
 RETRACT_ROUNDS = 20
-"""Rounds of decodes that the ratio is to leave room for after a request was retracted."""
+"""Decode rounds for which the ratio reserves memory after a request was retracted; see `SGLang`."""
 
 LONGEST_ESTIMATE = 4096
-"""Output tokens that admission reserves for a request at most."""
+"""Largest number of output tokens for which admission reserves memory, for each request."""
 
 
 @dataclass
 class _Room:
-    """Room left in a batch of prompts: memory, and tokens of the batch and of a chunk.
+    """Memory and prompt tokens left for a batch of prompts that is being built.
 
-    ``reserved`` is what admission leaves of the memory that is ``available``: for the batch, of
-    which ``taken`` are its prompts, and for what the requests may emit.
+    All numbers are tokens. ``available`` is the memory that running requests leave. ``reserved`` is
+    the part of it for the prompts of the batch and for the output still to come. ``taken`` is the
+    part of ``reserved`` for the prompts of the batch. ``most`` and ``chunk`` are what is left of
+    ``max_prefill_tokens`` and of ``chunked_prefill_size``. ``ends`` has, for each request, its
+    output tokens still to come and the tokens that it holds.
     """
 
     available: int
@@ -42,16 +45,16 @@ class _Room:
 
     @property
     def free(self) -> float:
-        """Memory that admission may use."""
+        """Tokens of memory that admission may still use."""
         return self.available - self.reserved
 
     @property
     def is_used_up(self) -> bool:
-        """Tell whether the batch or the chunk is full although memory is free."""
+        """Whether a limit on prompt tokens is reached although memory is free."""
         return self.free > 0 and min(self.most, self.chunk) <= 0
 
     def take(self, tokens: int, block: int, longest: int) -> None:
-        """Charge a prompt of ``tokens``, which are whole blocks, a block, and an output."""
+        """Reserve a prompt of ``tokens`` (whole blocks), one more block, and an output."""
         self.taken += tokens + block
         self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
         self.most -= tokens
@@ -61,65 +64,74 @@ class _Room:
 @register_policy("sglang")
 @dataclass(eq=False, repr=False, kw_only=True)
 class SGLang(ReservingPolicy):
-    """SGLang's scheduler: prompts first; admission reserves a share of what is still to be emitted.
+    """SGLang's scheduler: prompts first; admission reserves a share of the output still to come.
 
-    In each round, where a request waits and the batch is not known to be full, a batch of prompts
-    is made: the prompt in progress first, then the queue, as long as fewer than
-    ``max_running_requests`` requests run, prompts sum to less than ``max_prefill_tokens``, and
-    the request's prompt, its longest output and a block are less than what is free. Free is what
-    nobody holds, less what this batch takes, less for each decoding request what it may still
-    emit, at most 4,096 tokens, times a ratio. The prompt that exceeds what is left of
-    ``chunked_prefill_size`` is cut there, in whole blocks, and continued in the next round. Decodes
-    are held meanwhile, unless they are mixed in. A request that does not fit makes the batch full
-    until one leaves it; a batch that nothing had decoded in before is never full for long, because
-    what its requests may emit counts whole at first and by the ratio a round after.
+    A round processes prompts if a request waits and the batch is not marked full. The prompt that
+    was cut in the last round comes first, then waiting requests in the order of the queue. Three
+    conditions must hold for a waiting request:
 
-    Otherwise everybody decodes, and the ratio falls a little: from 0.7 to 0.098 within 600 such
-    rounds. Where memory does not suffice, requests are retracted: those with the fewest output
-    tokens first, of these the longest prompt, of these the last; their tokens are kept, and they
-    wait at the tail of the queue. The ratio becomes (tokens emitted + 20 for each) / (longest
-    outputs + 1) over the requests that stay. It starts anew on an idle machine.
+    - fewer than ``max_running_requests`` requests run;
+    - the prompts of the round sum to less than ``max_prefill_tokens``;
+    - its prompt, its longest output and one block need less than the free memory.
+
+    Free memory is what no request holds, less the prompts of this round, less a reservation for
+    each decoding request. The reservation is a ratio times the output that the request may still
+    emit, counted up to 4,096 tokens. A prompt longer than what is left of ``chunked_prefill_size``
+    is cut there, in whole blocks, and continued in the next round. Decoding requests are held in
+    such a round unless ``enable_mixed_chunk`` is set. A request that does not fit marks the batch
+    full until a request leaves it. If no request had decoded before, the mark goes after one round,
+    since outputs then count by the ratio instead of whole.
+
+    If no prompts are processed, all requests decode. The ratio falls with each such round, from 0.7
+    to 0.098 after 600 rounds. If memory does not suffice, requests are retracted: they keep their
+    tokens and go to the end of the queue. Those with the fewest output tokens go first, among these
+    the longest prompt, among these the last of the batch. Over the requests that stay, the ratio is
+    then set to (sum of emitted tokens + 20 for each) / (sum of longest outputs + 1). When the
+    machine was idle, the ratio is 0.7 again.
 
     No guarantee.
 
-    The rules of SGLang 0.5.23, recorded decisions of which it reproduces step by step, with memory
-    counted by ``MemoryRule(page_size, "next", "chunks")``; they stand in
+    The rules are those of SGLang 0.5.23, and recorded decisions of it are reproduced step by step,
+    with memory counted by ``MemoryRule(page_size, "next", "chunks")``. They stand in
     ``srt/managers/scheduler.py``, ``schedule_policy.py`` and ``schedule_batch.py``,
-    ``srt/mem_cache/prefill_budget.py`` and
-    ``scheduler_components/new_token_ratio_tracker.py``. Of its queues, ``fcfs`` and ``lof`` are the
-    orders ``"fcfs"`` and ``"longest-output"``; ``lpm``, ``dfs-weight`` and ``hrrn`` look at shared
-    prefixes, and no request shares one here, with which ``lpm`` is ``fcfs``. Left out: the overlap
-    of scheduling with the device, by which the engine knows the results of a round one round late
-    (recorded with ``--disable-overlap-schedule``); reuse of prefixes, of which the only one here is
-    a retracted request's own prompt; retraction by priority. An empty machine admits the head of
-    the queue whatever its longest output: the engine would cut that output.
+    ``srt/mem_cache/prefill_budget.py`` and ``scheduler_components/new_token_ratio_tracker.py``. The
+    engine's queues ``fcfs`` and ``lof`` are the orders ``"fcfs"`` and ``"longest-output"``. Its
+    queues ``lpm``, ``dfs-weight`` and ``hrrn`` depend on shared prefixes. Requests share none here,
+    so that ``lpm`` equals ``fcfs``.
+
+    Left out are three parts of the engine. The first is the overlap of scheduling with the device,
+    by which the engine knows the results of a round one round late (recorded with
+    ``--disable-overlap-schedule``). The second is the reuse of prefixes, which could only be the
+    prompt of a retracted request itself. The third is retraction by priority. On an empty machine
+    the first request of the queue is admitted whatever its longest output is: the engine would cut
+    that output.
 
     Parameters
     ----------
     chunked_prefill_size : int or None, default 8192
-        Prompt tokens a round processes at most; None never cuts a prompt. The engine's default
-        goes by the device: 2,048 to 16,384.
+        Prompt tokens a round processes at most; None never cuts a prompt. The engine's default goes
+        by the device: 2,048 to 16,384.
     max_prefill_tokens : int, default 16384
-        Prompt tokens after which no further request joins a batch of prompts.
+        Prompt tokens after which no further request joins a round of prompts.
     max_running_requests : int, default 2048
         Requests in the batch at most.
     schedule_conservativeness : float, default 1.0
-        Multiplies the first ratio, which is at most 1.
+        Factor of the first ratio 0.7; the product is at most 1.
     max_new_tokens : int or None, default None
-        Longest output; see `ReservingPolicy`.
+        Longest output of every request; see `ReservingPolicy`.
     order : str, default "fcfs"
-        Of the queue, a name of `ORDERS`.
+        Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
     ignore_eos : bool, default False
-        Whether every request is known to reach its longest output: the ratio is 1 throughout.
+        Whether every request reaches its longest output: the ratio is then always 1.
     enable_mixed_chunk : bool, default False
-        Whether the decoding requests advance in rounds of prompts too, where memory suffices for
-        all of them; each takes a token of the batch and of the chunk. It needs
+        Whether decoding requests advance in rounds of prompts too, if memory suffices for all of
+        them. Each counts as one token of both limits on prompt tokens. It needs
         ``chunked_prefill_size``.
     disable_radix_cache : bool, default False
-        Whether the engine runs without its prefix cache. It matters with ``ignore_eos``: a request
-        is then admitted if there will be room for it and all others until each has ended.
+        Whether the engine runs without its prefix cache. It has an effect only with ``ignore_eos``:
+        a request is then admitted if memory suffices until every request has ended.
     """
 
     chunked_prefill_size: int | None = ranged(8192, minimum=1)
@@ -134,18 +146,18 @@ class SGLang(ReservingPolicy):
         super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
-        # Floats, as in the engine.
+        # The ratios are floats, not exact fractions, since the engine computes in floats.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue.
+        """Prepare an empty queue and the first ratio.
 
         Raises
         ------
         InvalidValueError
-            Prompts cut to less than a block, or prefill rounds.
+            ``chunked_prefill_size`` is less than a block, or the run has prefill rounds.
         """
         super().reset(setup)
         chunk, block = self.chunked_prefill_size, self._rule.block_size
@@ -156,8 +168,9 @@ class SGLang(ReservingPolicy):
         self._full = False
         self._chunked: int | None = None
         self._prefilled: list[int] = []
-        # A request that decodes emits a token in every round of decodes, so that the count of these
-        # rounds at which it has its longest output never changes.
+        # _decodes counts decode rounds. _end_of has, for each decoding request, the count at which
+        # it reaches its longest output. This number is fixed, since every decode round emits one
+        # token for each request.
         self._decodes = 0
         self._end_of: dict[int, int] = {}
         self._decoding = self._mixed = False
@@ -166,14 +179,14 @@ class SGLang(ReservingPolicy):
         self._set_ratio(self._first_ratio, 0)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue; after idle time the ratio starts anew."""
+        """Queue the requests; if the machine was idle, set the ratio to its first value."""
         if self._idle_since is not None and state.time > self._idle_since:
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
         super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Take them out of the batch, which makes room in it."""
+        """Remove finished requests and the mark that the batch is full."""
         for request in requests:
             if self._end_of.pop(request.index, None) is None:
                 self._prefilled.remove(request.index)
@@ -184,7 +197,7 @@ class SGLang(ReservingPolicy):
             self._idle_since, self._decoding = state.time, False
 
     def decide(self, state: State) -> Decision:
-        """A round of prompts if any can be admitted, else decodes."""
+        """Run a round of prompts if any can be admitted, else a round of decodes."""
         now = state.round_index
         self._count(now)
         self._join(state)
@@ -193,7 +206,7 @@ class SGLang(ReservingPolicy):
         self._decoding = not batch or self._mixed
         if batch:
             if self._mixed:
-                # The ratio falls in rounds of decodes alone.
+                # The ratio does not fall in a round that also processes prompts.
                 self._set_ratio(self._ratio_now(), self._decodes + 1)
             started = [index for index in batch if index not in state.running]
             held = [] if self._mixed else [i for i in state.running if i not in batch]
@@ -206,16 +219,17 @@ class SGLang(ReservingPolicy):
         return Decision(preempt=retracted, wake=now + takes_time if again else math.inf)
 
     def _count(self, now: int) -> None:
-        """Count the rounds of decodes since the last time."""
+        """Add the decode rounds since the last decision to their count."""
         if self._decoding:
             self._decodes += now - self._round
         self._round = now
 
     def _join(self, state: State) -> None:
-        """Let those whose prompts have just been processed decode."""
+        """Move requests whose prompts were processed in the last round to those that decode."""
         if self._chunked is not None or not self._end_of or self._mixed:
-            # A prompt in progress is taken out of its batch, which counts as one that leaves. A
-            # batch that had decoded nothing, or decoded among prompts, is made anew.
+            # The mark "full" ends with this round in three cases. A cut prompt counts as a request
+            # that leaves the batch. A batch in which no request had decoded, or with mixed decodes,
+            # is rebuilt.
             self._full = False
         joined = {}
         for index in self._prefilled:
@@ -228,7 +242,7 @@ class SGLang(ReservingPolicy):
         return next(self._places)
 
     def _longest(self, index: int) -> int:
-        # The engine leaves a block and a token of its memory free.
+        # The engine keeps one block and one token of its memory free.
         request, block = self._requests[index], self._rule.block_size
         rounding = self._rule.held(request.prompt_length) - request.prompt_length
         return self._longest_output(request, self._limit - rounding - block - 1)
@@ -245,13 +259,13 @@ class SGLang(ReservingPolicy):
         return self._ratio
 
     def _reserved(self) -> float:
-        """Return the memory that admission leaves to the requests that decode."""
+        """Return the tokens of memory reserved for outputs of the requests that decode."""
         ratio = 1.0 if self.ignore_eos else self._ratio_now()
         left = (max(end - self._decodes, 0) for end in self._end_of.values())
         return sum([min(tokens, LONGEST_ESTIMATE) * ratio for tokens in left])
 
     def _prompts(self, state: State) -> dict[int, int]:
-        """Prompt tokens of the next round by index; empty where there is no such round."""
+        """Return the prompt tokens of the next round by request; empty if it processes none."""
         if self._chunked is None and (self._full or not self._queue):
             return {}
         slots = self.max_running_requests - len(self._end_of)
@@ -277,12 +291,13 @@ class SGLang(ReservingPolicy):
         return batch
 
     def _continue(self, index: int, left: int, room: _Room, batch: dict[int, int]) -> None:
-        """Add the prompt in progress to a batch of prompts."""
-        # The rest of its prompt may be held already, and is charged as it is processed.
+        """Add the next part of a prompt cut in the last round to the round of prompts."""
+        # Only the processed part of the prompt counts as held memory here. Memory for the rest is
+        # reserved as it is processed, even if the request holds it already.
         room.available -= self._rule.held(self._prompt(index) - left)
         chunk = int(room.chunk)
         fitting = min(chunk, int(room.free))
-        # Nothing would be left of it beside many mixed decodes.
+        # At least one token, since mixed decodes may use up the whole limit on prompt tokens.
         batch[index] = tokens = min(left, max(1, fitting if fitting > 0 else chunk))
         longest = 0
         if tokens == left:
@@ -292,7 +307,7 @@ class SGLang(ReservingPolicy):
         room.take(self._rule.held(tokens), self._rule.block_size, longest)
 
     def _begin(self, room: _Room, batch: dict[int, int]) -> bool:
-        """Add the head of the queue to a batch of prompts; False where nobody else joins it."""
+        """Add the first waiting request to the prompts; return whether another may follow."""
         index, block = self._queue.head, self._rule.block_size
         longest, tokens = self._longest(index), self._prompt(index)
         paged = self._rule.held(tokens)
@@ -322,7 +337,7 @@ class SGLang(ReservingPolicy):
         return room.free > 0
 
     def _fits_to_the_end(self, index: int, needed: int, room: _Room, batch: dict[int, int]) -> bool:
-        """Tell whether a request whose length is known fits until each of the others has ended."""
+        """Return whether memory suffices until this and all others have their longest outputs."""
 
         def end_of(one: int) -> tuple[int, int]:
             longest = self._longest(one)
@@ -339,7 +354,7 @@ class SGLang(ReservingPolicy):
             room.ends = sorted((end for end in ends if end[0] > 0), key=lambda end: end[0])
         elif (end := end_of(index))[0] > 0:
             places = (i for i, (left, _) in enumerate(room.ends) if end[0] <= left)
-            # The engine puts the longest before the last.
+            # A new longest entry goes before the last one, not after it, as in the engine.
             room.ends.insert(next(places, max(len(room.ends) - 1, 0)), end)
         free -= needed
         for ended, (left, held) in enumerate(room.ends):
@@ -350,7 +365,7 @@ class SGLang(ReservingPolicy):
         return True
 
     def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
-        """Tell whether all that decode can do so beside a batch of prompts."""
+        """Return whether memory suffices for all decodes in the same round as these prompts."""
         after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
         for index, tokens in batch.items():
             stored = self._prompt(index)
@@ -363,14 +378,15 @@ class SGLang(ReservingPolicy):
         return bool(self._end_of) and after <= self._limit
 
     def _retract(self, state: State) -> list[int]:
-        """Requests that give way so that the others can decode."""
+        """Choose requests to retract so that the others can decode, and set the ratio."""
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
         excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
         stay = [(one.output_tokens, one) for one in batch]
-        # The sort is stable: of equal requests the last of the batch goes first.
+        # Requests are retracted from the end of this list. The sort is stable, so of equal requests
+        # the last of the batch is retracted first.
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
         retracted: list[int] = []
         while excess > 0 and len(stay) > 1:
@@ -381,7 +397,7 @@ class SGLang(ReservingPolicy):
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
         longest = sum(self._longest(index) for index in self._end_of)
-        # The round in which a request is retracted does not let the ratio fall.
+        # The ratio does not fall in the round of a retraction.
         self._set_ratio(min(1.0, emitted / (longest + 1)), self._decodes + 1)
         self._full = False
         return retracted

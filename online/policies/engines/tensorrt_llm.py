@@ -17,44 +17,49 @@ from .base import ReservingPolicy
 class TensorRTLLM(ReservingPolicy):
     """Decodes and prompts in one batch, admitted by one of three capacity policies.
 
-    In each round every request that runs decodes, then the queue is admitted in its order until a
-    request does not fit, or ``max_batch_size`` requests run, or the round would process more than
-    ``max_num_tokens`` tokens, decodes included. Whether a request fits says the capacity policy:
+    In each round every running request decodes. Then waiting requests are admitted in the order of
+    the queue, until one does not fit, or ``max_batch_size`` requests run, or the round would
+    process more than ``max_num_tokens`` tokens, decodes included. The capacity policy defines
+    whether a request fits:
 
-    - ``"GUARANTEED_NO_EVICT"``: it and all that run could have their longest outputs at once;
-    - ``"STATIC_BATCH"``: likewise, and nobody decodes: a batch is served to its end;
-    - ``"MAX_UTILIZATION"``: its prompt fits next to the memory of all others in this round. If the
-      next round would hold more than M, the request admitted last is paused, and so on until it
-      fits. A paused request keeps its tokens and waits at the head of the queue. Nobody is admitted
-      in that round.
+    - ``"GUARANTEED_NO_EVICT"``: memory suffices for the longest outputs of this request and of all
+      running requests at once.
+    - ``"STATIC_BATCH"``: the same, and no request decodes. A batch is served to its end.
+    - ``"MAX_UTILIZATION"``: memory suffices for its prompt in this round. If the next round would
+      hold more than M, the request admitted last is paused, and so on until it fits. A paused
+      request keeps its tokens and waits at the head of the queue. No request is admitted in that
+      round.
 
     No guarantee.
 
-    Read in TensorRT-LLM (repository at 1.2): ``cpp/tensorrt_llm/batch_manager/``
-    ``capacityScheduler.cpp``, ``microBatchScheduler.cpp``, ``scheduledBlocksManager.h`` and
-    ``kvCacheManager.cpp``; defaults in ``tensorrt_llm/llmapi/llm_args.py``. Left out: reuse of
-    blocks, and waiting for it; the overlap of scheduling with the device; prompts cut into chunks
-    (``enable_chunked_prefill``, off by default). The engine moves requests to a list of
-    ``max_batch_size`` before it looks at memory: an order applies here to all that do not run. It
-    refuses a prompt longer than ``max_num_tokens`` and cuts an output longer than announced: here
-    the one is processed in a round without another prompt, and where the other overflows memory
-    the request admitted last is paused whatever the capacity policy. An empty machine admits the
-    head of the queue.
+    The rules are those of TensorRT-LLM (repository at 1.2), read in
+    ``cpp/tensorrt_llm/batch_manager/``: ``capacityScheduler.cpp``, ``microBatchScheduler.cpp``,
+    ``scheduledBlocksManager.h`` and ``kvCacheManager.cpp``. The defaults are those of
+    ``tensorrt_llm/llmapi/llm_args.py``. Left out are the reuse of blocks, and waiting for it; the
+    overlap of scheduling with the device; and prompts cut into chunks (``enable_chunked_prefill``,
+    off by default).
+
+    Three rules differ. The engine takes requests into a list of ``max_batch_size`` before it tests
+    memory; here the order applies to all requests that do not run. The engine refuses a prompt
+    longer than ``max_num_tokens``; here it is processed in a round with no other prompt. The engine
+    cuts an output longer than announced; here, if such an output overflows memory, the request
+    admitted last is paused under every capacity policy. On an empty machine the first request of
+    the queue is always admitted.
 
     Parameters
     ----------
     capacity_scheduler_policy : str, default "GUARANTEED_NO_EVICT"
-        One of the three.
+        The capacity policy, one of the three names above.
     max_batch_size : int, default 2048
         Requests in the batch at most.
     max_num_tokens : int, default 8192
         Tokens a round processes at most.
     max_new_tokens : int or None, default None
-        Longest output; see `ReservingPolicy`.
+        Longest output of every request; see `ReservingPolicy`.
     order : str, default "fcfs"
-        Of the queue, a name of `ORDERS`.
+        Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
     """
 
     capacity_scheduler_policy: str = chosen(
@@ -64,32 +69,32 @@ class TensorRTLLM(ReservingPolicy):
     max_num_tokens: int = ranged(8192, minimum=1)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue.
+        """Prepare an empty queue, with no memory reserved.
 
         Raises
         ------
         InvalidValueError
-            Prefill rounds.
+            The run has prefill rounds, which emit no token; the engine has no such rounds.
         """
         super().reset(setup)
         self._reserved: dict[int, int] = {}
         self._returned = 0
 
     def _place(self, index: int) -> int | None:
-        """Under ``"fcfs"`` a request that was paused waits in front."""
+        """Return a rank before all others for a paused request under ``"fcfs"``, else None."""
         if index not in self._kept or self.order != "fcfs":
             return None
         self._returned += 1
         return -self._returned
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Give back what was reserved for them."""
+        """Free the memory reserved for finished requests."""
         for request in requests:
             del self._reserved[request.index]
         super().complete(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Run the decodes and the requests that are admitted."""
+        """Pause requests that do not fit, run the decodes, and admit waiting requests."""
         now = state.round_index
         paused: list[int] = []
         memory = sum(self._memory(one, now + 1) for one in state.running.values())
@@ -103,16 +108,17 @@ class TensorRTLLM(ReservingPolicy):
         decoding = [index for index in state.running if index not in paused]
         held = decoding[self.max_num_tokens :]
         started = [] if paused else self._admitted(state, memory)
-        # Memory only grows, and the budget stays, until a request is done or arrives. Capacity
-        # counts on the growth of all that decode, those that the budget holds back included.
+        # Until a request ends or arrives, memory use only grows and the token budget is constant,
+        # so nothing more can start. A request held by the budget counts as growing too: while one
+        # is held, the next round is decided again.
         again = paused or started or held
-        # A round in which nothing runs takes no time.
+        # In continuous time a round without running requests takes no time.
         takes_time = bool(started or decoding) or not self._is_timed
         wake = now + takes_time if again else math.inf
         return Decision(start=started, hold=held, preempt=paused, wake=wake)
 
     def _admitted(self, state: State, memory: int) -> list[int]:
-        """Requests admitted next to requests that hold ``memory``."""
+        """Return the requests to admit if the running ones need ``memory`` tokens next round."""
         if state.running and self.capacity_scheduler_policy == "STATIC_BATCH":
             return []
         budget, reserved = self.max_num_tokens - len(state.running), sum(self._reserved.values())
@@ -140,11 +146,11 @@ class TensorRTLLM(ReservingPolicy):
         return reserved + self._reservation(index) <= self._limit
 
     def _first_memory(self, index: int) -> int:
-        """Return the memory of a waiting request in the first round in which it advances."""
+        """Return the tokens that a waiting request holds in the round in which it starts."""
         return self._rule.held(self._prompt(index) + 1 - self._rule.unstored)
 
     def _reservation(self, index: int) -> int:
-        """Return the memory that a request holds once it has its longest output."""
+        """Return the tokens that a request holds when it has its longest output."""
         request = self._requests[index]
         output = self._longest_output(request, self._limit)
         output = max(output, self._kept.get(index, 0) + 1)

@@ -15,26 +15,26 @@ from .block_pool import BlockPool
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A request as the engine sees it.
+    """State of a request in the engine: its tokens, its blocks and its prefill.
 
     Attributes
     ----------
     request : VisibleRequest
         The request.
     index : int
-        Its handle.
+        Its index in decisions.
     length : int
         Tokens of its prompt and of its output so far.
     computed : int
-        How many of them have been processed and not been lost.
+        Tokens of ``length`` that are processed and stored.
     blocks : int
         Blocks that it holds.
     tokens_on_end : int
-        Rounds on end, up to the last, in which it emitted a token.
+        Consecutive rounds, up to the last one, in which it emitted a token.
     in_prefill : bool
-        Whether the last step that processed some of its tokens left others unprocessed.
+        Whether the last step that processed tokens of it left some of ``length`` unprocessed.
     finished_at : float or None
-        When its last token came out; the engine may not know yet.
+        Time of its last token, which the engine may not know yet; None before.
     """
 
     request: VisibleRequest
@@ -52,31 +52,34 @@ class Job:
 class VLLM(EnginePolicy):
     """vLLM's V1 scheduler, decision for decision.
 
-    In every step the running requests are served first, in order of admission, then the waiting
-    ones, each with as many of its unprocessed tokens as the budget ``max_num_batched_tokens`` has
-    left; a prompt that gets less than it needs goes on in the next step. A running request whose
-    tokens find no free block makes the last of the running requests give way, perhaps itself: it
-    loses its blocks, keeps its output, and waits in front of all others. A step that made any give
-    way admits none. Otherwise requests are admitted in order, up to the first that does not fit:
-    blocks for all its tokens must be free, and a share ``watermark`` of all beyond them unless
-    nothing runs, though it is handed only those of the tokens that it processes now.
+    Each step serves the running requests first, in order of admission, then the waiting ones. A
+    request processes as many of its unprocessed tokens as the budget ``max_num_batched_tokens`` has
+    left. A prompt that gets fewer tokens than it has is continued in the next step.
+
+    If there is no free block for the tokens of a running request, the last of the running requests
+    is preempted, which may be the same one. It loses its blocks, keeps its output tokens, and waits
+    in front of all others. A step that preempts admits no request. Otherwise waiting requests are
+    admitted in order, up to the first that does not fit. A request fits if blocks for all its
+    tokens are free and, unless no request runs, a share ``watermark`` of all blocks stays free. It
+    is given only the blocks of the tokens processed in this step.
 
     No guarantee.
 
-    The parameters that the engine has too carry the engine's names and its defaults, the same in
-    0.32 and 0.33. Two rules differ in 0.32: ``prefill_schedule_interval`` does nothing there unless
-    several engines share the data, and under ``policy="priority"`` a running request that gives way
-    itself ends the step for those after it.
+    Parameters that the engine also has carry its names and defaults, which are the same in 0.32 and
+    0.33. Two rules differ in 0.32: ``prefill_schedule_interval`` has no effect there unless several
+    engines share the data, and under ``policy="priority"`` a running request that preempts itself
+    ends the step for all requests after it.
 
-    Memory is counted by the rule of the instance. Under `VLLM_BLOCKS` that is the engine's: the
-    newest token is stored in the step after, prompts by chunks, in blocks of 16.
+    Memory is counted by the instance's rule. The engine's own rule is `VLLM_BLOCKS`: the newest
+    token is stored in the next step, prompts in chunks, in blocks of 16.
 
-    The rules of vLLM 0.33.0, recorded decisions of which it reproduces step by step; they stand in
-    ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and ``request_queue.py``,
-    ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``. Left out: prompts that share a
-    prefix, speculative decoding, encoders, adapters, pipelines, remote caches, sliding windows, the
-    longest sequence of a model; and the token that the asynchronous scheduler computes in vain for
-    a request that ended before its longest output, since outputs end where the engine expects it.
+    The rules are those of vLLM 0.33.0, and recorded decisions of it are reproduced step by step.
+    They stand in ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
+    ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``. Left out are
+    prompts that share a prefix, speculative decoding, encoders, adapters, pipelines, remote caches,
+    sliding windows and the longest sequence of a model. Also left out is the token that the
+    asynchronous scheduler computes in vain for a request that ends before its longest output:
+    outputs end here where the engine expects it.
 
     Parameters
     ----------
@@ -85,35 +88,35 @@ class VLLM(EnginePolicy):
     max_num_seqs : int, default 256
         Requests that run at most; the engine takes 1,024 on larger machines.
     long_prefill_token_threshold : int, default 0
-        Tokens of one request a step processes at most, unless there is no other; 0 is no limit.
+        Tokens of one request a step processes at most if there are others; 0 is no limit.
     long_prefill_token_threshold_adaptive : bool, default False
-        Whether that limit, if there is one, is at least an equal share of
-        ``max_num_batched_tokens`` for every request that runs or waits.
+        Whether ``long_prefill_token_threshold``, if not 0, is raised to ``max_num_batched_tokens``
+        divided by the number of running and waiting requests.
     enable_chunked_prefill : bool, default True
-        Whether a prompt that gets less of the budget than it needs is cut; otherwise it waits, and
-        all behind it.
+        Whether a prompt that exceeds the rest of the budget is cut. If not, it waits, and all
+        requests behind it.
     prefill_schedule_interval : int, default 1
-        Steps from one that processes prompts to the next that may, while any request emits tokens
-        and the last step that could admit left none waiting.
+        Steps from one that processes prompts to the next that may. It applies while a request emits
+        tokens and the last step that could admit left no request waiting.
     scheduler_reserve_full_isl : bool, default True
-        Whether blocks for all its tokens must be free for a request to be admitted, and not only
-        for those that it processes at once.
+        Whether admission requires free blocks for all tokens of a request, not only for those
+        processed in the first step.
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
     policy : str, default "fcfs"
-        Who gives way: ``"fcfs"``, the last of the running requests; ``"priority"``, the last by
-        ``order``, whose keys are then the engine's priorities.
+        Request to preempt: ``"fcfs"``, the running request admitted last; ``"priority"``, the
+        running request that is last by ``order``, whose keys are then the engine's priorities.
     order : str, default "fcfs"
-        Of the waiting requests, a name of `ORDERS`. Those that gave way wait where it puts them,
-        and in front of all others where this and ``policy`` are ``"fcfs"``.
+        Order of the waiting queue, a name of `ORDERS`. Preempted requests go to their place in this
+        order; if ``order`` and ``policy`` are both ``"fcfs"``, in front of all others.
     ageing : float, default 0.0
-        Of the order; see `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
     asynchronous : bool, default True
-        Whether a step is planned before the results of the one before it are known: the blocks of
-        a request that has finished are free a step later.
+        Whether a step is planned before the results of the previous step are known. The blocks of a
+        finished request are then free a step later.
     prefix_caching : bool, default True
-        Whether a request that gave way finds those of its blocks again that nobody has been handed
-        since.
+        Whether a preempted request finds those of its blocks again that were not given to another
+        request since.
     """
 
     max_num_batched_tokens: int = ranged(2048, minimum=1)
@@ -129,42 +132,44 @@ class VLLM(EnginePolicy):
     prefix_caching: bool = True
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty engine.
+        """Prepare an empty engine with all blocks free.
 
         Raises
         ------
         InvalidValueError
-            Prefill rounds.
+            The run has prefill rounds, which emit no token; the engine has no such rounds.
         """
         super().reset(setup)
         rule = setup.memory_rule
         self._size = rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
-        # Tokens that a request stores in the step of its newest token beyond those processed.
+        # 1 if the newest token is stored in the step that emits it, 0 if in the next step.
         self._newest = 1 - rule.unstored
         blocks = setup.memory_limit // self._size
         self._pool = BlockPool(blocks, keeps=self.prefix_caching)
-        # The engine counts its null block in, and rounds as floats do.
+        # Blocks of the watermark. The engine counts one reserved null block more, and computes in
+        # floats.
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
         self._planned_until = self._gave_way = 0
-        # Steps that processed anything, the last of them that processed prompts, and whether the
-        # last that could admit left any request waiting.
+        # _steps_run counts the steps that processed tokens, _last_prefill is the last of them that
+        # processed prompts. _left_waiting says whether the last step that could admit requests left
+        # any waiting.
         self._steps_run, self._last_prefill = 0, -self.prefill_schedule_interval
         self._left_waiting = False
-        # The step planned last: tokens by request, in order; who gave way.
+        # The last planned step: tokens to process by request, in order, and the preempted requests.
         self.scheduled, self.preempted = dict[int, int](), list[int]()
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue the new ones; those that gave way wait already."""
+        """Put new requests into the queue; preempted requests are in it already."""
         for request in requests:
             if request.index not in self._jobs:
                 self._jobs[request.index] = Job(request, request.index, request.prompt_length)
                 self._queue.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Free their blocks, at once or after the next step."""
+        """Note finished requests; their blocks are freed now, or a step later if asynchronous."""
         self._catch_up(state.round_index)
         for request in requests:
             self._jobs.pop(request.index).finished_at = state.time
@@ -172,11 +177,12 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def decide(self, state: State) -> Decision:
-        """Plan the next step, and those after it that can be no other."""
+        """Plan the next step, and set ``wake`` to the first step that may differ from it."""
         now = state.round_index
         self._catch_up(now)
         if any(j.finished_at is not None and j.finished_at < state.time for j in self._running):
-            # The engine has been idle since, or has planned a step with nothing in it.
+            # Since the request finished, the engine was idle or planned an empty step, which frees
+            # its blocks.
             self._free_finished()
         running, self.scheduled, self.preempted = list(state.running), {}, []
         self._limit_prompts()
@@ -192,14 +198,14 @@ class VLLM(EnginePolicy):
                 if self._jobs[index].computed + tokens < self._jobs[index].length
             },
             reuse=reuse,
-            # A step in which nothing runs takes no time.
+            # In continuous time a step without requests takes no time.
             wake=now + 1 + self._steps_alike() if self.scheduled or not self._is_timed else now,
         )
         self._carry_out(now)
         return decision
 
     def _limit_prompts(self) -> None:
-        """Set how many tokens of a prompt this step processes at most, and whether any at all."""
+        """Set the limit on prompt tokens of one request, and whether this step admits prompts."""
         count = len(self._running) + len(self._queue)
         longest = self.long_prefill_token_threshold if count > 1 else 0
         if longest and self.long_prefill_token_threshold_adaptive:
@@ -213,7 +219,7 @@ class VLLM(EnginePolicy):
         self._any_prompt = False
 
     def _serve_running(self) -> int:
-        """Serve the running requests; returns what is left of the budget."""
+        """Plan the tokens of running requests, preempting if needed; return the budget left."""
         budget, position = self.max_num_batched_tokens, 0
         while position < len(self._running) and budget:
             job = self._running[position]
@@ -246,7 +252,7 @@ class VLLM(EnginePolicy):
         return budget
 
     def _admit(self, budget: int) -> dict[int, int]:
-        """Admit waiting requests into the budget; returns the tokens that they find stored."""
+        """Admit waiting requests within the budget; return their tokens found in the cache."""
         reuse: dict[int, int] = {}
         while self._queue and budget and len(self._running) < self.max_num_seqs:
             job = self._jobs[self._queue.head]
@@ -280,7 +286,8 @@ class VLLM(EnginePolicy):
         return reuse
 
     def _wanted(self, job: Job) -> int:
-        # A request without a prompt has nothing to process before its first token.
+        # At least 1: a request without a prompt has no token to process before its first output
+        # token.
         left = max(1, job.length - job.computed)
         return left if self._longest is None else min(left, self._longest)
 
@@ -292,7 +299,7 @@ class VLLM(EnginePolicy):
             raise InvalidValueError("policy", name, budget, reason)
 
     def _blocks_after(self, job: Job, tokens: int) -> int:
-        """Blocks that hold what is stored after ``tokens`` more have been processed."""
+        """Return the blocks that a request holds after it has processed ``tokens`` more tokens."""
         computed = job.computed + tokens
         if computed >= job.length:
             stored = job.length + self._newest
@@ -306,8 +313,8 @@ class VLLM(EnginePolicy):
         return max(self._running, key=lambda job: self._queue.key(job.request))
 
     def _make_wait(self, job: Job, *, planned: bool) -> None:
-        # A block is found again once all its tokens are known, which planning ahead is a step
-        # later, or as soon as the next step is planned.
+        # A block can be found again when all its tokens are known. The asynchronous engine knows
+        # the newest token a step late, or as soon as the next step of the request is planned.
         late = self.asynchronous and job.tokens_on_end > 1 and not planned
         known = job.computed - late
         self._pool.give_back(job.index, job.blocks, known // self._size)
@@ -319,7 +326,7 @@ class VLLM(EnginePolicy):
             self._queue.push(job.request, -self._gave_way if in_front else None)
 
     def _steps_alike(self) -> int:
-        """Steps after this one that schedule the same requests, one token each, and no others."""
+        """Return how many more steps give one token to each of the same running requests."""
         running = self._running
         if self.preempted or not running or len(self.scheduled) < len(running):
             return 0
@@ -327,13 +334,14 @@ class VLLM(EnginePolicy):
             return 0
         if self._defers_prompts and self._queue:
             return 0
-        # No block is freed meanwhile: whoever does not fit now will not.
+        # No block is freed in these steps, so a waiting request that does not fit now does not fit
+        # then. They end when the free blocks and the free tokens in held blocks are used up.
         each, rest = divmod(self._pool.free, len(running))
         spare = [job.blocks * self._size - job.length - self._newest for job in running]
         return each * self._size + sorted(spare)[rest]
 
     def _carry_out(self, now: int) -> None:
-        """Count the step as done."""
+        """Update the jobs and counters as after the planned step."""
         for job in self._running:
             tokens = self.scheduled.get(job.index)
             if tokens is None:
@@ -355,7 +363,7 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def _catch_up(self, now: int) -> None:
-        """Count the steps since as done: every request emitted a token, or nothing ran."""
+        """Update the jobs for the steps since the last decision, each of one token a request."""
         steps = now - self._planned_until
         if steps <= 0:
             return

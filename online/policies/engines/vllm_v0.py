@@ -14,20 +14,22 @@ from .base import ServingPolicy
 @register_policy("vllm-v0")
 @dataclass(eq=False, repr=False, kw_only=True)
 class VLLMV0(ServingPolicy):
-    """Prefill first: whenever a waiting request can be admitted, a round of prompts alone runs.
+    """Prompts first: if a waiting request can be admitted, the round processes prompts only.
 
-    The rule of vLLM V0 (0.6.3), since retired, in each round: admit waiting requests in the order
-    of the queue as long as memory stays below the watermark, the batch has fewer than
-    ``max_num_seqs`` requests and the round's prompts together at most ``max_num_batched_tokens``
-    tokens. If any was admitted, the round processes their prompts, and everything else is held:
-    memory kept, no token. Otherwise all requests decode, and as long as they would need more
-    than M the latest arrival is evicted.
+    This is the rule of vLLM V0 (0.6.3), since retired. In each round, waiting requests are admitted
+    in the order of the queue under three conditions: the watermark of memory stays free, the batch
+    has fewer than ``max_num_seqs`` requests, and the admitted prompts sum to at most
+    ``max_num_batched_tokens`` tokens. If any request is admitted, the round processes the new
+    prompts, and all other requests are held: they keep their memory and emit no token. Otherwise
+    all requests decode. If they would then exceed M, the request that arrived last is evicted, and
+    so on until they fit.
 
-    No guarantee; under overload admission fills memory that running requests then need.
+    No guarantee. Under overload, admission fills memory that running requests need later.
 
-    What the engine leaves open here: prompts are not padded in the token cap, as in versions that
-    process them without padding; a prompt longer than the cap is processed in a round of its
-    own, where the engine refuses it; an evicted request can be admitted from the next round on.
+    Three rules are choices of this package. Prompts are not padded when their tokens are counted,
+    as in versions that process them without padding. A prompt longer than
+    ``max_num_batched_tokens`` is processed in a round without other prompts; the engine refuses it.
+    An evicted request can be admitted from the next round on.
 
     Parameters
     ----------
@@ -40,9 +42,9 @@ class VLLMV0(ServingPolicy):
     preemption : str, default "restart"
         ``"restart"`` ([A25]) or ``"recompute"`` (the engine); see `ServingPolicy`.
     order : str, default "fcfs"
-        Of the queue, a name of `ORDERS`.
+        Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        See `WaitingQueue`.
+        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
     """
 
     max_num_batched_tokens: int = ranged(4096, minimum=1)
@@ -59,7 +61,8 @@ class VLLMV0(ServingPolicy):
                 break
             evicted.append(latest)
             excess -= self._tokens.held(running[latest]) + 1
-        # Memory only grows until a request completes or arrives: nobody else fits before.
+        # Memory use only grows until a request completes or arrives, so no waiting request fits
+        # before.
         wake = now + 1 if 0 < len(evicted) < len(running) else math.inf
         return self._sent_back(state, evicted, wake=wake)
 

@@ -10,23 +10,25 @@ from online.policy_interface import Decision, Policy, Setup, State, VisibleReque
 from online.policy_interface.token_count import TokenCount
 
 SLICING_FACTOR = (7 + math.sqrt(13)) / 6
-"""Factor for which GSA's guarantee is least, 61.92 ([F26] Theorem 3.15)."""
+"""Ratio of successive slices that minimises the proved ratio of GSA, 61.92 ([F26] Theorem 3.15)."""
 
 BATCHING_FACTOR = 4 / 3
-"""Factor for which GBA's guarantee is least, 32/3 ([F26] Theorem 4.1)."""
+"""Ratio of successive slices that minimises the proved ratio of GBA, 32/3 ([F26] Theorem 4.1)."""
 
 
 def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
-    """Tokens that an endless staggered pipeline holds at most ([F26] Lemma 3.3).
+    """Return the largest memory of an endless staggered pipeline, tokens ([F26] Lemma 3.3).
 
-    s k + (t k + t + k - gcd(t, k)) / 2 for slices of t rounds, of which k run at once.
+    In the pipeline k = ``parallel`` requests run at once, each for a slice of t = ``slice_length``
+    rounds, and one starts every t/k rounds. With prompts of s tokens the largest memory is s k + (t
+    k + t + k - gcd(t, k)) / 2.
     """
     sides = slice_length * parallel + slice_length + parallel
     return prompt_length * parallel + (sides - math.gcd(slice_length, parallel)) // 2
 
 
 def most_parallel(slice_length: int, prompt_length: int, memory_limit: int) -> int:
-    """Slices that can run at once in a staggered pipeline, at least 1 ([F26] Lemma 3.4)."""
+    """Return how many slices can run at once in a staggered pipeline, >= 1 ([F26] Lemma 3.4)."""
     parallel = (2 * memory_limit - slice_length + 1) // (2 * prompt_length + slice_length + 1)
     while pipeline_peak(parallel + 1, slice_length, prompt_length) <= memory_limit:
         parallel += 1
@@ -35,27 +37,28 @@ def most_parallel(slice_length: int, prompt_length: int, memory_limit: int) -> i
 
 @register_policy("gsa")
 class GeometricSlicing(Policy):
-    """GSA: a slice of rounds for everyone, the unfinished again with a longer one.
+    """GSA: every request runs for a slice of rounds, unfinished ones again for a longer slice.
 
-    By [F26] Algorithm 2 all unfinished requests run in phases, for up to t rounds each, in a
-    staggered pipeline ([F26] Algorithm 1): request i starts i t/k rounds, rounded down, after the
-    first, for the largest k at which no round can hold more than M. What has not finished by the
-    end of its slice is sent back, all progress lost. The slice of the next phase is ``factor``
-    times as long; the last is M - s. Output lengths are never looked at.
+    The rule is [F26] Algorithm 2. In each phase all unfinished requests run for up to t rounds
+    each, the slice, in a staggered pipeline ([F26] Algorithm 1): request i starts floor(i t/k)
+    rounds after the first. k is the largest number for which no round can hold more than M. A
+    request that is not finished at the end of its slice is sent back to the queue, all progress
+    lost. The slice of the next phase is ``factor`` times as long, and the last is M - s. Output
+    lengths are never used.
 
-    Guarantee: with equal prompts, all at once, at most 61.92 times the optimum, and 32 as M
-    grows, with ``factor=2`` ([F26] Theorem 3.15; for other factors
-    `online.theory.geometric_slicing_ratio`).
+    Guarantee, with equal prompts and all requests at once: at most 61.92 times the optimum. With
+    ``factor=2`` it is at most 32 times the optimum as M grows ([F26] Theorem 3.15; for other
+    factors `online.theory.geometric_slicing_ratio`).
 
-    What the paper leaves open: requests that arrive later wait for the phase that runs to end, and
-    the shortest slice that anything waits for is next. With unequal prompts, s is the smallest of
-    those that arrive first for the lengths of slices, and the largest in the pipeline for k. In a
-    pipeline the order is that of appearance. Where a pipeline has nothing running, all that is
-    left of it moves forward to the present round, and an empty one ends: nothing finishes later by
-    that.
+    The paper leaves some rules open. Here requests that arrive later wait until the present phase
+    ends. The next phase is the one with the shortest slice for which a request waits. With unequal
+    prompts the slices follow from the smallest s of the requests that arrive first, and k follows
+    from the largest s in the pipeline. The requests of a pipeline start in order of appearance. If
+    no request of a pipeline runs, those not yet started move forward in time so that the first
+    starts now. If none is left, the phase ends at once. No completion gets later by this.
 
-    Cost per decision: O(1) for each request started or sent back; O(n) for n waiting at a phase's
-    begin.
+    Cost per decision: O(1) for each request started or sent back, and O(n) at the beginning of a
+    phase with n waiting requests.
 
     Parameters
     ----------
@@ -67,26 +70,27 @@ class GeometricSlicing(Policy):
         self.factor = as_number(factor, "policy", "factor", above=1)
 
     def reset(self, setup: Setup) -> None:
-        """Forget all phases; the first arrivals decide on the lengths of slices."""
+        """Prepare for a run; the first arrivals determine the lengths of the slices."""
         self.count = self._tokens = TokenCount(setup)
         self._memory_limit = self._tokens.limit
         self._first_slice = 0.0
         self._phases: dict[int, int] = {}
         self._pipeline: list[VisibleRequest] = []
         self._slice = self._parallel = 1
-        # Position in the pipeline of the next to start, and the round in which its first started.
+        # _next is the position in the pipeline of the next request to start, _origin the round from
+        # which the pipeline counts its starts.
         self._next = self._origin = 0
 
     def first_phase(self, request: VisibleRequest) -> int:
-        """The phase in which a request that has arrived runs first: 0, whatever its output."""
+        """Return the number of the phase in which a new request runs first: 0 for every request."""
         return 0
 
     def slice_length(self, phase: int) -> int:
-        """Rounds that each request may run in a phase."""
+        """Return the rounds for which each request may run in a phase."""
         return math.floor(self._first_slice * self.factor**phase + 1e-9)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue new requests for their first phase, and those sent back for their next."""
+        """Assign new requests to their first phase, and requests sent back to their next phase."""
         if not self._first_slice:
             longest = max(self._memory_limit - self._base(request) for request in requests)
             phases = math.floor(math.log(longest, self.factor) + 1e-9)
@@ -97,12 +101,12 @@ class GeometricSlicing(Policy):
             self._phases[request.index] = phase
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Forget the phases of requests that are done."""
+        """Remove finished requests from the record of phases."""
         for request in requests:
             del self._phases[request.index]
 
     def decide(self, state: State) -> Decision:
-        """Send back those whose slice is over, and start those whose turn has come."""
+        """Send back requests whose slice is over, and start those whose start is due."""
         now = state.round_index
         evict: list[int] = []
         end = None
@@ -113,7 +117,8 @@ class GeometricSlicing(Policy):
             evict.append(index)
         if end is None and self._next == len(self._pipeline):
             if evict:
-                # Nothing is left: the machine asks again at once, with these in the queue.
+                # No request runs any more. The simulator calls `decide` again in the same round,
+                # when the evicted requests are in the queue.
                 return Decision(evict=evict, wake=math.inf)
             self._begin_phase(state)
         elif end is None:
@@ -149,15 +154,16 @@ class GeometricSlicing(Policy):
 class GeometricBatching(GeometricSlicing):
     """GBA: requests in classes of similar outputs, shortest first, each a staggered pipeline.
 
-    The clairvoyant counterpart of `gsa` ([F26] Algorithm 3): a request runs in the first phase
-    whose slice is as long as its output, so that nothing is sent back.
+    The rule is [F26] Algorithm 3, that of `gsa` with known outputs. A request runs in the first
+    phase whose slice is at least as long as its output, so that no request is sent back.
 
-    Guarantee: with equal prompts, all at once, at most 32/3 times the optimum, and 6.75 as M
-    grows, with ``factor=1.5`` ([F26] Theorem 4.1; for other factors
-    `online.theory.geometric_batching_ratio`).
+    Guarantee, with equal prompts and all requests at once: at most 32/3 times the optimum. With
+    ``factor=1.5`` it is at most 6.75 times the optimum as M grows ([F26] Theorem 4.1; for other
+    factors `online.theory.geometric_batching_ratio`).
 
-    What the paper leaves open is as for `gsa`. Under predictions that are not exact the upper end
-    counts; what outlives its slice goes on to the next phase.
+    Rules that the paper leaves open are chosen as for `gsa`. If predictions are not exact, their
+    upper ends count as outputs. A request that is not finished at the end of its slice runs again
+    in the next phase.
 
     Parameters
     ----------
@@ -169,7 +175,7 @@ class GeometricBatching(GeometricSlicing):
         super().__init__(factor)
 
     def first_phase(self, request: VisibleRequest) -> int:
-        """The first phase whose slice is as long as the predicted output."""
+        """Return the number of the first phase whose slice is as long as the predicted output."""
         longest = self._memory_limit - self._base(request)
         rounds = min(self._tokens.rounds(request.prediction.upper), longest)
         phase = max(0, math.floor(math.log(rounds / self._first_slice, self.factor)))

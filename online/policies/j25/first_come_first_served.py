@@ -10,19 +10,19 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedBenchmark(PriorityPolicy):
     """Earliest arrival first, up to the first request that does not fit ([J25] Algorithm 2).
 
-    No guarantee: unbounded on the instances of [W25] Theorem 1 in a bad order. Equal arrivals go in
-    order of appearance.
+    No guarantee: if the requests of [W25] Theorem 1 arrive in a bad order, the ratio is unbounded.
+    Requests that arrive together start in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> float:
-        """Arrival time."""
+        """Return the arrival time, in rounds or seconds."""
         return request.arrival_time
 
 
 @register_policy("fcfs")
 class FirstComeFirstServed(MemoryConstrainedBenchmark):
-    """[W25]'s FCFS: each batch filled in order of arrival, output lengths known.
+    """FCFS of [W25]: each batch filled in order of arrival, output lengths known.
 
-    [W25] Section 7 describes the rule of [J25]'s MC-Benchmark; both names are kept because both
-    papers' tables use them.
+    [W25] Section 7 describes the same rule as [J25]'s MC-Benchmark. Both names are registered,
+    since the tables of the two papers use them.
     """

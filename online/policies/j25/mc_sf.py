@@ -10,12 +10,12 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedShortestFirst(PriorityPolicy):
     """Shortest output first, up to the first request that does not fit ([J25] Algorithm 1).
 
-    Guarantee: O(1)-competitive when all requests arrive at once with equal prompts and M is at
-    least twice the largest s + o; at most 4 when the outputs are equal too ([J25] Theorem 4.3).
-    Unbounded when prompts vary ([W25] Theorem 1). The paper leaves ties open: equal output lengths
-    go in order of appearance.
+    Guarantee, with equal prompts, all requests at once and M at least twice the largest s + o:
+    O(1)-competitive. If the outputs are equal too, the ratio is at most 4 ([J25] Theorem 4.3). If
+    prompts differ, the ratio is unbounded ([W25] Theorem 1). The paper leaves ties open: here equal
+    output lengths go in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:
-        """Predicted output length."""
+        """Return the upper end of the predicted output length, tokens."""
         return request.prediction.upper

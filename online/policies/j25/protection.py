@@ -13,21 +13,21 @@ from online.policy_interface.token_count import TokenCount
 
 @register_policy("alpha-protection")
 class AlphaProtection(Policy):
-    """First come, first served up to (1 - alpha) M; on overflow everything is cleared.
+    """First come, first served up to (1 - alpha) M; on overflow every request is sent back.
 
-    A request joins the batch when the next round's memory, its own s + 1 included, stays within
-    (1 - alpha) M; the scan stops at the first that does not fit. Nothing is looked ahead: when
-    the next round would hold more than M, all active requests go back to the queue unprocessed.
-    Output lengths are never looked at.
+    Waiting requests are admitted in order of arrival, up to the first that does not fit. A request
+    fits if the memory of the next round, its own s + 1 included, is at most (1 - alpha) M. Later
+    rounds are not considered. If the next round would hold more than M, all running requests go
+    back to the queue and lose their progress. Output lengths are never used.
 
-    No guarantee. For small alpha the same batch may overflow again and again: such a run ends
-    with status ``"livelock"``.
+    No guarantee. For small alpha the same batch may overflow again and again: such a run ends with
+    status ``"livelock"``.
 
-    What the paper leaves open: cleared requests take their old places, in order of arrival, and the
-    queue starts again in the round of the clearing; on an empty machine the head of the queue
-    starts even where its prompt alone exceeds (1 - alpha) M, without which it could never run.
+    The paper leaves some rules open. Here the requests sent back take their old places in order of
+    arrival, and requests start again in the same round. On an empty machine the first request of
+    the queue starts even if its s + 1 exceeds (1 - alpha) M: otherwise it could never run.
 
-    Cost per decision: O(log w) a request started or cleared, for w waiting.
+    Cost per decision: O(log w) for each request started or sent back, if w requests wait.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class AlphaProtection(Policy):
     """
 
     def __init__(self, alpha: float = 0.25) -> None:
-        # 0.1 is a tenth: (1 - 0.1) * 10 is 9 tokens, not 8.999...
+        # An exact fraction: with alpha = 0.1 and M = 10 the threshold is 9 tokens, not 8.999...
         self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)
         self.alpha = float(self._protected)
 
@@ -48,12 +48,12 @@ class AlphaProtection(Policy):
         self._queue: list[tuple[float, int]] = []
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue by arrival; ties and cleared requests in order of appearance."""
+        """Queue requests by arrival time, those sent back too; ties in order of appearance."""
         for request in requests:
             heapq.heappush(self._queue, (request.arrival_time, request.index))
 
     def decide(self, state: State) -> Decision:
-        """Clear if the next round would overflow, else admit below the threshold."""
+        """Send requests back if the next round would overflow, else admit up to (1 - alpha) M."""
         excess = self._tokens.excess(state)
         if excess > 0:
             evicted = self.cleared(state)
@@ -72,30 +72,30 @@ class AlphaProtection(Policy):
         return Decision(start=started, wake=math.inf)
 
     def cleared(self, state: State) -> list[int]:
-        """The running requests to send back: all."""
+        """Return the running requests to send back on overflow: all of them."""
         return list(state.running)
 
 
 @register_policy("alpha-beta-clearing")
 class AlphaBetaClearing(AlphaProtection):
-    """`alpha-protection` in which an overflow clears each request with probability beta.
+    """`alpha-protection` in which an overflow sends back each request with probability beta.
 
-    The draw is repeated over the survivors until the next round fits ([J25] Appendix C: for very
-    small beta this takes many repetitions). A request then survives a geometric number of draws,
-    so all of them are drawn at once; the cost does not depend on beta.
+    The draw is repeated over the remaining requests until the next round fits. For very small beta
+    this takes many repetitions ([J25] Appendix C). The number of draws that a request survives is
+    geometric, so the code draws all these numbers at once, and the cost does not depend on beta.
 
-    No guarantee. A run in which nothing completes any more ends with status ``"livelock"``.
+    No guarantee. A run in which no request completes any more ends with status ``"livelock"``.
 
-    What the paper leaves open: the decision that clears admits nobody, so that the cleared do not
-    come straight back while others run. Where everybody is cleared, the emptied machine is asked
-    again at the same epoch, and the queue starts in the same round, as with `alpha-protection`.
+    The paper leaves the restart open. Here the decision that sends requests back admits none, so
+    that they do not return at once while others run. If all are sent back, the empty machine is
+    asked again in the same round and starts requests, as with `alpha-protection`.
 
     Parameters
     ----------
     alpha : float, default 0.2
         Protected share of memory, in [0, 1).
     beta : float, default 0.1
-        Probability of being cleared, in (0, 1].
+        Probability that a draw sends a request back, in (0, 1].
     """
 
     randomized = True
@@ -105,7 +105,7 @@ class AlphaBetaClearing(AlphaProtection):
         self.beta = as_number(beta, "policy", "beta", above=0, maximum=1)
 
     def cleared(self, state: State) -> list[int]:
-        """The running requests to send back, a draw of which is repeated until it is enough."""
+        """Return the running requests to send back on overflow, drawn until the rest fits."""
         indices = list(state.running)
         draws = self._rng.geometric(self.beta, len(indices))
         excess = self._tokens.excess(state)

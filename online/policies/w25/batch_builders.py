@@ -15,15 +15,16 @@ from instances import InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_TABLE = 2_000_000_000
-"""Cells a dynamic program may fill: about ten seconds' work."""
+"""Largest number of cells of a dynamic program's table: about ten seconds of work."""
 
 _INFINITY = np.iinfo(np.int64).max // 4
 
 
 def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
-    """Positions taken when peaks are offered in order and each that still fits is taken.
+    """Return the positions of requests that fit if their peaks s + o are taken in this order.
 
-    Everything up to a refusal is taken at once, then what cannot fit any more is dropped.
+    A request that does not fit is skipped. Each step takes all requests up to the next one that
+    does not fit, then drops all requests larger than the memory left.
     """
     candidates = np.arange(len(peaks))
     taken = [candidates[:0]]
@@ -40,16 +41,18 @@ def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
 
 
 def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
-    """Positions of a batch of least F whose weights add up to at most a limit; the largest of them.
+    """Return the positions of a batch of least F with a total weight <= ``limit``.
 
-    ``sums[k, w]`` is the least sum of outputs of k requests of weights w together. One bit a cell
-    and request tells whether the request is among them, so no index sets are carried along:
-    O(n k w) time, n k w / 8 bytes.
+    F is (sum of outputs) / (number of requests)^2. Among batches of least F a largest is returned.
+    In the table, ``sums[k, w]`` is the least sum of outputs of k requests of total weight w. For
+    each request and cell one bit records whether the request is in that choice, so that no sets of
+    indices are stored. Time is O(n k w) and memory n k w / 8 bytes, for n requests, batches of up
+    to k, and w = ``limit``.
 
     Raises
     ------
     InvalidValueError
-        The table would be too large.
+        The table has more than `LARGEST_TABLE` cells.
     """
     largest = int(np.searchsorted(np.cumsum(np.sort(weights)), limit, side="right"))
     cells = len(weights) * largest * (limit + 1)
@@ -71,7 +74,7 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
     least = sums.min(axis=1).tolist()
     size = 0
     for k in range(1, len(least)):
-        # Compared as fractions; ties to the larger batch.
+        # F values are compared as exact fractions; among equal ones the larger batch is taken.
         if least[k] < _INFINITY and (not size or least[k] * size**2 <= least[size] * k**2):
             size = k
     found: list[int] = []
@@ -87,7 +90,7 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
 
 
 def exact_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
-    """A batch of least F, of those the largest, by dynamic programming ([W25] Algorithm 2)."""
+    """Return a largest batch of least F, by dynamic programming ([W25] Algorithm 2)."""
     return least_f(prompts + outputs, outputs, memory_limit)
 
 
@@ -98,12 +101,12 @@ def scaled_batch(
     epsilon: float = 0.1,
     precision: int = 100,
 ) -> IntArray:
-    """A batch of small F by dynamic programming on rounded memory ([W25] Algorithm 3).
+    """Return a batch of small F by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    Peaks and M are divided by lambda = max(1, epsilon M / precision) and rounded down. Every batch
-    that fits still does, so F is at most the least; but the peaks of the batch found may exceed M,
-    by less than lambda for each request: the paper's (1 + epsilon) holds for F, not for
-    feasibility.
+    Peaks s + o and M are divided by lambda = max(1, epsilon M / precision) and rounded down. Every
+    batch that fits in M also fits after rounding, so the F found is at most the least F of batches
+    that fit. But the peaks of the batch found may exceed M, by less than lambda for each request.
+    The paper's factor 1 + epsilon thus holds for F, not for feasibility.
     """
     factor = max(1.0, epsilon * memory_limit / precision)
     weights = np.floor((prompts + outputs) / factor).astype(np.int64)
@@ -115,13 +118,14 @@ def local_swap(
 ) -> IntArray:
     """Exchange one request at a time while F falls ([W25] Algorithm 4 from line 9 on).
 
-    The size stays, so F falls exactly when the output that comes in is the smaller. The paper
-    scans pairs in no stated order; here the exchange that lowers the sum of outputs most is made,
-    ties to the smallest peak coming in. It ends where no exchange helps, hence never worse than
-    it began. O(n) an exchange.
+    The number of requests stays the same, so F falls if the request that enters has a smaller
+    output than the one that leaves. The paper does not state the order of exchanges. Here each step
+    makes the exchange that lowers the sum of outputs most, and of several the one whose entering
+    request has the smallest peak s + o. The search ends when no exchange lowers F, so the result is
+    never worse than ``start``. Cost: O(n) for each exchange.
     """
     peaks = prompts + outputs
-    # Nothing can come in that would not fit beside the smallest others.
+    # A request can enter only if it fits together with the smallest peaks of a batch less one.
     others = int(np.partition(peaks, len(start) - 1)[: len(start) - 1].sum())
     pool = np.flatnonzero(peaks <= memory_limit - others)
     inside = np.zeros(len(peaks), dtype=bool)
@@ -147,7 +151,7 @@ def local_swap(
 
 
 def swap_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
-    """Smallest peaks first, then `local_swap` ([W25] Algorithm 4)."""
+    """Return a batch of the smallest peaks s + o, improved by `local_swap` ([W25] Algorithm 4)."""
     peaks = prompts + outputs
     order = np.argsort(peaks, kind="stable")
     start = order[greedy_fill(peaks[order], memory_limit)]
@@ -161,11 +165,12 @@ def quantile_batch(
     rng: np.random.Generator,
     share: float = 0.3,
 ) -> IntArray:
-    """Requests below two quantiles, then whatever fits ([W25] Algorithm 5).
+    """Return a batch of requests below two quantiles, filled up with others ([W25] Algorithm 5).
 
-    The quantiles of s + o and of o are those of a random half. Requests below both are taken
-    shortest output first, then the others by o / (s + o), each if it still fits. Quantiles
-    interpolate linearly, which the paper leaves open. O(n log n).
+    Half of the requests are drawn at random, and the ``share``-quantiles of their s + o and of
+    their o are computed. Requests with both values at or below the quantiles are taken shortest
+    output first, then the others in order of o / (s + o). Each is taken if it still fits. Quantiles
+    are interpolated linearly, which the paper leaves open. Cost: O(n log n).
     """
     peaks = prompts + outputs
     sample = rng.choice(len(peaks), max(1, len(peaks) // 2), replace=False)
@@ -178,7 +183,7 @@ def quantile_batch(
     first = first[np.argsort(outputs[first], kind="stable")]
     first = first[greedy_fill(peaks[first], memory_limit)]
     rest = np.setdiff1d(np.arange(len(peaks)), first, assume_unique=True)
-    # By output, then stably by efficiency: the paper sorts the same list twice.
+    # Sorted by o / (s + o), ties by output: the paper sorts by output, then stably by o / (s + o).
     rest = rest[np.lexsort((outputs[rest], outputs[rest] / peaks[rest]))]
     room = memory_limit - int(peaks[first].sum())
     rest = rest[greedy_fill(peaks[rest], room)]

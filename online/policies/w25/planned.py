@@ -14,34 +14,35 @@ from online.policy_interface.policy import Setup, State, VisibleRequest
 
 
 class PlannedPrefixPolicy(PriorityPolicy):
-    """Phase 1 chooses batches, phase 2 starts requests in their order as long as they fit.
+    """Phase 1 plans batches, phase 2 starts requests in the planned order as long as they fit.
 
-    The next batch is chosen when all earlier ones have started, from all requests that wait then.
-    When everything arrives at once the batches are those of [W25]'s phase 1, which takes them
-    from what earlier batches left whatever phase 2 does; and requests that arrive later, which
-    the paper does not consider, enter the next batch. Evicted requests do so too. Output lengths
-    are the upper ends of predictions, at most M - s.
+    The next batch is chosen when all requests of the earlier ones have started, from all requests
+    that wait then. If all requests arrive at once, the batches are those of [W25]'s phase 1: each
+    depends only on the requests left by earlier batches. The paper has no later arrivals: here
+    they, and evicted requests, can enter the next batch. Output lengths are the upper ends of
+    predictions, at most M - s.
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty plan."""
+        """Prepare a run with no batch planned."""
         super().reset(setup)
         self._rng = setup.rng
-        # Indices, prompts and outputs of what is not planned yet, by index; and what to add.
+        # _pool has a row (index, prompt, output) for each request not yet in a batch, sorted by
+        # index. _joining has the requests to add to it.
         self._pool: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._joining: list[VisibleRequest] = []
         self._plan: deque[int] = deque()
 
     @abstractmethod
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> Sequence[int] | IntArray:
-        """Positions to serve next, in order: at least one, each at most once."""
+        """Return distinct positions in the arrays: the next requests to start, in order, >= 1."""
 
     def priority(self, request: VisibleRequest) -> int:
-        """Return nothing of use: the plan is the order."""
+        """Return 0 for every request: the plan gives the order, not a priority."""
         return 0
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Wait for the next batch to be chosen."""
+        """Note the requests as candidates for the next batch."""
         for request in requests:
             self._requests[request.index] = request
             self._joining.append(request)
@@ -56,7 +57,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
     def _choose(self) -> None:
         if self._joining:
-            # Prompts as they are counted, but for rounds without a token.
+            # Prompt lengths plus the margin of `TokenCount` for whole blocks.
             added = self._tokens.base(0) + self._tokens.prefill_rounds
             joining = [
                 (k.index, k.prompt_length + added, k.prediction.upper) for k in self._joining
@@ -64,7 +65,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
             self._joining.clear()
             pool = np.concatenate([self._pool, np.array(joining, dtype=np.int64)])
             pool[:, 2] = np.minimum(pool[:, 2], self._memory_limit - pool[:, 1])
-            # In order of appearance, also after evictions.
+            # Sorted by index, the order of appearance, including evicted requests.
             self._pool = pool[np.argsort(pool[:, 0])]
         batch = np.asarray(self.next_batch(self._pool[:, 1], self._pool[:, 2]), dtype=np.int64)
         self._plan.extend(self._pool[batch, 0].tolist())
@@ -72,5 +73,5 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
 
 def shortest_output_first(outputs: IntArray, batch: IntArray) -> IntArray:
-    """The order within a batch ([W25] Algorithm 1, line 5); ties in order of appearance."""
+    """Return a batch in ascending order of output, ties by position ([W25] Algorithm 1, line 5)."""
     return batch[np.argsort(outputs[batch], kind="stable")]

@@ -17,16 +17,16 @@ from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
 Relaxer = Callable[[Instance], Any]
-"""Function from an instance to something with ``expected_start_times``: sum over t of t x_{i,t}."""
+"""Solves a relaxation; ``expected_start_times`` of the result is the mean start of each request."""
 
 
 class RelaxationOrder(PlannedPrefixPolicy):
-    """Solves the relaxation of the requests that wait, as if all had just arrived.
+    """Order requests by an LP relaxation of those that wait, as if all had just arrived.
 
     Parameters
     ----------
     relaxation : Relaxer or None, default None
-        None solves Relax-LP of [W25] Equations (8)-(11).
+        Function that solves the relaxation. None solves Relax-LP of [W25] Equations (8)-(11).
     """
 
     def __init__(self, relaxation: Relaxer | None = None) -> None:
@@ -35,7 +35,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
         self._relaxer = relaxation or self._relax_lp
 
     def _relax_lp(self, instance: Instance) -> Any:
-        # Imported here: everything else in this package works without a solver.
+        # Imported only when needed: all other policies work without a solver.
         import hindsight
         from hindsight.relaxation import relax_until
 
@@ -47,7 +47,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
             raise
 
     def _start(self, now: int) -> list[int]:
-        """Start all waiting requests at once if they fit, without solving a program."""
+        """Start all waiting requests at once if they fit, without solving a linear program."""
         if not self._plan and self._joining and not len(self._pool) and self._all_fit(now):
             self._plan.extend(sorted(request.index for request in self._joining))
             self._joining.clear()
@@ -65,44 +65,47 @@ class RelaxationOrder(PlannedPrefixPolicy):
         return len(counted) == len(self._joining)
 
     def expected_starts(self, prompts: IntArray, outputs: IntArray) -> FloatArray:
-        """y_i, the mean start of each request in the relaxation."""
+        """Return the mean start of each request in the relaxation, rounds from now."""
         metadata = {ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())}
         limit = self._memory_limit
         instance = Instance.from_arrays(prompts, outputs, memory_limit=limit, metadata=metadata)
-        # Solver noise must not decide ties, nor differ between machines.
+        # Rounding errors of the solver must not decide ties, since they differ between machines.
         starts: FloatArray = self._relaxer(instance).expected_start_times
         return np.round(starts, 6)
 
 
 @register_policy("sorted-lp")
 class SortedLP(RelaxationOrder):
-    """Smallest mean start in the relaxation first ([W25] Algorithm 6).
+    """Smallest mean start in the LP relaxation first ([W25] Algorithm 6).
 
-    Requests start in that order up to the first that does not fit under the look-ahead test.
+    The mean start of request i is sum over t of t x_{i,t}, where x_{i,t} is the share of it that
+    the relaxation starts in round t. Requests start in that order up to the first that does not fit
+    under the look-ahead test.
 
     No ratio is proved for this policy. Whenever all requests of the last order have started, a
     linear program is solved for the requests that wait then. If these all fit at once, they start
     without a program. If all requests arrive at the same time, at most one program is solved. Ties,
-    which the paper leaves open, go in order of appearance; mean starts are compared after rounding
+    which the paper leaves open, go in order of appearance. Mean starts are compared after rounding
     to six decimals.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return all waiting requests, by mean start."""
+        """Return the positions of all waiting requests, by mean start."""
         return np.argsort(self.expected_starts(prompts, outputs), kind="stable")
 
 
 @register_policy("lp-swap")
 class LPSwap(RelaxationOrder):
-    """Batches filled by mean start, then improved by exchanges ([W25] Algorithm 7).
+    """Batches filled by mean start in a relaxation, improved by exchanges ([W25] Algorithm 7).
 
-    No guarantee. As `sorted-lp`, with all batches of the requests that wait chosen together: each
-    is filled in order of mean start with whatever still fits (by peaks), improved by exchanges as
-    in `sorted-f-swap`, and ordered by output.
+    No guarantee. As with `sorted-lp`, a linear program gives the mean start of each waiting
+    request. All waiting requests are then divided into batches. Each batch takes requests in order
+    of mean start if their peaks s + o still fit in M, is improved by exchanges as in
+    `sorted-f-swap`, and is ordered by output.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return all waiting requests, batch by batch."""
+        """Return the positions of all waiting requests, batch by batch."""
         peaks = prompts + outputs
         left = np.argsort(self.expected_starts(prompts, outputs), kind="stable")
         plan: list[IntArray] = []

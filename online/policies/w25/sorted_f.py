@@ -21,44 +21,45 @@ from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
 class SortedF(PlannedPrefixPolicy):
-    """A batch of small F, shortest output first."""
+    """Sorted-F: plans a batch X of small F(X) = (sum of outputs) / |X|^2, shortest output first."""
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """The batch the builder finds, in order of output."""
+        """Return the positions of the next batch, in order of output."""
         return shortest_output_first(outputs, self.build(prompts, outputs))
 
     @abstractmethod
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Positions of a non-empty batch."""
+        """Return the positions of a batch with at least one request."""
 
 
 @register_policy("sorted-f-dp")
 class SortedFExact(SortedF):
     """Sorted-F with batches of least F by dynamic programming ([W25] Algorithm 2).
 
-    O(n k M) a batch, for n requests waiting and at most k in a batch: for a hundred requests or
-    so; a table beyond `LARGEST_TABLE` cells is refused. Of batches of equal F the largest is
-    taken ([W25] Algorithm 1, line 4); between equal sizes the paper leaves it open.
+    Cost: O(n k M) for a batch, with n waiting requests of which at most k fit together. This suits
+    about a hundred requests. A table of more than `LARGEST_TABLE` cells raises an error. Of batches
+    of equal F the largest is taken ([W25] Algorithm 1, line 4). The paper does not order batches of
+    equal F and size.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """A batch of least F."""
+        """Return a batch of least F."""
         return exact_batch(prompts, outputs, self._memory_limit)
 
 
 @register_policy("sorted-f-scaled-dp")
 class SortedFScaled(SortedF):
-    """Sorted-F with batches by dynamic programming on rounded numbers ([W25] Algorithm 3).
+    """Sorted-F with batches by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    Memory rounded down gives F at most the least, but a batch may need more than M; phase 2 then
-    starts what fits.
+    Rounding memory down gives batches whose F is at most the least one, but a batch may need more
+    than M. Phase 2 then starts only the requests that fit.
 
     Parameters
     ----------
     epsilon : float, default 0.1
         Precision of the rounding, > 0.
     precision : int, default 100
-        The paper's B, which it leaves open: memory is counted in B / epsilon steps.
+        The paper's B, which it leaves open: M is divided into B / epsilon units.
     """
 
     def __init__(self, epsilon: float = 0.1, precision: int = 100) -> None:
@@ -66,28 +67,30 @@ class SortedFScaled(SortedF):
         self.precision = as_integer(precision, "policy", "precision", minimum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """A batch of nearly least F."""
+        """Return a batch of about least F, which may need more than M."""
         return scaled_batch(prompts, outputs, self._memory_limit, self.epsilon, self.precision)
 
 
 @register_policy("sorted-f-swap")
 class SortedFSwap(SortedF):
-    """Sorted-F with smallest peaks first, improved by exchanges ([W25] Algorithm 4).
+    """Sorted-F with smallest peaks s + o first, improved by exchanges ([W25] Algorithm 4).
 
-    No guarantee beyond a batch that no exchange of two requests improves. O(n log n) a batch and
-    O(n) an exchange. The paper states no order of exchanges: the best one is made.
+    The only guarantee is that no exchange of two requests lowers F of a batch. The paper states no
+    order of exchanges: here the one that lowers F most is made. Cost: O(n log n) for a batch and
+    O(n) for each exchange.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """A batch no exchange improves."""
+        """Return a batch whose F no exchange of two requests lowers."""
         return swap_batch(prompts, outputs, self._memory_limit)
 
 
 @register_policy("sorted-f-quantile")
 class SortedFQuantile(SortedF):
-    """Sorted-F with requests below two quantiles first, then what fits ([W25] Algorithm 5).
+    """Sorted-F with requests below two quantiles first, then others ([W25] Algorithm 5).
 
-    No guarantee. O(n log n) a batch. The quantiles are those of a random half of the requests.
+    No guarantee. The quantiles of s + o and of o are those of a random half of the requests. Cost:
+    O(n log n) for a batch.
 
     Parameters
     ----------
@@ -101,5 +104,5 @@ class SortedFQuantile(SortedF):
         self.share = as_number(share, "policy", "share", minimum=0, maximum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """A batch by quantiles."""
+        """Return a batch of requests below two quantiles, filled up with others that fit."""
         return quantile_batch(prompts, outputs, self._memory_limit, self._rng, self.share)

@@ -8,13 +8,14 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 
 @register_policy("mc-sf-total")
 class TotalLengthFirst(PriorityPolicy):
-    """Smallest s + o first, up to the first request that does not fit ([W25] Section EC.1, MC-SF2).
+    """Smallest s + o first, up to the first request that does not fit ([W25] EC.1, MC-SF2).
 
-    No guarantee: unbounded on the instances of [W25] Theorem EC.1. Ties go in order of appearance.
+    No guarantee: on the instances of [W25] Theorem EC.1 the ratio is unbounded. Ties go in order of
+    appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:
-        """Predicted peak memory, tokens."""
+        """Return the predicted peak memory s + o, tokens."""
         return request.prompt_length + request.prediction.upper
 
 
@@ -22,12 +23,13 @@ class TotalLengthFirst(PriorityPolicy):
 class SmallestVolumeFirst(PriorityPolicy):
     """Smallest volume s o + o (o + 1) / 2 first, up to the first request that does not fit.
 
-    The order in which the volume bound fills the rounds ([J25] Equation (9)), and on mixed lengths
-    by far the best simple rule. The abstract of arXiv:2606.22327 (version 1) claims that a rule of
-    this name is at most 5 times the optimum; the proof is not checked here. With arrivals no
-    constant holds ([J25] Theorem 4.1). Ties go in order of appearance.
+    The volume is the memory of a request summed over its rounds. The volume bound fills the rounds
+    in this order ([J25] Equation (9)). On mixed lengths it is by far the best simple rule. The
+    abstract of arXiv:2606.22327 (version 1) claims that a rule of this name is at most 5 times the
+    optimum; the proof is not checked here. If requests arrive over time, no constant holds ([J25]
+    Theorem 4.1). Ties go in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:
-        """Predicted token-rounds."""
+        """Return the predicted volume, tokens times rounds."""
         return request.volume
