@@ -18,23 +18,24 @@ from .token_count import TokenCount
 class PriorityPolicy(Policy):
     """Start waiting requests in the order of `priority`, up to the first that does not fit.
 
-    A subclass has to write `priority` alone. It sees a `VisibleRequest`: prompt length, arrival
-    time and what is foretold of the output, never the hidden truth. Ties go to the request that
+    A subclass must define only `priority`. It gets a `VisibleRequest`: prompt length, arrival time
+    and the prediction of the output, never the true output length. Ties go to the request that
     appeared first: the earlier arrival, then the earlier place in the instance.
 
-    A request fits if, were every running and started request to run to its expected end, no
-    later round held more than M; by [J25] it is enough to look at completion rounds. Output
-    lengths enter as the upper end of their prediction, which is exact unless predictions are
-    given, and never as more than M - s, since no request longer than that exists. A request that
-    outlives its expected end is assumed to finish in the next round, round after round; if
-    memory overflows because of it, requests are evicted, the latest started first.
+    The look-ahead test says whether a request fits. Assume that all running requests, and the
+    requests started now, run to their expected ends. Then no later round may hold more than M. It
+    is enough to test the rounds in which requests complete ([J25]). The expected output length is
+    the upper end of the prediction, which is the true length unless predictions are given. It
+    counts as at most M - s, since no longer request exists. A request is overdue if it has reached
+    its expected end and is not done. It is then assumed to finish in the next round, in every round
+    again. If memory overflows because of it, requests are evicted, those started last first.
 
-    What else a subclass may change: `expected_output` (what the look-ahead counts with),
-    `eviction_order` (who goes first on overflow), `sent_back` (who is taken out whether or not
-    memory overflows) and `on_evicted` (what is learnt from it).
+    A subclass may also change `expected_output` (the output length in the look-ahead),
+    `eviction_order` (the order of evictions on overflow), `sent_back` (requests evicted even
+    without overflow) and `on_evicted` (updates from an eviction).
 
-    Cost per decision: O(log k) a test and O(k) an insertion for k running requests, O(log w) a
-    queue operation for w waiting ones.
+    Cost per decision: O(log k) for each test and O(k) for each insertion with k running requests,
+    and O(log w) for each queue operation with w waiting requests.
 
     Examples
     --------
@@ -49,43 +50,44 @@ class PriorityPolicy(Policy):
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue and an empty forecast."""
+        """Prepare an empty queue and an empty memory forecast."""
         self.count = self._tokens = TokenCount(setup)
         self._memory_limit = self._tokens.limit
         self._queue: list[tuple[tuple[Any, ...], int]] = []
         self._requests: dict[int, VisibleRequest] = {}
-        # Running requests that have not reached their expected end ...
+        # Memory forecast of the running requests that have not reached their expected end.
         self._forecast = MemoryForecast(self._memory_limit)
-        # First round, expected end, and tokens less the rounds run.
+        # For each running request: start round, expected end round, tokens held at the start.
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._due: list[tuple[int, int]] = []
-        # Their peaks, as they are counted on.
+        # Sum over the requests of the forecast of the tokens at their expected ends.
         self._reserved = 0
-        # ... and those that have: in round r they hold _overdue_base + len(_overdue) * r.
+        # Running requests past their expected end. Together they hold _overdue_base + len(_overdue)
+        # * r tokens in round r.
         self._overdue: set[int] = set()
         self._overdue_base = 0
 
     @abstractmethod
     def priority(self, request: VisibleRequest) -> Any:
-        """Give a number, or a tuple of numbers: the request of the smallest starts first.
+        """Return a number or a tuple of numbers; the request with the smallest starts first.
 
-        It is asked whenever a request joins the queue: as it arrives, and as it comes back evicted.
+        The method is called each time a request joins the queue: on arrival and after an eviction.
         """
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """The output length the look-ahead counts with."""
+        """Return the output length of a request for the look-ahead test, tokens."""
         return request.prediction.upper
 
     def eviction_order(self, state: State) -> Iterable[int]:
-        """Running requests in the order in which an overflow evicts them."""
+        """Return running requests in the order in which an overflow evicts them."""
         return reversed(list(state.running))
 
     def sent_back(self, state: State) -> Iterable[int]:
-        """Running requests to evict before memory is looked at."""
+        """Return running requests to evict in this decision even if memory does not overflow."""
         return ()
 
     def on_evicted(self, running: RunningRequest, now: int) -> None:
-        """A running request is about to go back to the queue."""
+        """Update the policy's records for a running request that is about to be evicted."""
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
         """Queue the requests by priority.
@@ -93,8 +95,8 @@ class PriorityPolicy(Policy):
         Raises
         ------
         PolicyError
-            A priority is no number or tuple of numbers: NaN, or None where a method does not
-            return.
+            A priority is not a number or a tuple of numbers: for instance NaN, or None from a
+            method without a return.
         """
         for request in requests:
             self._requests[request.index] = request
@@ -107,13 +109,13 @@ class PriorityPolicy(Policy):
             heapq.heappush(self._queue, (numbers, request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Release what the forecast still counts of requests that ended early."""
+        """Remove finished requests from the records and from the memory forecast."""
         for request in requests:
             self._forget(request.index, state.round_index)
             del self._requests[request.index]
 
     def decide(self, state: State) -> Decision:
-        """Start the largest prefix of the order that fits."""
+        """Evict on overflow, then start in order of priority up to the first that does not fit."""
         now = state.round_index
         self._forecast.advance(now)
         self._note_overdue(now)
@@ -124,7 +126,7 @@ class PriorityPolicy(Policy):
         return Decision(start=started, evict=evicted, wake=wake)
 
     def _head(self) -> VisibleRequest | None:
-        """The next request to start, or None when nothing waits."""
+        """Return the next request to start, or None when nothing waits."""
         return self._requests[self._queue[0][1]] if self._queue else None
 
     def _pop_head(self) -> None:
@@ -150,7 +152,7 @@ class PriorityPolicy(Policy):
         fits = self._forecast.fits(base, rounds, start)
         if not fits or not self._overdue:
             return fits
-        # The overdue count in the first round only, being assumed to finish in it.
+        # Overdue requests are assumed to finish in the next round, so they count only there.
         present = self._overdue_next(start) + self._forecast.memory_at(start + 1)
         return present + base + 1 <= self._memory_limit
 
@@ -175,7 +177,7 @@ class PriorityPolicy(Policy):
             self._forecast.remove(start, base, end - start)
 
     def _note_overdue(self, now: int) -> list[int]:
-        """Move what should have finished by now, and has not, from the forecast to the overdue."""
+        """Count requests that have reached their expected ends as overdue; return their indices."""
         late: list[int] = []
         while self._due and self._due[0][0] <= now:
             end, index = heapq.heappop(self._due)
@@ -191,7 +193,8 @@ class PriorityPolicy(Policy):
         now, excess = state.round_index, self._tokens.excess(state)
         evicted = {index: self._take_out(index, state, now) for index in self.sent_back(state)}
         excess -= sum(evicted.values())
-        # Each is taken out before the next is asked for.
+        # eviction_order may depend on earlier evictions, so each request is removed before the next
+        # is drawn from it.
         order = iter(self.eviction_order(state))
         while excess > 0 and (index := next(order, None)) is not None:
             if index not in evicted:
@@ -200,17 +203,18 @@ class PriorityPolicy(Policy):
         return list(evicted)
 
     def _take_out(self, index: int, state: State, now: int) -> int:
-        """Forget a running request; returns what it would have held in the next round."""
+        """Evict a running request from the records; return its tokens in the next round."""
         running = state.running[index]
         self.on_evicted(running, now)
         self._forget(index, now)
         return self._tokens.held(running) + 1
 
     def _wake(self, now: int, evicted: bool) -> float:
-        """Return the round at which to look again if nothing happens before.
+        """Return the round of the next decision if no request arrives or completes before.
 
-        A later start holds less at each of the others' completions, so the head of the queue may
-        come to fit; and at an expected end the forecast changes.
+        The first waiting request may fit later without an event: with a later start it holds fewer
+        tokens when the running requests complete. At the next expected end of a request the
+        forecast changes.
         """
         if evicted:
             return now + 1
@@ -220,7 +224,8 @@ class PriorityPolicy(Policy):
             return math.inf
         base, rounds = self._footprint(head)
         first = self._forecast.earliest_fit(base, rounds, now + 1, next_end - 1)
-        # With overdue requests the first round only gets fuller, so a later fit is none either.
+        # Overdue requests grow every round. If they prevent a start in round `first`, they prevent
+        # every later start too.
         if first is None or not self._fits(base, rounds, first):
             return next_end
         return first

@@ -22,7 +22,7 @@ from .predictions import Prediction
 
 
 class PolicyError(RuntimeError):
-    """A policy decided something impossible; the message names policy, round and request."""
+    """A policy made an impossible decision; the message names policy, round and request."""
 
 
 class DecisionStoppedError(RuntimeError):
@@ -30,7 +30,7 @@ class DecisionStoppedError(RuntimeError):
 
 
 class KnowledgeError(RuntimeError):
-    """A policy asked for an output length that its knowledge model does not reveal."""
+    """A policy asked for an output length that the predictions do not reveal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class VisibleRequest:
     Attributes
     ----------
     index : int
-        Order of appearance, the handle used in decisions.
+        Order of appearance, from 0; decisions name requests by it.
     id : RequestId
-        The request's label.
+        The request's label in the instance.
     arrival_time : float
         Rounds, or seconds in continuous time.
     prompt_length : int
@@ -50,12 +50,12 @@ class VisibleRequest:
     prediction : Prediction
         Prediction of the output length.
     weight : int, default 1
-        How often its latency counts in the total.
+        Weight of its latency in the total latency.
     level : ServiceLevel or None, default None
-        What it may take, if the run has a service level.
+        Limits on its latencies, if the run has a service level.
     peak : int, default 0
-        Tokens that it holds in its last round by the upper end of its prediction, in whole blocks;
-        at most what the machine has.
+        Tokens of the whole blocks that it holds in its last round if its output is the upper end of
+        the prediction; at most the memory of the machine.
     """
 
     index: int
@@ -69,7 +69,7 @@ class VisibleRequest:
 
     @property
     def output_length(self) -> int:
-        """The output length, where the knowledge model tells it exactly.
+        """The output length in tokens, if the prediction is a single length.
 
         Raises
         ------
@@ -85,13 +85,15 @@ class VisibleRequest:
 
     @property
     def volume(self) -> int:
-        """Token-rounds that it is to hold, s o + o (o + 1) / 2 for its longest predicted output."""
+        """Predicted tokens held, summed over rounds: s o + o (o + 1) / 2 with o = upper end."""
         output = self.prediction.upper
         return self.prompt_length * output + output * (output + 1) // 2
 
     @property
     def deadline(self) -> float:
-        """Latest completion on time, on the clock, for the point of its prediction; or infinite.
+        """Latest completion that meets the service level, a clock time, or infinity.
+
+        The output length is the point of the prediction.
 
         Raises
         ------
@@ -103,7 +105,7 @@ class VisibleRequest:
 
     @property
     def first_token_deadline(self) -> float:
-        """Latest first token on time, on the clock; infinite without a limit.
+        """Latest first token that meets the service level, a clock time, or infinity.
 
         Raises
         ------
@@ -124,17 +126,19 @@ class VisibleRequest:
 class RunningRequest:
     """A request in the batch, as a policy sees it.
 
+    An attempt is the time from a start to the completion, eviction or preemption.
+
     Attributes
     ----------
     request : VisibleRequest
-        The visible request.
+        What the policy knows of the request.
     start_round : int
         Decision epoch at which the current attempt began.
     tokens_kept : int
-        Output tokens that earlier attempts left it with (see `Decision.preempt`).
+        Output tokens kept from preempted attempts (see `Decision.preempt`).
     prompt_left : int
-        Prompt tokens still to process before it can advance; tokens kept count as prompt. 0 once it
-        has advanced.
+        Prompt tokens to process before the request can advance, kept output tokens included. 0 once
+        it has advanced.
     rounds_held : int
         Rounds of this attempt in which it kept its memory without advancing.
     """
@@ -150,23 +154,24 @@ class RunningRequest:
         self._batch = batch
 
     def rounds_run(self, now: int) -> int:
-        """Return the rounds of work it has behind it by decision epoch ``now``.
+        """Return the rounds of progress that the request has made by decision epoch ``now``.
 
-        Those in which the current attempt advanced, and one for each token kept.
+        These are the rounds in which the current attempt advanced, and one for each output token
+        kept from earlier attempts.
         """
         return now - self.start_round - self.rounds_held + self.tokens_kept
 
     @property
     def tokens(self) -> int:
-        """Prompt tokens, and rounds in which it advanced, less those that emit no token."""
+        """Prompt tokens plus the rounds of progress, without rounds that emit no token."""
         batch = self._batch
         run = self.rounds_run(batch.round_index)
         return int(self.request.prompt_length + run - batch.prefill_rounds)
 
     @property
     def output_tokens(self) -> int:
-        """Output tokens it would keep if it were preempted now."""
-        # Right after a restart the round of its prompt is still ahead.
+        """Output tokens that the request would keep if it were preempted now."""
+        # While an attempt runs its prefill rounds, `tokens` does not yet include all kept tokens.
         return max(self.tokens_kept, self.tokens - self.request.prompt_length)
 
 
@@ -180,8 +185,8 @@ class State:
     running : Mapping[int, RunningRequest]
         Requests in the batch by index, in order of admission.
     waiting : Mapping[int, VisibleRequest]
-        Requests in the queue by index, in the order in which they joined it: new ones by arrival,
-        those evicted or preempted at the end, as the decision names them.
+        Requests in the queue by index, in the order in which they joined it. Evicted and preempted
+        requests join at the end, in the order in which the decision names them.
     """
 
     __slots__ = ("_batch", "memory_limit", "running", "waiting")
@@ -195,17 +200,17 @@ class State:
 
     @property
     def round_index(self) -> int:
-        """Rounds run so far; the decision is about round ``round_index + 1``."""
+        """Number of rounds run so far; the decision is for round ``round_index + 1``."""
         return self._batch.round_index  # type: ignore[no-any-return]
 
     @property
     def time(self) -> float:
-        """The clock: equal to ``round_index`` in the round model, seconds otherwise."""
+        """The clock: ``round_index`` in the round model, seconds in continuous time."""
         return self._batch.time  # type: ignore[no-any-return]
 
     @property
     def memory(self) -> int:
-        """Tokens stored by the running requests; a whole block counts with `free` alone."""
+        """Tokens stored by the running requests, without the unused rest of their last blocks."""
         return int(self._batch.stored())
 
     @property
@@ -217,7 +222,7 @@ class State:
     def free(self) -> int:
         """Tokens of free blocks in the next round if the whole batch advances and none starts.
 
-        Below 0 where memory would overflow.
+        Negative if memory would overflow.
         """
         batch = self._batch
         return int(batch.rule.limit(self.memory_limit) - batch.next_memory())
@@ -237,24 +242,25 @@ class Decision:
         Indices of running requests that keep their memory but do not advance.
     prefill : Mapping[int, int]
         Prompt tokens to process in each of the next rounds, by index, for running requests that
-        have not advanced yet (`RunningRequest.prompt_left` > 0). Those not named process all that
-        is left, and advance. An allotment of less is a chunk: the request holds the memory of its
-        whole prompt, emits nothing and does not advance, until a later decision allots all that is
-        left. The machine stops, at the latest, where what is left is one allotment.
+        have not advanced yet (`RunningRequest.prompt_left` > 0). A request not named here processes
+        its whole remaining prompt and advances. A number below the remaining prompt is a chunk: the
+        request holds the memory of its whole prompt, emits nothing and does not advance. This lasts
+        until a later decision gives it the rest. The policy is asked again, at the latest, when the
+        remaining prompt is no more than this number.
     preempt : Sequence[int]
-        Indices of running requests to send back to the queue whose output tokens are kept: their
-        memory is freed, and the next attempt processes prompt and kept tokens as its prompt, then
-        goes on with the next token.
+        Indices of running requests to send back to the queue whose output tokens are kept. Their
+        memory is freed. The next attempt processes prompt and kept tokens as its prompt, then goes
+        on with the next token.
     reuse : Mapping[int, int]
-        Of requests to start, by index: tokens that the last attempt, which was preempted, stored
-        and that are still there. They are not processed again.
+        For requests to start, by index: tokens stored by their preempted attempt that are still in
+        memory. They are not processed again.
     wake : float or None
-        Round at which to be asked again even if nothing happens until then. Infinity waits for the
-        next arrival or completion, or for the round before memory would overflow. None asks every
-        round as long as a request waits, or is held, or has part of its prompt to process;
-        otherwise nothing can change before the next arrival or completion. A machine that is left
-        idle waits for the next arrival, or in the round model for the round named. In continuous
-        time no rounds pass on it; the present round asks again at once.
+        Round of the next decision even if no request arrives or completes before it. Infinity waits
+        for the next arrival or completion, or for the round before memory would overflow. None asks
+        every round while a request waits, is held, or has part of its prompt to process; otherwise
+        it acts like infinity. An idle machine waits for the next arrival, or in the round model for
+        the round ``wake``. In continuous time an idle machine runs no rounds: ``wake`` = the
+        present round asks again at once.
     """
 
     start: Sequence[int] = ()
@@ -275,14 +281,14 @@ class Setup:
     memory_limit : int
         Capacity M, tokens.
     rng : numpy.random.Generator
-        The policy's own random stream. A draw raises a `PolicyError` unless the policy is
+        Random stream of this policy alone. A draw raises a `PolicyError` unless the policy is
         `Policy.randomized`.
     memory_rule : MemoryRule, default TOKENS
         How memory is counted; see `TokenCount` for policies that count tokens.
     batch_time : BatchTime or None, default None
-        Seconds of each round, which a server may have measured; None in the round model.
+        Seconds of a round as a function of its batch; None in the round model.
     replicas : int, default 1
-        Machines of the fleet, for routers.
+        Number of machines of the fleet, for routers.
     prefill_rounds : int, default 0
         Rounds of each request that process its prompt and emit no token.
     """
@@ -296,7 +302,7 @@ class Setup:
 
 
 class Named(ABC):
-    """A class of the name that it is registered by, its own unless it is."""
+    """Base of policies and routers: ``name`` is the registered name, else the class's name."""
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
@@ -310,65 +316,66 @@ class Named(ABC):
 class Policy(Named):
     """An online scheduling policy.
 
-    The simulator calls `reset` once, then at each decision epoch, in this order: `complete` for
-    requests that finished, `arrive` for requests that appeared or were sent back, `decide`. The
-    epochs are: every arrival, every completion, the epoch before memory would overflow, and the
-    round named by `Decision.wake`, by default the next.
+    The simulator calls `reset` once. Then it calls three methods at each decision epoch: `complete`
+    for finished requests, `arrive` for new, evicted and preempted requests, and `decide`. Decision
+    epochs are every arrival, every completion, the epoch before memory would overflow, and the
+    round `Decision.wake`, by default the next.
 
-    Holding requests and cutting prompts gain nothing: `Run.schedule` is a schedule without pauses
-    that has the same completions. Only preemption can do better.
+    Holding requests and cutting prompts cannot lower latencies: `Run.schedule` is a schedule
+    without pauses that has the same completions. Only preemption can.
 
     Attributes
     ----------
     name : ClassVar[str]
         The registered name, set by `register_policy`; the class's name otherwise.
     randomized : ClassVar[bool]
-        Whether the policy draws from `Setup.rng`, which it may not otherwise. Experiments run a
+        Whether the policy draws from `Setup.rng`; if False, a draw is an error. Experiments run a
         randomized policy once for each policy seed, every other policy with the first seed only.
     preempts : bool
-        Whether it may preempt requests that keep their tokens. Its ratios in rounds are then to the
-        preemptive optimum on every instance. A policy that does not declare it, and preempts on
-        some instance of a table, is compared in the same way in that table.
+        Whether it may preempt requests that keep their tokens. If so, its ratios in rounds compare
+        with the preemptive optimum on every instance. A policy that does not declare it, and
+        preempts on some instance of a table, is compared in the same way in that table.
     reads_deadlines : bool
-        Whether it needs a service level. Such a policy is none of "all policies" without one.
+        Whether it needs a service level. Such a policy is left out of "all policies" if the run has
+        no service level.
     should_stop : Callable[[], bool] or None
-        Set by the simulator; a decision that takes long may ask it and raise
-        `DecisionStoppedError`.
+        Function set by the simulator. It returns True when the run is to stop. A long decision may
+        call it and raise `DecisionStoppedError`.
     count : TokenCount or None
-        Set in `reset` by a policy that plans in tokens: it is also asked before these exceed their
-        limit.
+        Set in `reset` by a policy that counts memory with `TokenCount`. It is then also asked
+        before its count would exceed the count's limit.
     """
 
     preempts: bool = False
     reads_deadlines: bool = False
     should_stop: Callable[[], bool] | None = None
-    # A `TokenCount`, which is made of the names below.
+    # A `TokenCount`. Its type is not written here, since its module imports this one.
     count: Any = None
 
     def reset(self, setup: Setup) -> None:
-        """Forget everything and prepare for a run."""
+        """Clear the state of earlier runs and prepare for a new run."""
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Requests joined ``state.waiting``: new ones, or evicted ones coming back."""
+        """Note requests that joined ``state.waiting``: new, evicted or preempted ones."""
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Requests finished; they are no longer in ``state.running``."""
+        """Note requests that finished; they are no longer in ``state.running``."""
 
     @abstractmethod
     def decide(self, state: State) -> Decision:
-        """Choose what to start, evict and hold for the next round."""
+        """Return the requests to start, evict and hold for the next round, and the next epoch."""
 
     def drain(self, state: State) -> bool:
-        """Tell whether to ask again when nothing advances and nothing more will arrive.
+        """Return whether to be asked again when no request advances and none will arrive.
 
-        A policy that waits for more requests would leave the end of a finite trace unserved. Here
-        it may drop that rule; `Run.drain_round` records since when.
+        A policy that waits for more requests would leave the last requests of a finite trace
+        unserved. It may stop waiting here and return True. `Run.drain_round` records the round.
         """
         return False
 
 
 class _NoDraws:
-    """Random stream of a policy or router that does not declare to be ``randomized``.
+    """Random stream of a policy or router whose ``randomized`` is False: a draw is an error.
 
     Runs of such a policy count as equal for all seeds, so that only one is made. Every draw raises
     a `PolicyError`.
@@ -378,7 +385,8 @@ class _NoDraws:
         self._owner = owner
 
     def __getattr__(self, name: str) -> Any:
-        # Copies look for special methods.
+        # Copying and pickling look up special methods, which must be missing and not raise a
+        # PolicyError.
         if name.startswith("__"):
             raise AttributeError(name)
         reason = "draws from Setup.rng and does not say so: write randomized = True in its class"
@@ -386,7 +394,7 @@ class _NoDraws:
 
 
 def random_stream(made: Named, kind: str, seed: Sequence[int]) -> Any:
-    """Return the stream of a policy or router: it draws, or raises an error where it may not."""
+    """Return the random stream of a policy or router; it raises an error if not ``randomized``."""
     return np.random.default_rng(seed) if made.randomized else _NoDraws(f"{kind} {made.name!r}")
 
 
@@ -396,7 +404,7 @@ POLICIES: Registry[Callable[..., Policy]] = Registry("policy")
 
 
 def registers(registry: Registry[Any], name: str) -> Callable[[RegisteredClass], RegisteredClass]:
-    """Class decorator: keep a class in a registry, and its name there in the class."""
+    """Return a class decorator that adds a class to a registry and sets its ``name``."""
 
     def register(made: RegisteredClass) -> RegisteredClass:
         registry.add(name, made)
@@ -407,16 +415,15 @@ def registers(registry: Registry[Any], name: str) -> Callable[[RegisteredClass],
 
 
 def register_policy(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
-    """Class decorator: register the policy by name, for ``make_policy(name, **params)``.
+    """Return a class decorator that registers a policy for ``make_policy(name, **params)``.
 
-    A class of the same module and qualified name, such as that of a notebook's cell run again,
-    takes the place of the one before, with a warning; so does what an edited cell or file calls
-    otherwise.
+    If the same module registers the name again, as an edited file or a notebook cell that runs
+    again does, the new class replaces the earlier one, with a warning.
 
     Raises
     ------
     ValueError
-        Another class has the name.
+        A class of another module has the name.
     """
     return registers(POLICIES, name)
 
@@ -436,5 +443,5 @@ def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter
 
 
 def is_own(policy: Callable[..., Any]) -> bool:
-    """Return whether it is user-defined rather than from this package."""
+    """Return whether a policy is user-defined, not from this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]

@@ -32,7 +32,7 @@ ENDS = ("lower", "point", "upper")
 class Prediction:
     """An interval for an output length, in tokens: lower <= point <= upper.
 
-    Nothing forces the truth into the interval; a prediction model says whether it does.
+    The true length may lie outside. Each prediction model says whether it can.
     """
 
     lower: int
@@ -40,7 +40,8 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        # One for each request of a simulation: whole numbers are left as they are.
+        # A simulation makes one prediction for each request, so the checks of integers skip plain
+        # ints.
         for name in () if type(self.lower) is type(self.point) is type(self.upper) is int else ENDS:
             length = as_integer(getattr(self, name), "prediction", name, minimum=-LARGEST_INTEGER)
             set_fields(self, **{name: length})
@@ -55,14 +56,14 @@ class Prediction:
 
 
 class PredictionModel(Protocol):
-    """Draw what policies are told about each request."""
+    """A model that draws the prediction of each request's output length."""
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the prediction for a request, drawn at its arrival."""
 
 
 class _Model:
-    """A prediction model with checked parameters."""
+    """Base of prediction models: checks the ranges of their parameters."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "predictions")
@@ -70,10 +71,10 @@ class _Model:
 
 @dataclass(frozen=True)
 class ExactPredictions(_Model):
-    """The policies know every output length at arrival ([J25] Section 2, [W25])."""
+    """Every prediction is the true output length ([J25] Section 2, [W25])."""
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
-        """Return the true length."""
+        """Return the true length as a single-point interval."""
         return Prediction(output, output, output)
 
 
@@ -91,7 +92,7 @@ class IntervalPredictions(_Model):
     Raises
     ------
     InvalidValueError
-        Ends out of order; when predicting, an output length outside.
+        ``lower`` exceeds ``upper``; in `predict`, the output length is outside the interval.
     """
 
     lower: int = ranged(minimum=1)
@@ -102,7 +103,7 @@ class IntervalPredictions(_Model):
         as_integer(self.upper, "predictions", "upper", minimum=self.lower)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
-        """Return the interval."""
+        """Return the interval, the same for every request."""
         if not self.lower <= output <= self.upper:
             reason = f"lies outside the interval [{self.lower}, {self.upper}]"
             raise InvalidValueError("predictions", "output_length", output, reason)
@@ -111,20 +112,20 @@ class IntervalPredictions(_Model):
 
 @dataclass(frozen=True)
 class BucketPredictions(_Model):
-    """Disjoint intervals; a request is told the one its output length is in ([C25] Section 4.2).
+    """Disjoint intervals; the prediction is the one that has the output ([C25] Section 4.2).
 
-    Bucket j runs from one more than the upper end of bucket j - 1 (from 1 for the first) to
-    ``upper_ends[j]``. [C25] Section 6 takes the ten ends 100, 200, .., 1000.
+    Interval j goes from ``upper_ends[j - 1] + 1``, or from 1 for the first, to ``upper_ends[j]``.
+    [C25] Section 6 takes the ten ends 100, 200, .., 1000.
 
     Parameters
     ----------
     upper_ends : tuple[int, ...], optional
-        Increasing, tokens.
+        Upper ends of the intervals, tokens, increasing.
 
     Raises
     ------
     InvalidValueError
-        No ends, or ends out of order; when predicting, a length above the last.
+        No ends, or ends that do not increase; in `predict`, an output above the last end.
     """
 
     upper_ends: tuple[int, ...] = ranged(tuple(range(100, 1001, 100)), minimum=1)
@@ -135,7 +136,7 @@ class BucketPredictions(_Model):
             raise InvalidValueError("predictions", "upper_ends", self.upper_ends, "do not grow")
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
-        """Return the bucket of the output length; the point is its midpoint, rounded down."""
+        """Return the interval of the output length; the point is its midpoint, rounded down."""
         position = bisect_left(self.upper_ends, output)
         if position == len(self.upper_ends):
             reason = f"lies above the last bucket, which ends at {self.upper_ends[-1]}"
@@ -147,16 +148,16 @@ class BucketPredictions(_Model):
 
 @dataclass(frozen=True)
 class ProportionalPredictions:
-    """[(1-x) o, (1+x) o] around the truth ([C25] Section 6, Experiment 3).
+    """The interval [(1-x) o, (1+x) o] around the true length o ([C25] Section 6, Experiment 3).
 
-    The ends are rounded outwards, and the lower one is at least 1; the point is the midpoint of
-    the rounded interval, rounded down, so that it does not give the truth away for free. [C25]
-    says once that a larger x is more precise; its figures and its formula say the opposite.
+    The ends are rounded outwards, and the lower end is at least 1. The point is the midpoint of the
+    rounded interval, rounded down, so that it need not equal o. [C25] says once that a larger x is
+    more precise; its figures and its formula say the opposite.
 
     Parameters
     ----------
     spread : float
-        x, at least 0 and below 1. 0 tells the truth.
+        x, at least 0 and below 1. With 0 the prediction is o.
     """
 
     spread: float
@@ -166,7 +167,7 @@ class ProportionalPredictions:
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval around the output length."""
-        # In floats 1.1 * 10 rounds up to 12.
+        # An exact fraction: with floats the ceiling of 1.1 * 10 would be 12.
         spread = as_fraction(self.spread, "predictions", "spread")
         lower = max(1, math.floor((1 - spread) * output))
         upper = math.ceil((1 + spread) * output)
@@ -175,26 +176,26 @@ class ProportionalPredictions:
 
 @dataclass(frozen=True)
 class NoisyPredictions(_Model):
-    """A point within delta of the truth, and the bound delta ([J25] Section 6).
+    """A point at most delta tokens from the true length, and the bound delta ([J25] Section 6).
 
-    The point is uniform on the integers o - delta .. o + delta, those below 1 excluded; the
-    interval told is [point - delta, point + delta], which holds the truth. With ``wrong`` > 0
-    that share of the requests gets a point uniform on 1 .. 2 (o + delta) instead, under the same
-    promise of delta, which may then be broken: the "high probability" of [J25].
+    The point is uniform on the integers o - delta .. o + delta that are at least 1. The interval is
+    [point - delta, point + delta], which contains the true length o. With ``wrong`` > 0 that share
+    of the requests gets a point uniform on 1 .. 2 (o + delta) instead. Its interval also has the
+    width of delta, but may miss o. This models the "high probability" of [J25].
 
     Parameters
     ----------
     delta : int
         The error bound, tokens, >= 0.
     wrong : float, default 0.0
-        Share of requests whose error is not bounded, in [0, 1].
+        Share of requests whose error is not bounded by delta, in [0, 1].
     """
 
     delta: int = ranged(minimum=0)
     wrong: float = ranged(0.0, minimum=0, maximum=1)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
-        """Return a point near the output length, give or take delta."""
+        """Return a random point and the interval point - delta .. point + delta."""
         if self.wrong and rng.random() < self.wrong:
             point = int(rng.integers(1, 2 * (output + self.delta), endpoint=True))
         else:
@@ -205,21 +206,21 @@ class NoisyPredictions(_Model):
 
 @dataclass(frozen=True)
 class RelativePredictions(_Model):
-    """A point that is off by a stated share of the truth, and taken at its word.
+    """A point with a random relative error, and an interval of only this point.
 
-    The point is the truth times a lognormal factor of median 1, rounded, at least 1. Nothing but
-    the point is told: the interval is the point, which does not hold the truth.
+    The point is the true length times a lognormal factor of median 1, rounded, at least 1. Policies
+    see this point as an exact length, although it differs from the true one.
 
     Parameters
     ----------
     error : float
-        Mean of |point - truth| / truth but for the rounding, in [0, 10]. 0 tells the truth.
+        Mean of |point - truth| / truth before rounding, in [0, 10]. 0 gives the true length.
     """
 
     error: float = ranged(minimum=0, maximum=10)
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
-        """Return a point somewhere around the output length."""
+        """Return a random point around the output length as a single-point interval."""
         factor = math.exp(_lognormal_spread(self.error) * rng.standard_normal())
         point = max(1, min(round(output * factor), LARGEST_INTEGER))
         return Prediction(point, point, point)
@@ -227,10 +228,9 @@ class RelativePredictions(_Model):
 
 @cache
 def _lognormal_spread(error: float) -> float:
-    """Return the sigma for which exp(sigma Z), Z standard normal, differs from 1 by ``error``.
+    """Return the sigma with E |exp(sigma Z) - 1| = ``error`` for a standard normal Z.
 
-    This is the mean E |exp(sigma Z) - 1| = exp(sigma^2 / 2) (2 Phi(sigma) - 1), which grows with
-    sigma.
+    This mean is exp(sigma^2 / 2) (2 Phi(sigma) - 1), which increases with sigma.
     """
     low, high = 0.0, 4.0 if error else 0.0
     for _ in range(60):

@@ -14,34 +14,34 @@ from .policy import Named, RegisteredClass, Setup, VisibleRequest, registers
 
 
 class RouterError(RuntimeError):
-    """A router failed, or chose no replica; the message names router and request."""
+    """A router failed, or did not choose a replica; the message names router and request."""
 
 
 class ReplicaView:
-    """A replica as a router sees it, read-only.
+    """A replica (one machine of a fleet) as a router sees it, read-only.
 
-    What the replica did is known up to ``Router.delay`` before now, with the rounds that ended by
-    then and without what the replica decides at that very time. What the router sent is known at
-    once.
+    A router knows the state of a replica ``Router.delay`` ago. This state includes the rounds that
+    ended by then, but no decision of the replica at that very time. Requests that the router sent
+    are included at once.
 
     Attributes
     ----------
     index : int
-        The replica, from 0.
+        Number of the replica, from 0.
     waiting, running : int
-        Requests in its queue, those on their way included, and in its batch.
+        Requests in its queue, including those just sent, and requests in its batch.
     tokens : int
-        KV tokens that its batch has stored.
+        KV tokens stored by its batch.
     waiting_tokens : int
-        Prompt tokens of the requests waiting, and output tokens that they kept.
+        Prompt tokens of the waiting requests, and output tokens kept after preemptions.
     sent : int
-        Requests ever sent there.
+        Requests sent to it since the run began.
     work : int
-        Prompt tokens and predicted output tokens of what was sent there and is not finished.
+        Prompt tokens and predicted output tokens of the unfinished requests sent to it.
     unfinished : Collection[VisibleRequest]
-        What was sent there and is not finished, in order of sending.
+        Unfinished requests sent to it, in order of sending.
     volumes : Sequence[int]
-        `VisibleRequest.volume` of each of those, sorted; not to be changed.
+        `VisibleRequest.volume` of each unfinished request, ascending; not to be changed.
     """
 
     index: int
@@ -67,29 +67,29 @@ for _name in ReplicaView.__annotations__:
 
 
 class Router(Named):
-    """Sends each request to a replica when it arrives; there it stays.
+    """Sends each request to a replica when it arrives; the request never moves to another.
 
     `reset` is called once, then `route` for each request in order of arrival.
 
     Parameters
     ----------
     delay : float, default 0.1
-        Age of what is known of the replicas, in seconds, in the round model in rounds.
+        Age of the router's knowledge of the replicas, in seconds, or in rounds in the round model.
 
     Attributes
     ----------
     name : ClassVar[str]
         The registered name, set by `register_router`; the class's name otherwise.
     randomized : ClassVar[bool]
-        Whether the router draws from `Setup.rng`, which it may not otherwise.
+        Whether the router draws from `Setup.rng`; if False, a draw is an error.
     looks : ClassVar[bool]
-        Whether it looks at what replicas do. If not, it sees only ``index``, ``sent`` and what
-        follows from that alone, and all requests are routed before the first is served.
+        Whether the router uses the state of the replicas. If not, it sees only ``index``, ``sent``
+        and what follows from them, and all requests are routed before the first is served.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A delay that is no number >= 0.
+        A delay that is not a number >= 0.
     """
 
     looks: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class Router(Named):
         self.delay = as_number(delay, "router", "delay", minimum=0)
 
     def reset(self, setup: Setup) -> None:
-        """Forget everything and prepare for a run; ``setup.replicas`` is their number."""
+        """Clear the state of earlier runs; ``setup.replicas`` is the number of replicas."""
 
     @abstractmethod
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
@@ -109,12 +109,12 @@ ROUTERS: Registry[Callable[..., Router]] = Registry("router")
 
 
 def register_router(name: str) -> Callable[[RegisteredClass], RegisteredClass]:
-    """Class decorator: register the router by name, for ``make_router(name, **params)``.
+    """Return a class decorator that registers a router for ``make_router(name, **params)``.
 
     Raises
     ------
     ValueError
-        Another class has the name.
+        A class of another module has the name.
     """
     return registers(ROUTERS, name)
 

@@ -31,23 +31,23 @@ _WORD = re.compile(r"[\w./:+*?-]+")
 
 @dataclass(frozen=True)
 class Spec(Generic[Made]):
-    """A policy or router with its parameters: by registered name, or given as what makes it.
+    """A policy or router with its parameters, by registered name or by a user's class or object.
 
     Attributes
     ----------
     name : str
-        The registered name, or what the thing given is called.
+        The registered name, or the name of the class, function or object ``given``.
     params : Mapping[str, Any]
-        Its parameters.
+        Parameters by name.
     given : Callable or Policy or Router or None
-        The class or function that makes it, or an object, of which every run has a copy, as it is;
-        None takes what is registered by the name.
+        The class or function that makes the policy or router, or an object, of which each run gets
+        a copy. None: the class registered under ``name``.
     kind : ClassVar[str]
-        What errors call it.
+        ``"policy"`` or ``"router"``, for error messages.
     base : ClassVar[type]
-        The class that all of the kind extend.
+        The base class, `Policy` or `Router`.
     registry : ClassVar[Registry]
-        Those that are registered.
+        The registered policies or routers.
     """
 
     kind: ClassVar[str]
@@ -60,13 +60,13 @@ class Spec(Generic[Made]):
 
     @property
     def label(self) -> str:
-        """``name`` or ``name(key=value, ...)``."""
+        """``name`` or ``name(key=value, ...)``, as tables show it."""
         settings = ", ".join(f"{key}={value}" for key, value in sorted(self.params.items()))
         return f"{self.name}({settings})" if settings else self.name
 
     @property
     def own(self) -> Callable[..., Made] | Made | None:
-        """The user-defined class, function or object; None for one of this package."""
+        """The user-defined class, function or object; None if it is from this package."""
         if self.given is not None:
             return self.given
         maker = self.registry.get(self.name)
@@ -79,7 +79,7 @@ class Spec(Generic[Made]):
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            It does not stand for one.
+            ``thing`` is none of these, or does not make a policy or router.
         """
         if isinstance(thing, cls):
             return thing
@@ -99,17 +99,17 @@ class Spec(Generic[Made]):
             return cls(name, {}, None if name in cls.registry and not is_own(thing) else thing)
         if name.isidentifier():
             return cls(name, {}, thing)
-        # A lambda or a partial function: its product has a name.
+        # A lambda or a partial function has no name, so the spec is that of the object it makes.
         return cls.of(cls(type(thing).__name__, {}, thing).make())
 
     @classmethod
     def several(cls, given: Any) -> list[Self]:
-        """Return the specs of one thing or of several, none of them twice.
+        """Return the specs of one thing or of several, with distinct labels.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            As `of`; there is none, or two have the same label.
+            As for `of`; the list is empty, or two specs have the same label.
         """
         is_list = isinstance(given, Iterable) and not isinstance(given, str)
         specs = [cls.of(one) for one in (given if is_list else [given])]
@@ -123,17 +123,17 @@ class Spec(Generic[Made]):
 
     @classmethod
     def read(cls, text: str, folder: str | os.PathLike[str] = ".") -> Self:
-        """Read a text as a command line or an experiment file has it.
+        """Return the spec of a text in the form of a command line or an experiment file.
 
         Parameters
         ----------
         text : str
-            ``NAME`` or ``NAME(key=value, ...)`` of a registered one, also ``NAME:key=value,...``;
-            ``my_rules.py:LeastVolume`` or ``package.module:LeastVolume`` of a user-defined class,
-            function or object, with arguments as in ``LeastVolume(alpha=0.2)``. Values are words
-            or Python's literals.
+            ``NAME``, ``NAME(key=value, ...)`` or ``NAME:key=value,...`` of a registered one. For a
+            user-defined class, function or object: ``my_rules.py:LeastVolume`` or
+            ``package.module:LeastVolume``, with arguments as in ``LeastVolume(alpha=0.2)``. Values
+            are words or Python's literals.
         folder : str or os.PathLike, default "."
-            Where the paths of files begin.
+            Folder to which paths in ``text`` are relative.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Spec(Generic[Made]):
         """
         name, colon, rest = text.partition(":")
         if name in cls.registry and colon:
-            # NAME:KEY=VALUE,... needs no quotes in a shell.
+            # The form NAME:KEY=VALUE,... exists because it needs no quotes in a shell.
             text = f"{name}({rest})"
         elif user_modules.is_file_name(file := text.removesuffix(":")) and ":" not in file[2:]:
             text = f"{file}:?"
@@ -160,7 +160,7 @@ class Spec(Generic[Made]):
 
     @classmethod
     def _imported(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
-        """Return the spec of a name in a file or module."""
+        """Return the spec of a class, function or object in a file or module."""
         module, base = user_modules.import_source(where, folder, cls.kind), cls.base
         maker = user_modules.attribute_of(module, name.strip())
         if isinstance(maker, base) or callable(maker):
@@ -176,7 +176,7 @@ class Spec(Generic[Made]):
 
     @classmethod
     def _arguments(cls, text: str, arguments: str, names: list[str]) -> dict[str, Any]:
-        """Read ``(0.2, key=value)`` without running it; a bare word is text."""
+        """Return the parameters of a text ``(0.2, key=word)``; values are literals or words."""
         source = f"f{arguments}"
 
         def read(node: ast.expr) -> Any:
@@ -193,7 +193,8 @@ class Spec(Generic[Made]):
             pairs = [*zip(names, call.args, strict=False)]
             pairs += [(one.arg, one.value) for one in call.keywords if one.arg]
             given = {key: read(node) for key, node in pairs}
-            # Fewer if there are too many values, a name is given twice, or **names.
+            # The dict is smaller than the call if there are too many values, a name is given twice,
+            # or the call has **names.
             if len(given) == len(call.args) + len(call.keywords):
                 return given
         raise cls._refused(text, "has arguments unlike KEY=VALUE of 0.2, word, 'text' or [1, 2]")
@@ -203,14 +204,14 @@ class Spec(Generic[Made]):
         return InvalidValueError(None, cls.kind, text, reason)
 
     def make(self, **params: Any) -> Made:
-        """Return a new one, with more parameters than those of the spec.
+        """Return a new policy or router; ``params`` are added to those of the spec.
 
         Raises
         ------
         UnknownNameError
-            No such name; the message lists those that are registered.
+            The name is not registered; the message lists the registered names.
         InvalidValueError, InvalidTypeError
-            A parameter missing, unknown or out of range, or ``given`` makes something else.
+            A parameter is missing, unknown or out of range, or ``given`` makes something else.
         """
         maker: Any = self.registry[self.name] if self.given is None else self.given
         if isinstance(maker, self.base):
@@ -232,9 +233,10 @@ class Spec(Generic[Made]):
         self.__reduce__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send user-defined ones with their code and that of the modules they are in.
+        """Pickle the spec; user-defined classes with their code and that of their modules.
 
-        No process has the definitions of a notebook, and files may be edited meanwhile.
+        Other processes do not have the definitions of a notebook, and files may be edited while an
+        experiment runs.
         """
         pickled = None if self.own is None else self._pickled()
         return _received, (type(self), self.name, dict(self.params), pickled)
@@ -264,10 +266,10 @@ class RouterSpec(Spec[Router]):
 
 
 AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
-"""A policy: text as `PolicySpec.read` has it, an object, or its class or a function."""
+"""A policy: a text for `PolicySpec.read`, a spec, a policy object, or a class or function."""
 
 AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
-"""A router: text like that of a policy, an object, or its class or a function."""
+"""A router: a text for `RouterSpec.read`, a spec, a router object, or a class or function."""
 
 
 _unpickled = functools.lru_cache(maxsize=64)(pickle.loads)
@@ -303,9 +305,9 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
     Raises
     ------
     UnknownNameError
-        No such policy; the message lists those that are registered.
+        The name is not registered; the message lists the registered names.
     InvalidValueError, InvalidTypeError
-        A parameter it does not have, a bad value, or nothing that stands for a policy.
+        An unknown parameter, a bad value, or an argument that does not make a policy.
     MissingParameterError
         A parameter without a default is not given.
     """
@@ -313,7 +315,7 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
 
 
 def make_router(router: AnyRouter, /, **params: Any) -> Router:
-    """Make a new router; of an object, a copy. As `make_policy` in all else.
+    """Make a new router; of an object, a copy. Errors are those of `make_policy`.
 
     Parameters
     ----------
@@ -334,7 +336,7 @@ def make_router(router: AnyRouter, /, **params: Any) -> Router:
 def parameterless_policies(*, deadlines: bool = False) -> list[str]:
     """Return names of the policies that can be made without parameters, sorted.
 
-    Those that need a service level are left out unless there are ``deadlines``.
+    Policies that need a service level are included only if ``deadlines`` is True.
     """
     return [
         name
@@ -347,15 +349,15 @@ def parameterless_policies(*, deadlines: bool = False) -> list[str]:
 def policy_specs(
     policies: AnyPolicy | Iterable[AnyPolicy] | None, *, deadlines: bool = False
 ) -> list[PolicySpec]:
-    """Check and normalise a choice of policies; None takes `parameterless_policies`.
+    """Return the specs of a choice of policies; None takes `parameterless_policies`.
 
     Raises
     ------
     UnknownNameError
-        No such policy; the message lists those that are registered.
+        A name is not registered; the message lists the registered names.
     InvalidValueError, InvalidTypeError
         Bad parameters, two policies of one label, none at all, or one that needs a service level
-        where there are no ``deadlines``.
+        although ``deadlines`` is False.
     """
     if policies is None:
         policies = parameterless_policies(deadlines=deadlines)

@@ -8,12 +8,13 @@ from .policy import RunningRequest, Setup, State
 
 
 class TokenCount:
-    """Count of tokens that is never below what the memory rule counts, so that plans stay valid.
+    """Count of tokens that is at least what the memory rule counts, so that plans are valid.
 
-    A request holds ``base(prompt_length) + k`` in the k-th round in which it advances. x stored
-    tokens occupy at most x + block_size - 1 tokens, and the limit is raised by as much, so that a
-    request that fits alone still does. If a token is stored only in the next round, the newest is
-    not stored yet, unless the request is held meanwhile.
+    Plans in tokens need no knowledge of blocks. A request counts ``base(prompt_length) + k`` tokens
+    in the k-th round in which it advances. x stored tokens occupy blocks of at most x + block_size
+    - 1 tokens, so each request counts block_size - 1 tokens more. The limit is raised by as much,
+    so that every request that fits alone still fits. If the rule stores a token only in the next
+    round, the newest token of a request is not counted, unless the policy holds requests.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class TokenCount:
     Attributes
     ----------
     limit : int
-        Tokens that may be counted.
+        Largest count of tokens in a round.
     prefill_rounds : int
         Rounds of a request that emit no token.
     """
@@ -41,19 +42,19 @@ class TokenCount:
             self._margin -= rule.unstored
 
     def base(self, prompt_length: int) -> int:
-        """Return the tokens of a request less the rounds in which it has advanced."""
+        """Return the count of a request's tokens less the rounds in which it has advanced."""
         return prompt_length - self.prefill_rounds + self._margin
 
     def rounds(self, output_length: int) -> int:
-        """Return the rounds from start to completion."""
+        """Return the rounds of a request from start to completion."""
         return output_length + self.prefill_rounds
 
     def held(self, running: RunningRequest) -> int:
-        """Return the tokens of a running request: l + s - 1 before stage s of [A25]."""
+        """Return the count of a running request's tokens now: l + s - 1 before stage l of [A25]."""
         return running.tokens + self._margin
 
     def memory(self, state: State) -> int:
-        """Return the tokens of the batch."""
+        """Return the count of tokens of the batch now."""
         return state.tokens + self._margin * len(state.running)
 
     def excess(self, state: State) -> int:
@@ -63,19 +64,19 @@ class TokenCount:
     def last_admitted(
         self, state: State, excess: int, among: Container[int] | None = None, growth: int = 1
     ) -> list[int]:
-        """Return whom to evict to free ``excess`` tokens: who was admitted last ([A25] 2.4).
+        """Return the requests admitted last that free ``excess`` tokens if evicted ([A25] 2.4).
 
         Parameters
         ----------
         state : State
             The machine.
         excess : int
-            Tokens to free; none if <= 0.
+            Tokens to free; if <= 0, no request is evicted.
         among : Container[int] or None, default None
-            Only these indices; None for all. With too few of them, all are returned.
+            Indices that may be evicted; None for all. If they do not suffice, all are returned.
         growth : int, default 1
-            An eviction frees what the request holds plus this: 1 where a token was reserved for its
-            next stage, 0 where not.
+            An eviction frees the tokens of the request plus this: 1 if a token is reserved for its
+            next stage, else 0.
         """
         evict: list[int] = []
         for index in reversed(state.running) if excess > 0 else ():
