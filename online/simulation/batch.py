@@ -15,7 +15,7 @@ from online.policy_interface.policy import RunningRequest, VisibleRequest
 
 
 class Batch:
-    """What policies may know of a machine: no output length that they are not told.
+    """The batch and the queue of a machine, with what policies may know of them.
 
     Attributes
     ----------
@@ -26,14 +26,14 @@ class Batch:
     running : dict[int, RunningRequest]
         Requests in the batch by index, in order of admission.
     fresh : dict[int, RunningRequest]
-        Those of them that have not advanced yet.
+        Requests in the batch that have not advanced yet.
     waiting : OrderedDict[int, VisibleRequest]
         Requests in the queue by index, in the order in which they joined it.
     round_index, time : int, float
-        Rounds run, and the clock.
+        Number of rounds run, and the clock.
     tokens : int
-        Prompt tokens of the batch and rounds that its requests have advanced; what is stored may be
-        less.
+        Sum of `RunningRequest.tokens` over the batch. Fewer may be stored: the newest token or the
+        rest of a prompt may follow later.
     """
 
     def __init__(self, rule: MemoryRule, prefill_rounds: int) -> None:
@@ -48,13 +48,16 @@ class Batch:
     def stored(self) -> int:
         """Return the tokens stored now.
 
-        A request that has not advanced yet counts with its whole prompt, or, if prompts get memory
-        in chunks, with the part of it that is processed.
+        A request that has not advanced yet counts with its whole prompt. If prompts get memory in
+        chunks, only the processed part counts.
         """
         return self.next_stored(self.running, {})
 
     def next_stored(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the tokens stored in the next round if all but ``held`` advance."""
+        """Return the tokens stored in the next round if all requests but ``held`` advance.
+
+        ``chunks`` are the prompt tokens that held requests process in this round, by index.
+        """
         staying = [one for index, one in self.fresh.items() if index in held] if held else []
         advancing = len(self.running) - len(held)
         stored = self.tokens + advancing - self.unstored * (len(self.running) - len(staying))
@@ -75,7 +78,10 @@ class Batch:
         return running.tokens - (running.prompt_left if self.in_chunks else 0)
 
     def blocks(self, rounds: int, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the blocks held in the last of the next rounds."""
+        """Return the blocks that the batch holds in the last of the next ``rounds`` rounds.
+
+        All requests but ``held`` advance in each. ``chunks`` are prompt tokens of held requests.
+        """
         size, total = self.rule.block_size, 0
         for index, running in self.running.items():
             if index in held:
@@ -86,7 +92,7 @@ class Batch:
         return total
 
     def resting(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the tokens of requests that neither advance nor process a chunk."""
+        """Return the stored tokens of requests that neither advance nor process prompt tokens."""
         if len(held) == len(chunks):
             return 0
         busy = [one for i, one in self.running.items() if i not in held or i in chunks]

@@ -36,9 +36,9 @@ def simulate_fleet(
     reveal: Reveal,
     limits: Limits,
 ) -> Run:
-    """Route every request, and run each replica to its end."""
+    """Send each request to a replica by the router, and run each replica to its end."""
     fleet = [_Replica(index, problem, policy, seed, limits) for index in range(problem.replicas)]
-    # The streams before it are those of a source, the predictions and a policy.
+    # Random stream 3; the streams 0, 1 and 2 are those of source, predictions and policy.
     rng = random_stream(router, "router", [seed, 3])
     setup = replace(fleet[0].setup, rng=rng, replicas=problem.replicas)
     order = problem.order_of_arrival.tolist()
@@ -64,7 +64,7 @@ def simulate_fleet(
 
 
 def _call(router: Router, who: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of a router, whose errors are raised as `RouterError`."""
+    """Call a method of a router and raise its errors as `RouterError`."""
     try:
         return method(*arguments)
     except (Exception, SystemExit) as error:
@@ -73,7 +73,7 @@ def _call(router: Router, who: str, method: Callable[..., Any], *arguments: Any)
 
 
 class _Sent(FixedArrivals):
-    """Requests that were sent to a replica so far."""
+    """Arrival source of a replica: the requests sent to it so far."""
 
     def __init__(self, problem: Instance | Workload) -> None:
         self.name, self.memory_limit = problem.name, problem.memory_limit
@@ -82,15 +82,16 @@ class _Sent(FixedArrivals):
 
 
 class _Replica(Simulation):
-    """A machine of a fleet, and what a router knows of it.
+    """A machine of a fleet with the properties that a `ReplicaView` shows to the router.
 
     Attributes
     ----------
     requests : list[VisibleRequest]
-        All that were sent here.
-    work, prompts : int
-        Prompt tokens of those that are not finished, with their predicted output tokens and
-        without.
+        All requests sent to this replica.
+    work : int
+        Prompt tokens and predicted output tokens of its unfinished requests.
+    prompts : int
+        Prompt tokens of its unfinished requests.
     """
 
     source: _Sent
@@ -101,7 +102,7 @@ class _Replica(Simulation):
         if index:
             seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         self.requests: list[VisibleRequest] = []
-        # By position in that list.
+        # Unfinished requests by their position in `requests`.
         self._unfinished: dict[int, VisibleRequest] = {}
         self.index, self.work, self.prompts = index, 0, 0
         self._volumes: list[int] | None = None
@@ -115,7 +116,7 @@ class _Replica(Simulation):
         self.proceed()
 
     def send(self, request: VisibleRequest, arrival: Arrival) -> None:
-        """Take a request that arrives."""
+        """Add a request that the router sends to this replica."""
         self._unfinished[len(self.requests)] = request
         self.requests.append(request)
         self.source.arrivals.append(arrival)
@@ -126,14 +127,14 @@ class _Replica(Simulation):
         self.resume_at = min(self.resume_at, arrival.time)
 
     def advance(self, now: float) -> None:
-        """Run up to what is known now."""
+        """Run rounds up to ``now``, the time up to which all arrivals are known."""
         self.machine.horizon = now
         if self.resume_at <= now:
             self.proceed()
             self._prompts_running = None
 
     def run(self, problem: Instance | Workload) -> Run:
-        """Run to the end, where nothing more is sent; return the record."""
+        """Run until every request has ended, and return the record; no more are sent."""
         self.advance(math.inf)
         return self.finish(problem)
 
@@ -141,7 +142,7 @@ class _Replica(Simulation):
 
     @property
     def sent(self) -> int:
-        """Return the number of requests ever sent here."""
+        """Return the number of requests sent to this replica so far."""
         return len(self.requests)
 
     @property
@@ -151,29 +152,32 @@ class _Replica(Simulation):
 
     @property
     def waiting(self) -> int:
-        """Return the requests in the queue; what is on its way is known to have been sent."""
+        """Return the number of requests in the queue or sent but not yet arrived there."""
         return len(self.batch.waiting) + len(self.requests) - len(self.views)
 
     @property
     def running(self) -> int:
-        """Return the requests in the batch."""
+        """Return the number of requests in the batch."""
         return len(self.batch.running)
 
     @property
     def volumes(self) -> list[int]:
-        """Return the volumes of what is not finished, sorted; kept from the first time on."""
+        """Return the volumes of the unfinished requests in ascending order, token-rounds.
+
+        The list is built at the first call and updated afterwards.
+        """
         if self._volumes is None:
             self._volumes = sorted(request.volume for request in self.unfinished)
         return self._volumes
 
     @property
     def tokens(self) -> int:
-        """Return the KV tokens stored now."""
+        """Return the KV tokens stored at the time up to which the replica has run."""
         return self.machine.stored_at(self.machine.horizon)
 
     @property
     def waiting_tokens(self) -> int:
-        """Return the prompt tokens of what waits, and the output tokens that it kept."""
+        """Return the prompt tokens of waiting requests and their kept output tokens."""
         if self._prompts_running is None:
             running = self.batch.running.values()
             kept = sum(self.machine.tokens_kept.values())

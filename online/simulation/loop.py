@@ -39,29 +39,29 @@ from .recorder import record
 from .run import Run, RunStatus
 
 IDLE_EPOCHS = 10_000
-"""Decisions at one epoch, beyond the requests waiting, after which a run counts as caught."""
+"""Decisions in one round that end a run as a livelock or stalled, beyond one a waiting request."""
 
 FRUITLESS_LIFETIMES = 200
-"""Rounds in which nobody gets further, in lifetimes of the longest request, that end a run."""
+"""Rounds without progress that end a run, as multiples of the longest request's rounds."""
 
 FRUITLESS_RETURNS = 100
-"""Returns of the same batch, in which nobody gets further, that end a run."""
+"""Times that the same batch may recur without progress before the run ends as a livelock."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
-"""Makes what policies may know of a request, the ``index``-th to arrive."""
+"""Function from the order of arrival and the `Arrival` to what policies may know of a request."""
 
 
 class Limits(NamedTuple):
-    """Ends of a run.
+    """Limits of a run, after which it ends unfinished.
 
     Attributes
     ----------
     prefill_rounds : int
         Rounds of each request that process its prompt and emit no token.
     max_rounds : float
-        Rounds after which to give up.
+        Number of rounds after which the run ends.
     should_stop : Callable or None
-        True gives up before the next decision.
+        Function called before each decision; the run ends if it returns True.
     """
 
     prefill_rounds: int
@@ -70,19 +70,19 @@ class Limits(NamedTuple):
 
 
 class Simulation:
-    """One machine, its policy and what arrives, run up to any time at which all arrivals are known.
+    """One machine with its policy and arrivals; it can run as far as all arrivals are known.
 
     Attributes
     ----------
     status : RunStatus
-        How it ended.
+        How the run ended; unset before.
     resume_at : float
-        Time that the horizon of the machine has to reach, or an arrival to come before, until it
-        can go on.
+        Clock time at which the run goes on. It stops until all arrivals up to then are known, or an
+        earlier one comes. Infinite when it has ended.
     views : list[VisibleRequest]
-        The requests that have arrived.
+        The requests that have arrived, as policies see them.
     decisions : int
-        How often the policy was asked.
+        Number of calls of the policy's `decide`.
     drain_round : int or None
         See `Run`.
     """
@@ -92,7 +92,7 @@ class Simulation:
     def __init__(
         self, source: ArrivalSource, policy: Policy, seed: int, reveal: Reveal, limits: Limits
     ) -> None:
-        # Separate streams: a policy that draws more must not change predictions or arrivals.
+        # Separate random streams: the draws of a policy must not change predictions or arrivals.
         source.reset(np.random.default_rng([seed, 0]))
         self.source, self.policy, self.seed, self._reveal = source, policy, seed, reveal
         self._limits, prefill_rounds = limits, limits.prefill_rounds
@@ -101,22 +101,23 @@ class Simulation:
         self.batch = self.machine.batch
         rng = random_stream(policy, "policy", [seed, 2])
         self.setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
-        # In seconds the rounds run say nothing of the clock.
+        # Latest clock time of an idle machine. In continuous time the limit on rounds sets none.
         self._latest = limits.max_rounds if batch_time is None else math.inf
         self.views: list[VisibleRequest] = []
         self.decisions = 0
         self.drain_round: int | None = None
         self._completed_now: list[int] = []
-        # Batches that sent requests back, and rounds in which each request has advanced at most.
+        # _batches counts how often each batch occurred after requests were sent back. _furthest has
+        # the most rounds of progress that each request has reached.
         self._batches: Counter[Any] = Counter()
         self._furthest: dict[int, int] = {}
         self._longest_rounds, self._progress_round, self._starts_seen = 1, 0, False
-        # The round of the last decision, and the decisions before the first in it.
+        # The round of the last decision, and the number of decisions before that round.
         self._epoch = (-1, 0)
         self._steps = self._loop()
 
     def proceed(self) -> None:
-        """Run up to the horizon of the machine."""
+        """Run to the machine's horizon, up to which all arrivals are known, or to the end."""
         try:
             self.resume_at = next(self._steps)
             return
@@ -125,12 +126,12 @@ class Simulation:
         except DecisionStoppedError:
             self.status = "time-limit"
         except SystemExit as error:
-            # It would end whatever runs the policy, and may speak of success.
+            # sys.exit would end the whole program, perhaps with the exit code of success.
             raise RuntimeError(f"policy {self.policy.name!r} asked to exit: {error!r}") from error
         self.resume_at = math.inf
 
     def finish(self, problem: Instance | Workload | None, router_name: str | None = None) -> Run:
-        """Return the record, with requests in the problem's order; None takes what has arrived."""
+        """Return the record, with requests in the problem's order, or by arrival if it is None."""
         return record(
             self.source,
             problem,
@@ -145,10 +146,10 @@ class Simulation:
         )
 
     def _loop(self) -> Generator[float, None, RunStatus]:  # noqa: C901
-        """Go from epoch to epoch; return how it ended.
+        """Run from epoch to epoch and return the status at the end.
 
-        Where it cannot go on before more arrivals are known, it yields the time up to which they
-        have to be, infinity if the next one has to be itself.
+        If the run cannot go on before more arrivals are known, it yields the clock time up to which
+        all must be known. Infinity means that it needs the next arrival, whenever it is.
         """
         machine, batch, policy = self.machine, self.batch, self.policy
         _, max_rounds, should_stop = self._limits
@@ -161,7 +162,8 @@ class Simulation:
             self._admit_arrivals()
             if not batch.running and not batch.waiting:
                 if self._completed_now:
-                    # An adaptive source may answer the last completions with new requests.
+                    # An adaptive source may release new requests in reaction to the last
+                    # completions.
                     self._observe(Decision())
                 next_arrival = yield from self._next_arrival()
                 if next_arrival == math.inf:
@@ -180,7 +182,8 @@ class Simulation:
             if self._apply(decision) and (yield from self._next_arrival()) == math.inf:
                 return "livelock"
             self._observe(decision)
-            # Where everything is held, nothing runs; in the round model the rounds pass anyway.
+            # If all requests are held, no request advances. In the round model rounds pass
+            # nevertheless.
             paused = len(set(decision.hold)) == len(batch.running)
             if paused and (yield from self._drains(decision)):
                 continue
@@ -197,9 +200,9 @@ class Simulation:
             )
 
     def _next_arrival(self, latest: float = math.inf) -> Generator[float, None, float]:
-        """Return when the next request arrives, infinity if none does.
+        """Return the time of the next arrival, infinity if there is none.
 
-        If none is known of, wait until all are that arrive by ``latest``.
+        If no arrival is known, wait until all arrivals up to the time ``latest`` are known.
         """
         while (arrival := self.source.next_arrival()) is None and self.machine.horizon < latest:
             yield latest
@@ -217,13 +220,13 @@ class Simulation:
             self.views.append(view)
             self.batch.waiting[view.index] = view
             self.machine.register_request(arrival.output_length)
-            # A prompt in chunks takes up to a round a token.
+            # A prompt cut into chunks may take one round for each token.
             longest = arrival.prompt_length + arrival.output_length + self.setup.prefill_rounds
             self._longest_rounds = max(self._longest_rounds, longest)
         self.policy.arrive(self.views[known:], self.machine.state)
 
     def _check(self, view: VisibleRequest, arrival: Arrival) -> None:
-        """Refuse a request that is out of order or can never run."""
+        """Raise `InvalidValueError` if a request is out of order or can never run."""
         rule, limit, now = self.setup.memory_rule, self.setup.memory_limit, self.batch.time
         owner, time = f"request {view.id!r}", arrival.time
         if time > now or (self.views and time < self.views[-1].arrival_time):
@@ -244,7 +247,7 @@ class Simulation:
         return decision
 
     def _apply(self, decision: Decision) -> bool:
-        """Carry out evictions and starts; True when the run is caught in a loop."""
+        """Carry out evictions and starts; return whether the run is caught in a loop."""
         machine, batch, evictions = self.machine, self.batch, len(decision.evict)
         sent_back = [*decision.evict, *decision.preempt]
         gets_further = False
@@ -289,7 +292,7 @@ class Simulation:
         return self.machine.error(f"request {known!r} {what}")
 
     def _drains(self, decision: Decision) -> Generator[float, None, bool]:
-        """Return whether the policy, told that nothing more will come, wants to be asked again."""
+        """Return whether no more requests will arrive and the policy wants to be asked again."""
         sent_back = decision.evict or decision.preempt
         if sent_back or decision.wake not in (None, math.inf) or self.drain_round is not None:
             return False
@@ -303,14 +306,15 @@ class Simulation:
         return True
 
     def _wait(self, decision: Decision) -> Generator[float, None, bool]:
-        """Let time pass on an idle machine; False when nothing would ever happen."""
+        """Let time pass on an idle machine; return False if no event would ever happen."""
         machine, now = self.machine, self.batch.round_index
         latest = math.inf if decision.wake is None else decision.wake
         sent_back = decision.evict or decision.preempt
         if machine.batch_time is None and latest < math.inf:
             latest = max(latest, now + 1)
         elif sent_back or latest <= now:
-            # An emptied batch: ask again at the same epoch, with those sent back in the queue.
+            # The batch is empty: ask again at the same epoch. Requests sent back are now in the
+            # queue.
             return True
         else:
             latest = math.inf
@@ -326,9 +330,9 @@ class Simulation:
         self._batches.clear()
 
     def _is_fruitless(self) -> Generator[float, None, bool]:
-        """Return whether nothing has come of the decisions for so long that nothing ever will.
+        """Return whether the decisions have made no progress for so long that none is expected.
 
-        What comes of them is an arrival, a completion, or a request that gets further than before.
+        Progress is an arrival, a completion, or a request that advances further than ever before.
         """
         now, waiting = self.batch.round_index, len(self.batch.waiting)
         if now != self._epoch[0]:
@@ -338,11 +342,11 @@ class Simulation:
         patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
         if now - self._progress_round <= patience:
             return False
-        # A far-off arrival is no sign of a loop: count from there.
+        # A run that waits for a late arrival is not in a loop. The count starts again there.
         return (yield from self._next_arrival()) == math.inf
 
     def _is_loop(self) -> bool:
-        """Return whether the same batch has come back too often and nobody got further."""
+        """Return whether the same batch has recurred too often without progress."""
         if self.policy.randomized or self.source.next_arrival() is not None:
             return False
         now = self.batch.round_index

@@ -25,25 +25,25 @@ from online.policy_interface.token_count import TokenCount
 from .batch import Batch
 
 BEGINS, LEAVES = -2, -3
-"""An attempt begins, and advances from its first round on; a request leaves the batch."""
+"""Codes of actions: an attempt begins and advances from then on; a request leaves the batch."""
 
 RUNS, COMPLETED, PREEMPTED, EVICTED = range(4)
-"""How an attempt has ended."""
+"""How an attempt has ended: 0 not yet, 1 by completion, 2 by preemption, 3 by eviction."""
 
 
 class PlannedRounds(NamedTuple):
-    """Consecutive rounds with an unchanged batch.
+    """Consecutive rounds with an unchanged batch, planned up to the next change.
 
     Attributes
     ----------
     first_round : int
-        Index of the first one.
+        Number of the first of these rounds.
     memory : int
-        Tokens stored in it.
+        Tokens stored in the first of these rounds.
     batch_size : int
         Requests that advance in each round; also the tokens added from round to round.
     start_time : float
-        Clock at the beginning.
+        Clock at the beginning of the first round.
     ends : range or float64 array
         Clock at the end of each round.
     """
@@ -55,9 +55,10 @@ class PlannedRounds(NamedTuple):
     ends: Any
 
     def until(self, arrival: float | None, done: int, most: float) -> int:
-        """Return the rounds that have run after ``most`` more, or the first to end by an arrival.
+        """Return how many of these rounds run before the next decision.
 
-        ``done`` of them have run already.
+        These are at most ``most`` more after the ``done`` that have run. They end with the first
+        round during which the arrival comes.
         """
         count = int(min(len(self.ends), done + most))
         if arrival is None or arrival > self.ends[count - 1]:
@@ -79,32 +80,33 @@ class Machine:
     prefill_rounds : int, default 0
         Rounds that a request spends on its prompt without emitting a token: 1 in [A25].
     policy_name : str, default ""
-        Name in errors.
+        Name of the policy in error messages.
 
     Attributes
     ----------
     horizon : float
-        Time on the clock before which all arrivals are known: no round that ends later is carried
-        out. Infinite, unless a router is still to send requests.
+        Clock time up to which all arrivals are known; no round that ends later is executed.
+        Infinite, unless a router may still send requests.
     batch : Batch
-        Its batch, queue and clock.
+        The batch, the queue and the clock.
     tokens_kept : dict[int, int]
         Output tokens of preempted requests that have not started again, by index.
     count : TokenCount or None
-        Count of tokens of a policy that has to be asked before it exceeds its limit.
+        Token count of the policy, if it has one. The policy is asked before the count exceeds its
+        limit.
     state : State
-        The read-only view of the machine handed to policies.
+        The read-only view of the machine that policies get.
     attempts : list[list[int]]
         Every stay in the batch, in order of start: request, rounds run at its start and at its end,
-        how it has ended, output tokens kept and tokens reused.
+        how it has ended (`RUNS` and so on), output tokens kept and tokens reused.
     start_times : list[float]
-        Clock at the start of each of these.
+        Clock at the start of each attempt.
     actions : list[tuple[int, int, int, int, Collection[int]]]
-        What requests do from a round on until their next entry: the round; a chunk, `ADVANCES`,
-        `BEGINS` or `LEAVES`; where it begins, the output tokens kept and the prompt tokens left to
-        process; the requests.
+        Changes of what requests do: round of the change; number of prompt tokens (a chunk) a round,
+        0 for held, or a code (`ADVANCES`, `BEGINS`, `LEAVES`); at a beginning, output tokens kept
+        and prompt tokens left; the requests. It holds until the next entry of a request.
     ran : list[tuple[PlannedRounds, int]]
-        The rounds that were planned, and how many of them ran.
+        Planned rounds, and how many of them ran.
     """
 
     def __init__(
@@ -128,18 +130,20 @@ class Machine:
         self.ran: list[tuple[PlannedRounds, int]] = []
         self.output_lengths: list[int] = []
         self._attempt: dict[int, list[int]] = {}
-        # A heap of ends and requests. Entries may be too early, or of requests that have left.
+        # A heap of (round of completion, request). An entry may be too early if the request was
+        # held since, or belong to a request that has left the batch.
         self._ends: list[tuple[int, int]] = []
-        # Prompt tokens processed in each round by the requests that do not advance.
+        # Requests that do not advance, with the prompt tokens that each processes in a round.
         self._resting: dict[int, int] = {}
-        # Tokens of each preempted request that had been processed.
+        # Tokens that each preempted request had processed; it may reuse them when it starts again.
         self._left_behind: dict[int, int] = {}
-        # The rounds planned for the present batch if nobody is held, and how many of them have run.
+        # The rounds planned for the present batch if no request is held, and how many of them have
+        # run.
         self._planned: PlannedRounds | None = None
         self._done = 0
 
     def error(self, what: str) -> PolicyError:
-        """Return an error of the policy, with its name and the round."""
+        """Return an error that names the policy and the round."""
         return PolicyError(
             f"policy {self.policy_name!r}, round {self.batch.round_index + 1}: {what}"
         )
@@ -147,16 +151,18 @@ class Machine:
     # --- the batch ---------------------------------------------------------------------------
 
     def register_request(self, output_length: int) -> None:
-        """Register the true output length of the next request by order of appearance."""
+        """Store the true output length of the next request by order of appearance, tokens."""
         self.output_lengths.append(output_length)
 
     def start(self, request: VisibleRequest, reused: int = 0) -> None:
-        """Put a request into the batch, with the output tokens that it kept.
+        """Put a request into the batch, with the output tokens kept by its preemption.
+
+        ``reused`` of its processed tokens are still stored and are not processed again.
 
         Raises
         ------
         PolicyError
-            It is to reuse tokens that it has not processed.
+            ``reused`` is more than the tokens that its preempted attempt had processed.
         """
         index, batch = request.index, self.batch
         had, kept = self._left_behind.pop(index, 0), self.tokens_kept.pop(index, 0)
@@ -176,20 +182,20 @@ class Machine:
         self._planned = None
 
     def evict(self, index: int) -> None:
-        """Take a request out of the batch, its work lost."""
+        """Take a request out of the batch; its progress is lost."""
         self._leave(index, EVICTED)
 
     def preempt(self, index: int) -> None:
-        """Take a request out of the batch, its output tokens kept."""
+        """Take a request out of the batch; its output tokens are kept."""
         running = self._leave(index, PREEMPTED)
-        # The newest token is processed by the round after it.
+        # The newest output token does not count: the next round would have processed it.
         length = running.request.prompt_length + running.rounds_run(self.batch.round_index)
         self._left_behind[index] = length - max(running.prompt_left, 1)
         if running.output_tokens:
             self.tokens_kept[index] = running.output_tokens
 
     def end(self, index: int) -> None:
-        """Forget a request that has ended, where the engine says so, and what was recorded."""
+        """Remove a request that an engine reports as ended, and clear the records of all rounds."""
         if index in self.running:
             self._leave(index, COMPLETED)
         self.tokens_kept.pop(index, None)
@@ -209,7 +215,7 @@ class Machine:
         return running
 
     def idle_until(self, time: float) -> None:
-        """Let time pass without a round; idle rounds count in the round model only."""
+        """Move the clock forward without running a round; the round model counts idle rounds."""
         self._planned = None
         if self.batch_time is None:
             self.batch.round_index = max(self.batch.round_index, math.ceil(time))
@@ -226,15 +232,16 @@ class Machine:
         last_round: float,
         next_arrival: Callable[[], float | None],
     ) -> Generator[float, None, list[int]]:
-        """Run rounds up to the next epoch, ``wake`` or ``last_round`` at the latest.
+        """Run rounds up to the next epoch, but not past ``wake`` or ``last_round``.
 
-        Before what goes beyond the horizon it yields the time that this has to reach. It returns
-        the requests that ended. ``next_arrival`` gives the first of the arrivals known.
+        Before a round that ends after the horizon, the generator yields the time that the horizon
+        must reach. It returns the requests that completed. ``next_arrival`` returns the time of the
+        first known arrival.
 
         Raises
         ------
         PolicyError
-            The very next round would hold more than M.
+            The next round would hold more than M.
         """
         batch, now = self.batch, self.batch.round_index
         wake, last = max(1, wake - now), last_round - now
@@ -264,36 +271,38 @@ class Machine:
         for index, tokens in chunks.items():
             self.running[index].prompt_left -= tokens * rounds
         if not held and count < len(planned.ends):
-            # Nobody ends within the rounds planned.
+            # No request completes before the last of the planned rounds.
             return []
         self._planned = None
         return self._complete()
 
     def stored_at(self, time: float) -> int:
-        """Return the KV tokens stored at a time up to the horizon, rounds that ended by then run.
+        """Return the KV tokens stored at a time up to the horizon, after the rounds ended by then.
 
-        Those of requests that start are their prompts, until their first round ends.
+        Until its first round ends, a started request counts with its prompt.
         """
         if (rounds := self._planned) is None:
             return self.batch.stored()
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
-        """Return the allotments that leave part of a prompt unprocessed."""
+        """Return the prompt tokens allotted to each request that leave its prompt unfinished."""
         running, allotted = self.running, decision.prefill.items()
         return {index: tokens for index, tokens in allotted if tokens < running[index].prompt_left}
 
     def _most_rounds(self, wake: float, held: Collection[int], chunks: dict[int, int]) -> float:
-        """Return the rounds after which something changes at the latest.
+        """Return the largest number of rounds that can be planned without a change of the batch.
 
-        Where nobody is held they may be later than ``wake``: the next decision may change nothing.
+        If no request is held, these rounds may go beyond ``wake``: the next decision may change
+        nothing.
         """
         now, growth = self.batch.round_index, len(self.running) - len(held)
         limits = [wake] if held else []
         for index, tokens in chunks.items():
             if tokens:
                 left = -(-self.running[index].prompt_left // tokens) - 1
-                # What prompts in progress store may change from round to round.
+                # If prompts get memory in chunks, the stored tokens change every round: plan one
+                # round.
                 limits.append(1 if self.batch.in_chunks else left)
         if growth:
             end, index = self._first_end()
@@ -303,19 +312,20 @@ class Machine:
             if self.count is not None:
                 counted = self.count.memory(self.state) + growth
                 limits.append(max(1, 1 + (self.count.limit - counted) // growth))
-        # Where everything is held and nobody asked to be woken: look again after one round.
+        # If all requests are held and the policy named no wake-up, the next epoch is after one
+        # round.
         rounds = min(limits)
         return 1 if rounds == math.inf else rounds
 
     def _fitting(
         self, rounds: int, held: Collection[int], chunks: dict[int, int], memory: int
     ) -> int:
-        """Return how many of the next rounds fit, of which the first stores ``memory`` tokens.
+        """Return how many of the next rounds fit in M; the first of them stores ``memory`` tokens.
 
         Raises
         ------
         PolicyError
-            The very next round would hold more than M.
+            The next round would hold more than M.
         """
         batch, size = self.batch, self.batch.rule.block_size
         growth, usable = len(self.running) - len(held), batch.rule.limit(self.memory_limit)
@@ -366,7 +376,8 @@ class Machine:
                 *self._attention(new),
                 *self._attention(chunks),
             )
-            # One addition a round, begun first: the clock must not depend on how rounds are cut.
+            # Durations are added to the clock one by one, so that rounding does not depend on how
+            # the rounds are divided into plans.
             ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
         return PlannedRounds(now + 1, memory, growth, begun, ends)
 
@@ -380,12 +391,12 @@ class Machine:
         return squares, past
 
     def _end(self, running: RunningRequest) -> int:
-        """Return the rounds run when a request ends, if it is not held from now on."""
+        """Return the round after which a request completes if it is not held from now on."""
         rounds = self.output_lengths[running.request.index] + self.batch.prefill_rounds
         return running.start_round + running.rounds_held + rounds - running.tokens_kept
 
     def _first_end(self) -> tuple[int, int]:
-        """Return the first entry of the heap, corrected, in a batch that is not empty."""
+        """Return the earliest (round of completion, request) in a batch that is not empty."""
         while True:
             end, index = self._ends[0]
             running = self.running.get(index)
@@ -397,7 +408,7 @@ class Machine:
                 return end, index
 
     def _complete(self) -> list[int]:
-        """Take requests that end now out of the batch; return them."""
+        """Remove the requests that complete in this round from the batch, and return them."""
         finished: list[int] = []
         while self.running and (first := self._first_end())[0] <= self.batch.round_index:
             heapq.heappop(self._ends)
@@ -410,7 +421,7 @@ class Machine:
     def _note_actions(
         self, held: Collection[int], chunks: dict[int, int], entering: list[int]
     ) -> None:
-        """Note the requests that do something else than before."""
+        """Record the requests that do something else in the next round than in the last."""
         now = self.batch.round_index + 1
         if held or self._resting:
             before, self._resting = self._resting, {**dict.fromkeys(held, 0), **chunks}
@@ -420,7 +431,8 @@ class Machine:
             self.actions.append((now, 0, 0, 0, stopped))
             self.actions += [(now, tokens, 0, 0, (index,)) for index, tokens in changed if tokens]
         if self.batch.prefill_rounds:
-            # The first round of an advance processes the prompt and emits nothing.
+            # With prefill rounds, the first round of an attempt processes the prompt and emits no
+            # token.
             for index in entering:
                 self.actions.append((now, self.running[index].prompt_left, 0, 0, (index,)))
             self.actions.append((now + 1, ADVANCES, 0, 0, entering))

@@ -27,14 +27,15 @@ from .run import Run
 def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     """Summarise a run as one flat record.
 
-    Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``;
-    ``mean_``, ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN
-    where there is nothing to average); ``request_throughput`` and ``output_throughput`` (requests
-    and output tokens of completed requests per unit of time, from the first arrival to the last
-    completion, or to the last round of a run that left requests unserved); ``request_goodput``
-    (completed requests on time) with a ``level``; ``evictions``, ``restarts``, ``decisions``,
-    ``rounds``; ``mean_memory``, ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, over
-    time.
+    Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``; ``mean_``,
+    ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN where there
+    is nothing to average); ``request_throughput`` and ``output_throughput`` (completed requests,
+    and their output tokens, per unit of time); ``request_goodput`` (completed requests on time per
+    unit of time) if ``level`` is given; ``evictions``, ``restarts``, ``decisions``, ``rounds``;
+    ``mean_memory``, ``peak_memory``, ``mean_batch_size`` and ``peak_batch_size``, over time.
+
+    ``duration`` goes from the first arrival to the last completion. If requests are left unserved,
+    it goes to the end of the last round. Times are rounds or seconds, as in the run.
 
     Parameters
     ----------
@@ -46,14 +47,14 @@ def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Neither a level nor one for each request.
+        ``level`` is not a service level or a sequence with one for each request.
     """
     columns, rounds = run.per_request(), run.rounds
     done = columns["completed"]
     begin = float(run.problem.arrival_times.min())
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
     last = max(end, float(rounds.ends[-1]) if len(rounds.ends) else begin)
-    # A run that was cut off did not earn its throughput by its last completion.
+    # The duration of an unfinished run includes its rounds after the last completion.
     duration = (end if run.status == "completed" else last) - begin
     record: dict[str, Any] = {
         "policy": run.policy_name,

@@ -26,15 +26,16 @@ def record(
     views: Sequence[VisibleRequest],
     **known: Any,
 ) -> Run:
-    """Assemble the record, with requests in the problem's order; ``known`` enters as it is.
+    """Return the `Run` of a machine's records, with requests in the problem's order.
 
-    Without a problem it is what the source realised.
+    If ``problem`` is None, it is built from the requests that the source released. ``known`` are
+    further fields of `Run`.
     """
     if problem is None:
         problem = _realised(source, machine, views)
     count, in_rounds = len(problem), machine.batch_time is None
     rows = np.array(machine.attempts, dtype=np.int64).reshape(-1, 6)
-    # Requests are numbered in order of appearance until here.
+    # From order of appearance, by which the machine numbers requests, to the problem's order.
     request = problem.order_of_arrival[rows[:, 0]]
     start_rounds, end_rounds, how, kept, reused = rows.T[1:]
     end_rounds = np.where(how == RUNS, machine.batch.round_index, end_rounds)
@@ -70,7 +71,7 @@ def record(
 
 
 def _actions(machine: Machine, order: IntArray) -> IntArray:
-    """Return what requests did as columns, in order of request, then of round."""
+    """Return the machine's actions as the array `Run.actions`, by request, then by round."""
     groups = [one[4] for one in machine.actions]
     columns = np.array([one[:4] for one in machine.actions], dtype=np.int64).reshape(-1, 4).T
     request = order[np.fromiter(chain.from_iterable(groups), np.int64)]
@@ -80,14 +81,14 @@ def _actions(machine: Machine, order: IntArray) -> IntArray:
     request, (first, action, kept, left) = request[place], noted
     begins = action == BEGINS
     action[begins] = ADVANCES
-    # The entry that begins the attempt of each.
+    # For each entry, the position of the entry that begins its attempt.
     begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
     rounds = np.append(first[1:], 0)[: len(first)] - first
     is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
     rounds[is_last] = machine.batch.round_index + 1 - first[is_last]
 
     def before(values: IntArray) -> IntArray:
-        """Sum what an attempt did before."""
+        """Return, for each entry, the sum of earlier values in the same attempt."""
         sums: IntArray = np.cumsum(values) - values
         return sums - sums[begun]
 
@@ -107,7 +108,7 @@ def _realised(
     Raises
     ------
     InvalidValueError
-        There is none.
+        The source released no request.
     """
     if not views:
         raise InvalidValueError(source.name, "requests", [], "is empty: the source released none")
@@ -128,7 +129,7 @@ def _realised(
 
 
 def _column(count: int, missing: Any, request: IntArray, values: Any) -> Any:
-    """Return values by request as a column; of several, the last."""
+    """Return a column with the last value given for each request, or ``missing``."""
     column = np.full(count, missing)
     column[request] = values
     return column

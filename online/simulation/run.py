@@ -24,7 +24,7 @@ RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-lim
 
 
 class IncompleteRunError(RuntimeError):
-    """A figure was asked of a run in which some request was never served."""
+    """A figure of a run needs every request served, and some request was never served."""
 
 
 class Stretches(NamedTuple):
@@ -35,14 +35,14 @@ class Stretches(NamedTuple):
     start_time : float64 array
         Clock at the beginning of each stretch.
     first_round : int64 array
-        Index of its first round.
+        Number of its first round, from 1.
     memory : int64 array
-        Tokens stored in it.
+        Tokens stored in its first round.
     batch_size : int64 array
-        Requests that advance in each round, and so the tokens added from each to the next; held
-        requests and prompts in progress are not among them.
+        Requests that advance in each round, and so the tokens added from round to round. Held
+        requests and prompts in progress are not counted.
     rounds : int64 array
-        Number of rounds.
+        Number of its rounds.
     """
 
     start_time: FloatArray
@@ -58,13 +58,14 @@ class Rounds(NamedTuple):
     Attributes
     ----------
     number : int64 array
-        From 1.
+        Number of each round, from 1.
     starts, ends : float64 array
-        Clock at the beginning and the end of each. In between the machine is idle.
+        Clock at the beginning and the end of each round. Between an end and the next start the
+        machine is idle.
     memory : int64 array
-        Tokens stored.
+        Tokens stored in each round.
     batch_size : int64 array
-        Requests that advance, without held ones and prompts in progress.
+        Requests that advance in each round, without held ones and prompts in progress.
     """
 
     number: IntArray
@@ -82,14 +83,14 @@ class Attempts(NamedTuple):
     request : int64 array
         Position of the request in the problem.
     start_round, end_round : int64 array
-        It was in the batch in rounds start_round + 1 .. end_round.
+        The request was in the batch in rounds start_round + 1 .. end_round.
     completed : bool array
-        Whether it ended by completion.
+        Whether the attempt ended by completion.
     tokens_kept : int64 array
-        Output tokens it brought along from the attempt before, which was preempted; where that is 0
-        the attempt before, if there was one, lost its work.
+        Output tokens kept from the previous attempt, which was preempted. 0 for a first attempt, or
+        after an attempt that lost its progress or had no output yet.
     tokens_reused : int64 array
-        Tokens, prompt and output, that it still found stored and did not process again.
+        Tokens, prompt and output, found stored from the previous attempt and not processed again.
     """
 
     request: IntArray
@@ -111,18 +112,20 @@ class Run:
     seed : int
         Seed of every random choice of the run.
     status : RunStatus
-        ``"completed"``; ``"livelock"`` (requests are sent back again and again, and none gets
-        further than before); ``"stalled"`` (nothing runs, the policy starts nothing and nothing
-        more will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's ``should_stop``).
+        ``"completed"``; ``"livelock"`` (requests are sent back again and again, and none advances
+        further than before); ``"stalled"`` (nothing runs, the policy starts nothing and no request
+        will arrive); ``"round-limit"``; ``"time-limit"`` (the caller's ``should_stop`` returned
+        True).
     problem : Instance or Workload
-        The one given, or what an arrival source released, in order of appearance.
+        The problem of the run, or the requests that an arrival source released, in order of
+        appearance.
     start_rounds, completion_rounds : int64 array
-        Round indices of the last attempt, shape (n,), in the problem's order; -1 where there is
-        none.
+        Rounds run at the start and at the completion of each request's last attempt, shape (n,), in
+        the problem's order; -1 without one.
     start_times, first_token_times, completion_times : float64 array
-        On the clock (rounds in the round model, seconds in continuous time), float64, shape (n,);
-        NaN where there is none. The start is that of the last attempt, and the first token the
-        first that was not lost.
+        Clock times (rounds in the round model, seconds in continuous time), float64, shape (n,);
+        NaN without one. The start is that of the last attempt. The first token is the first that
+        was not lost.
     eviction_counts : int64 array
         How often each request was evicted or preempted, shape (n,).
     attempts : Attempts
@@ -130,27 +133,27 @@ class Run:
     actions : int64 array, shape (k, 6)
         What requests did in consecutive rounds, in order of request, then of round, with the
         columns of `instances.batch_time.Stretch`: request, first round, rounds, chunk, tokens
-        before, prompt left. Of a fleet it is empty: see ``parts``.
+        before, prompt left. Empty for a fleet: see ``parts``.
     lost : bool array, shape (k,)
         Whether the tokens of each action were lost to a later eviction.
     stretches : Stretches
         The rounds that ran.
     round_end_times : float64 array or None
         Clock at the end of rounds 1, 2, ...; None in the round model, where it is the round's
-        index.
+        number.
     prefill_rounds : int
         Rounds of each request that process its prompt and emit no token.
     decisions : int
-        How often the policy was asked.
+        Number of calls of the policy's `decide`.
     drain_round : int or None
-        Rounds run when the policy was told that nothing more would arrive and dropped its rule of
-        waiting for more; None where that never happened.
+        Rounds run when the policy stopped waiting for more requests because none would arrive
+        (`Policy.drain`); None if it never did.
     router_name : str or None
         Registered name of the router; None without one.
     replica : int64 array
         Replica of each request, shape (n,).
     parts : tuple[Run or None, ...]
-        Of a fleet, the run of each replica on the requests sent there, None where nothing was sent.
+        For a fleet, the run of each replica on the requests sent there, None if none were sent.
         Rounds are counted per replica, and only these runs have memory over time.
     """
 
@@ -185,7 +188,7 @@ class Run:
         replica: IntArray,
         parts: Sequence[Run | None],
     ) -> Run:
-        """Return the run of a fleet, given the run of each replica on what was sent there."""
+        """Return the run of a fleet, given the run of each replica on the requests sent to it."""
         own = by_replica(replica, len(parts))
         served = [(place, run) for place, run in zip(own, parts, strict=True) if run is not None]
         places, runs = zip(*served, strict=True)
@@ -224,33 +227,33 @@ class Run:
 
     @property
     def runs(self) -> tuple[Run | None, ...]:
-        """Return the run of each replica: ``parts``, or this run alone."""
+        """Return the run of each replica: ``parts`` of a fleet, this run alone otherwise."""
         return self.parts or (self,)
 
     @property
     def instance(self) -> Instance | None:
-        """Return the problem of a run in rounds; None in seconds."""
+        """Return the problem of a run in rounds; None for a run in seconds."""
         return self.problem if isinstance(self.problem, Instance) else None
 
     @property
     def rounds_run(self) -> int:
-        """Return the index of the last round that ran."""
+        """Return the number of the last round that ran."""
         last = self.stretches.first_round + self.stretches.rounds - 1
         return int(last[-1]) if len(last) else 0
 
     @property
     def evictions(self) -> int:
-        """Return the total number of evictions."""
+        """Return the total number of evictions and preemptions."""
         return int(self.eviction_counts.sum())
 
     @cached_property
     def latencies(self) -> FloatArray:
-        """Return completion minus arrival of each request, on the clock, shape (n,)."""
+        """Return completion minus arrival of each request, rounds or seconds, shape (n,)."""
         latencies: FloatArray = self.completion_times - self.problem.arrival_times
         return latencies
 
     def on_time(self, level: AnyLevel) -> BoolArray:
-        """Return which requests are on time, shape (n,); those left unserved are late.
+        """Return which requests are on time, shape (n,); unserved requests are late.
 
         Parameters
         ----------
@@ -261,14 +264,14 @@ class Run:
         Raises
         ------
         InvalidTypeError, InvalidValueError
-            Neither a level nor one for each request.
+            ``level`` is not a service level or a sequence with one for each request.
         """
         columns = self.per_request()
         limits = limits_of(level, len(self.problem))
         return limits.on_time(columns["e2el"], columns["ttft"], columns["output_length"])
 
     def frame(self) -> Any:
-        """Return `per_request` as a pandas DataFrame, one line per request."""
+        """Return `per_request` as a pandas DataFrame, one row per request."""
         import pandas
 
         return pandas.DataFrame(self.per_request())
@@ -284,15 +287,15 @@ class Run:
     def pauses(self) -> bool:
         """Return whether some request was held, or processed part of its prompt in a round."""
         chunk, left = self.actions[:, 3], self.actions[:, 5]
-        # All that is left at once: the prefill round of an advance.
+        # A chunk of the whole remaining prompt is a prefill round, not a pause.
         return bool(((chunk == 0) | ((chunk > 0) & (chunk < left))).any())
 
     @cached_property
     def token_rounds(self) -> tuple[IntArray, IntArray]:
         """Return request and round of each output token of all completed requests.
 
-        No token that was lost is among them. Shape (k,) each, k the sum of completed outputs, in
-        order of request, then of round.
+        Lost tokens are not included. Shape (k,) each, k the sum of completed outputs, in order of
+        request, then of round.
         """
         chosen = (self.actions[:, 3] == ADVANCES) & ~self.lost
         chosen &= self.completion_rounds[self.actions[:, 0]] >= 0
@@ -303,7 +306,7 @@ class Run:
     def inter_token_latencies(self) -> tuple[IntArray, FloatArray]:
         """Return request and length of each gap between two output tokens, of completed requests.
 
-        Shape (k,) each, in order of request, then of time.
+        Lengths are rounds or seconds. Shape (k,) each, in order of request, then of time.
         """
         owners, rounds = self.token_rounds
         times = rounds.astype(np.float64)
@@ -345,20 +348,21 @@ class Run:
     def schedule(self) -> Any:
         """Return the schedule with the run's completions, checked.
 
-        Of an instance it is a `Schedule` without pauses and evictions. Request i starts at
-        C_i - o_i, its completion less its output. With prefill rounds it is a schedule of
-        `with_tokens_every_round`, which takes as many rounds and holds as much in each.
+        For an instance it is a `Schedule` without pauses and evictions. Request i starts at C_i -
+        o_i, its completion round less its output. With prefill rounds it is a schedule of
+        `with_tokens_every_round`, an instance with the same rounds and memory.
 
         It exists whatever was held, cut into chunks or evicted without its tokens. *Proof.* In
-        round C_i - o_i + k it holds s_i + k. The last attempt of i could not emit more than one
-        token in each of the o_i - k rounds after that, so by its end it had emitted at least k and
-        held at least s_i + k: a token emitted stays in memory, held or not, and an eviction would
-        have begun another attempt. That attempt had therefore begun by C_i - o_i as well, hence
-        C_i - o_i >= a_i. So no round holds more than in the run. This fails for attempts that
-        bring tokens along: between two of them a request holds nothing.
+        round C_i - o_i + k the schedule holds s_i + k tokens of request i. The last attempt of i
+        could not emit more than one token in each of the o_i - k rounds after that. So by the end
+        of this round it had emitted at least k tokens and held at least s_i + k: an emitted token
+        stays in memory, held or not, and an eviction would have begun another attempt. This attempt
+        had therefore begun by C_i - o_i as well, hence C_i - o_i >= a_i. So no round of the
+        schedule holds more than in the run. The proof fails for attempts with tokens kept from a
+        preemption: between two attempts a request holds nothing.
 
-        Of a workload it is a `SecondsSchedule`: what every round did with every request, and when
-        it began. Durations and completions recomputed from it are those of the run. Of a fleet it
+        For a workload it is a `SecondsSchedule`: what every round did with every request, and when
+        it began. Durations and completions recomputed from it are those of the run. For a fleet it
         is a `FleetSchedule` of these, all preemptive if any replica kept tokens in rounds.
 
         Raises
@@ -373,18 +377,18 @@ class Run:
 
     @cached_property
     def preemptive_schedule(self) -> Any:
-        """Return the rounds in which the tokens of each request came out, checked.
+        """Return the schedule of the rounds in which the tokens of each request came out, checked.
 
-        In the round of its k-th token a request holds s_i + k or more, so no round of it holds
-        more than in the run. Where no request was preempted with its tokens it is `schedule`.
+        In the round of its k-th token a request holds s_i + k or more, so no round of the schedule
+        holds more than in the run. If no request was preempted with its tokens it is `schedule`.
 
         Raises
         ------
         IncompleteRunError
             Some request was never served.
         NoScheduleError
-            Rounds were not those of the round model, or a request with prefill rounds was
-            preempted and kept its tokens; the message says which.
+            The run was in seconds, or a request with prefill rounds was preempted and kept its
+            tokens; the message says which.
         """
         return preemptive_schedule_of(self)
 
@@ -410,7 +414,7 @@ class Run:
 
     @property
     def mean_latency(self) -> float:
-        """Return the mean latency per request, or over the sum of weights."""
+        """Return `total_latency` over the number of requests, in rounds over the sum of weights."""
         instance = self.instance
         return self.total_latency / (
             len(self.problem) if instance is None else instance.total_weight
@@ -425,7 +429,7 @@ class Run:
         Raises
         ------
         InvalidValueError
-            The run is of a fleet: each replica has rounds of its own.
+            The run is of a fleet, where each replica has its own rounds.
         """
         if self.parts:
             reason = "have their own rounds: ask each of `Run.parts`"
@@ -447,7 +451,7 @@ class Run:
         Raises
         ------
         InvalidValueError
-            A run so long that no array could hold it, or one of a fleet.
+            The run has more than `LONGEST_PROFILE` rounds, or is of a fleet.
         """
         if self.rounds_run > LONGEST_PROFILE:
             reason = f"is above {LONGEST_PROFILE} rounds"
@@ -489,9 +493,9 @@ PER_REQUEST = (
     "completion_times",
     "eviction_counts",
 )
-"""Columns of a run with an entry for each request."""
+"""Fields of a `Run` with an entry for each request."""
 
 
 def _ages(rounds: IntArray) -> IntArray:
-    """Return 0, 1, .. for the rounds of each of several stretches, one after the other."""
+    """Return for each round its position in its stretch, 0, 1, .., all stretches in a row."""
     return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)

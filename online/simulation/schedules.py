@@ -19,11 +19,11 @@ from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 class InternalError(AssertionError):
-    """The simulator produced something that its own checker refuses: a bug of this package."""
+    """The simulator produced a schedule that its checker refuses: a bug of this package."""
 
 
 class NoScheduleError(ValueError):
-    """No schedule of the kind that was asked for has the completions of this run."""
+    """No schedule of the requested kind has the completions of this run."""
 
 
 def _refused(run: Any, reason: str) -> NoScheduleError:
@@ -46,7 +46,7 @@ def schedule_of(run: Any) -> Any:
 
 
 def preemptive_schedule_of(run: Any) -> Any:
-    """Return the rounds in which tokens came out, see `Run.preemptive_schedule`."""
+    """Return the schedule of the rounds in which tokens came out, see `Run.preemptive_schedule`."""
     run.require_completed()
     instance = _served_as(run.instance, run.prefill_rounds)
     if run.parts:
@@ -88,7 +88,7 @@ def _served_as(instance: Instance | None, prefill_rounds: int) -> Instance | Non
     """Return the instance that takes the same rounds and memory if every round emits a token.
 
     Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and keep
-    their ids; a prompt may become empty.
+    their ids. A prompt may become empty.
     """
     if instance is None or not prefill_rounds:
         return instance

@@ -39,41 +39,43 @@ def simulate(  # noqa: PLR0913
     should_stop: Callable[[], bool] | None = None,
     level: AnyLevel | None = None,
 ) -> Run:
-    """Run an online policy, on a fleet with a router and the policy on each replica.
+    """Run an online policy on one machine, or on each replica of a fleet with a router.
 
-    The run of each replica is that of the requests sent there, with the seed that it names and the
-    predictions drawn for the fleet.
+    The run of each replica is that of the requests sent there. It can be repeated alone with the
+    seed in its record and the predictions drawn for the fleet.
 
     Parameters
     ----------
     arrivals : Instance, Workload or ArrivalSource
         An `Instance`, in the papers' round model, where every round is one unit of time and idle
-        rounds pass too; a `Workload`, whose batch time says how many seconds a round lasts; or an
+        rounds pass too; a `Workload`, whose batch time gives the seconds of each round; or an
         arrival source that may react to the policy, in seconds if it has a ``batch_time``. A source
         has one replica.
     policy : AnyPolicy
         A registered name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or
-        function that makes a policy, or a `Policy`, which is run itself and keeps what it learns.
-        Each of several replicas has its own; of a `Policy` a copy.
+        function that makes a policy, or a `Policy`. A `Policy` is run itself, so that its state
+        remains after the run; with several replicas each gets a copy.
     router : AnyRouter or None, default None
         A registered name, text such as ``"least-requests(delay=0.1)"`` or
         ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a router, or a `Router`,
         of which a copy is taken. Needed for more than one replica.
     seed : int, default 0
-        Of every random choice of the router, the policies, the predictions and the source.
+        Seed of every random choice of the router, the policies, the predictions and the source.
     predictions : PredictionModel or None, default None
-        What the policy is told of output lengths; None tells the truth.
+        Model of the predictions of output lengths that the policy sees; None gives the true
+        lengths.
     prefill_rounds : int, default 0
         Rounds that each request spends on its prompt without emitting a token: 0, or 1 as in [A25].
-        The k-th round of a request then holds s + k - 1 tokens.
+        With 1, the k-th round of a request holds s + k - 1 tokens.
     max_rounds : int or None, default None
-        Give up after this many rounds, of each replica, with status ``"round-limit"``.
+        Largest number of rounds of each replica; then the run ends with status ``"round-limit"``.
     should_stop : Callable[[], bool] or None, default None
-        Asked before every decision, and inside those that solve programs; True gives up with status
-        ``"time-limit"``.
+        Function called before every decision, and during decisions that solve programs. If it
+        returns True, the run ends with status ``"time-limit"``.
     level : ServiceLevel or Sequence[ServiceLevel] or None, default None
-        Service level that policies are told, of all requests, or of each request of an instance or
-        workload in its order. It sets `VisibleRequest.deadline` and changes nothing else.
+        Service level that policies see: one for all requests, or one for each request of an
+        instance or workload in its order. It sets `VisibleRequest.deadline` and changes nothing
+        else.
 
     Returns
     -------
@@ -85,15 +87,15 @@ def simulate(  # noqa: PLR0913
     UnknownNameError
         No policy or router of that name.
     RouterError
-        The router failed, or chose no replica.
+        The router failed, or did not choose a replica.
     PolicyError
         The policy broke a rule: it overflowed memory, started a request twice, drew random numbers
         without being `Policy.randomized`, ...
     InvalidTypeError
-        Something else than a policy, a batch time, a prediction model or requests.
+        An argument that is not a policy, a batch time, a prediction model or requests.
     InvalidValueError
-        A request that can never run, arrivals out of order, a workload without a batch time, levels
-        that are not one for each request, or none for a policy that needs one.
+        A request that can never run, arrivals out of order, a workload without a batch time, a
+        number of levels that is not that of the requests, or no level for a policy that needs one.
     RuntimeError
         The policy called `sys.exit`.
 
@@ -137,7 +139,7 @@ def _limits(
     max_rounds: int | None,
     should_stop: Callable[[], bool] | None,
 ) -> Limits:
-    """Check the numbers of rounds."""
+    """Check ``prefill_rounds`` and ``max_rounds``, and return the limits of the run."""
     prefill_rounds = as_integer(prefill_rounds, None, "prefill_rounds", minimum=0, maximum=1)
     if prefill_rounds and memory_rule_of(source).unstored:
         reason = "is not 0, which the memory rule needs: it stores a token one round later"
@@ -152,7 +154,7 @@ def _reveal(
     predictions: PredictionModel | None,
     levels: Iterator[ServiceLevel | None],
 ) -> Reveal:
-    """Return what makes the requests that policies and routers see."""
+    """Return a function from an arrival to the request that policies and routers see."""
     model = ExactPredictions() if predictions is None else predictions
     if isinstance(model, type) or not callable(getattr(model, "predict", None)):
         reason = "is not a prediction model, such as IntervalPredictions(1, 10)"
@@ -173,7 +175,7 @@ def _reveal(
 def _in_order(
     problem: Instance | Workload | None, level: AnyLevel | None
 ) -> Iterator[ServiceLevel | None]:
-    """Return the level of each request in order of appearance."""
+    """Return an iterator of the service level of each request in order of appearance."""
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
     if problem is None:
