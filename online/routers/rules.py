@@ -13,19 +13,19 @@ from online.policy_interface.policy import Setup, VisibleRequest
 from online.policy_interface.router import ReplicaView, Router, register_router
 
 WAITING_WEIGHT = 4
-"""Running requests that one waiting counts as much as, in vLLM's balancer."""
+"""Weight of a waiting request in vLLM's balancer; a running request counts as 1."""
 
 
 class _Drawing(Router):
-    """Has a random stream and counts the requests it is asked about."""
+    """Base of routers with a random stream or a count of the requests routed."""
 
     def reset(self, setup: Setup) -> None:
-        """Take the random stream, and begin with the first replica."""
+        """Take the random stream, and set the count of routed requests to 0."""
         self._rng, self._asked = setup.rng, 0
 
 
 class _Blind(_Drawing):
-    """Looks at no replica."""
+    """Base of routers that use no state of the replicas."""
 
     looks = False
 
@@ -35,44 +35,44 @@ class _Blind(_Drawing):
 
 @register_router("round-robin")
 class RoundRobin(_Blind):
-    """Each replica in turn."""
+    """Sends requests to the replicas in turn."""
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return the next replica."""
+        """Return the index of the replica after the one of the last call."""
         self._asked += 1
         return (self._asked - 1) % len(replicas)
 
 
 @register_router("random")
 class Random(_Blind):
-    """A replica at random, all equally likely."""
+    """Sends each request to a random replica, all with equal probability."""
 
     randomized = True
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return any replica."""
+        """Return the index of a random replica."""
         return int(self._rng.random() * len(replicas))
 
 
 class _Least(Router):
-    """The replica of the least load."""
+    """Base of routers that send each request to the replica of the least load."""
 
     @abstractmethod
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return what a request would find on a replica."""
+        """Return the load of a replica for a request; the least one is chosen."""
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return the replica of the least load."""
+        """Return the index of the first replica with the least load."""
         loads = [self.load(request, one) for one in replicas]
         return loads.index(min(loads))
 
 
 @register_router("least-requests")
 class LeastRequests(_Least):
-    """Fewest requests, waiting ones counted four times: vLLM's own balancer."""
+    """Fewest requests, with waiting ones counted four times: the rule of vLLM's own balancer."""
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return 4 waiting + running."""
+        """Return 4 waiting + running, as numbers of requests."""
         return WAITING_WEIGHT * replica.waiting + replica.running
 
 
@@ -81,18 +81,18 @@ class ShortestQueue(_Least):
     """Fewest requests, waiting or running."""
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return waiting + running."""
+        """Return waiting + running, as numbers of requests."""
         return replica.waiting + replica.running
 
 
 @register_router("power-of-two")
 class PowerOfTwo(_Drawing):
-    """The one with fewer requests of two replicas drawn at random; of equal ones the first."""
+    """The replica with fewer requests of two drawn at random; the first drawn if they are equal."""
 
     randomized = True
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return the better one of two."""
+        """Return the index of the drawn replica with fewer requests, waiting or running."""
         count = len(replicas)
         first = int(self._rng.random() * count)
         second = int(self._rng.random() * (count - 1))
@@ -102,26 +102,26 @@ class PowerOfTwo(_Drawing):
 
 @register_router("least-tokens")
 class LeastTokens(_Least):
-    """Fewest KV tokens stored, and prompt tokens waiting.
+    """Fewest KV tokens stored plus prompt tokens waiting.
 
-    Tokens stored alone would send everything to a replica whose queue has not been admitted yet:
-    what waits is to be stored there too.
+    The waiting tokens count because they will be stored on the replica too. Without them a replica
+    with a long queue not yet admitted would seem empty.
     """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return tokens stored and waiting."""
+        """Return the tokens stored and waiting on a replica."""
         return replica.tokens + replica.waiting_tokens
 
 
 @register_router("least-work")
 class LeastWork(_Least):
-    """Fewest predicted tokens unfinished: s + predicted o of all sent there and not finished.
+    """Fewest predicted tokens unfinished: sum of s + predicted o over its unfinished requests.
 
-    It knows what it sent and what finished, and nothing of the progress between.
+    The router knows which requests it sent and which finished, but not how far the others are.
     """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return the predicted tokens unfinished."""
+        """Return the predicted tokens of the replica's unfinished requests."""
         return replica.work
 
 
@@ -129,15 +129,15 @@ class LeastWork(_Least):
 class ByPrice(_Least):
     """The replica on which the request costs least by the prices of the volume relaxation.
 
-    In that relaxation a machine gives M token-rounds in each round, and serves volumes v_j (token-
-    rounds that a request is to hold, by its prediction) in increasing order, which is optimal. One
-    more request of volume v waits for all smaller volumes and puts off all larger ones by v / M
-    rounds each, so the optimum grows by (v + sum_j min(v, v_j)) / M over the unfinished requests j
-    of the replica. This is its price there.
+    The volume v_j of request j is the memory it is predicted to hold, summed over its rounds, in
+    token-rounds. In the relaxation a machine offers M token-rounds in each round and serves volumes
+    in increasing order, which is optimal. One more request of volume v waits for all smaller
+    volumes, and delays each larger one by v / M rounds. So the optimum grows by (v + sum_j min(v,
+    v_j)) / M over the unfinished requests j of the replica. This is the price of the request there.
     """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return M times the price, less v."""
+        """Return sum_j min(v, v_j) in token-rounds: M times the price, less v."""
         volumes, volume = replica.volumes, request.volume
         smaller = bisect_left(volumes, volume)
         return sum(volumes[:smaller]) + volume * (len(volumes) - smaller)

@@ -21,7 +21,7 @@ LONGEST_PROMPT = 8
 LONGEST_OUTPUT = 12
 MOST_REQUESTS = 30
 MOST_TRIES = 300
-"""Smaller instances tried before the smallest so far is taken."""
+"""Largest number of smaller instances tried when a failing instance is shrunk."""
 
 EXACT = ExactPredictions()
 INTERVAL = IntervalPredictions(1, LONGEST_OUTPUT)
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Return a key, equal for equal runs."""
+        """Return a key that is the same for cases with the same runs."""
         return self.instance.digest, repr(self.predictions), self.seed
 
     def with_requests(self, requests: Sequence[Request]) -> Case:
@@ -58,11 +58,11 @@ _KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (
     (EXACT, "arrivals", MemoryRule(4)),
     (BUCKETS, "", MemoryRule(4, "next")),
 )
-"""Predictions, what is drawn otherwise than all at once in ample memory, and the memory rule."""
+"""Kinds of cases: the predictions, what is drawn specially ("": nothing), and the memory rule."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
-    """Draw cases of every kind in turn, small ones first."""
+    """Draw ``count`` cases of every kind in turn, with an increasing number of requests."""
     for place in range(count):
         rng = np.random.default_rng([seed, place])
         predictions, drawn, rule = _KINDS[place % len(_KINDS)]
@@ -77,7 +77,8 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
             arrivals = np.sort(rng.integers(0, 3 * n, n))
         rows = zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True)
         requests = [Request(*row, f"r{index}") for index, row in enumerate(rows)]
-        # Whatever lengths the predictions allow, each request fits alone.
+        # Memory is enough for each request alone, even with the longest output that its prediction
+        # allows.
         longest = int(outputs.max()) if predictions is EXACT else LONGEST_OUTPUT
         needed = rule.held(int(prompts.max()) + longest)
         limit = needed if "tight" in drawn else int(needed * rng.uniform(1.2, 3))
@@ -93,7 +94,8 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     outputs = np.array([one.output_length for one in requests])
     lowers, uppers = np.array([(one.lower, one.upper) for one in told]).T
     turned = lowers + uppers - outputs
-    # A change of one request alone shows later.
+    # If only one request is changed, a policy can notice it only when that request ends, so that
+    # more decisions are compared.
     alone = [
         np.where(np.arange(len(outputs)) == k, turned, outputs) for k in (0, -1 % len(outputs))
     ]
@@ -104,7 +106,7 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
-    """Yield cases with other or fewer requests from some round on, and this round."""
+    """Yield cases whose requests differ or are fewer from some round on, and this round."""
     requests = case.instance.requests
     times = sorted({one.arrival_time for one in requests} - {0})
     most = max(one.prompt_length for one in requests) + 1
@@ -127,7 +129,7 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Leave out requests of a failing case as long as it fails."""
+    """Leave out requests of a failing case as long as it still fails, and return it."""
     tries, first, size = MOST_TRIES, 0, max(1, len(case.instance) // 2)
     while size and tries:
         requests = case.instance.requests

@@ -22,13 +22,13 @@ from online.trials.trial import COMPLETED, one_line
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
 
 ROUNDS_TO_END = 10
-"""A run fails after this many times the rounds of serving one request after the other."""
+"""Limit on the rounds of a run, as a multiple of those that serve one request after the other."""
 
 LEVEL = ServiceLevel(latency=30, time_per_token=4)
-"""For policies that need a service level: in the drawn cases some requests can keep it."""
+"""Service level for policies that need one; in the drawn cases some requests can meet it."""
 
 Reason: TypeAlias = "str | None"
-"""The reason of a failure; empty if the check passed, None if it does not apply to the case."""
+"""Reason why a check failed: empty if it passed, None if it does not apply to the case."""
 
 
 @dataclass
@@ -38,11 +38,11 @@ class Outcome:
     Attributes
     ----------
     moves : list[tuple[int, str]]
-        The round and the text of every decision that does something.
+        The round and the text of every decision that is not empty.
     run : Run or None
         The run; None if an error ended it.
     error : Exception or None
-        The error.
+        The error that ended the run; None without one.
     """
 
     moves: list[tuple[int, str]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def ends(self) -> list[int]:
-        """Round in which each request ended, by index; empty if not all of them did."""
+        """Round in which each request ended, by index; empty if some request did not end."""
         if self.run is None or self.run.status != COMPLETED:
             return []
         ends: list[int] = self.run.completion_rounds.tolist()
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def play(case: Case, policy: Policy) -> Outcome:
-    """Run a policy on a case. Whatever the policy raises is in the outcome."""
+    """Run a policy on a case and return the outcome, with any error of the policy in it."""
     outcome, decide = Outcome(), policy.decide
 
     def decides(state: State) -> Decision:
@@ -102,7 +102,7 @@ def play(case: Case, policy: Policy) -> Outcome:
 
 
 class Laboratory:
-    """A policy and its runs, each made once.
+    """A policy and the outcomes of its runs; each case is run once.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Laboratory:
         self._runs: dict[tuple[str, str, int], Outcome] = {}
 
     def run(self, case: Case) -> Outcome:
-        """Return the outcome of a new object."""
+        """Return the outcome of a new policy object on a case."""
         if case.key not in self._runs:
             self._runs[case.key] = play(case, self.spec.make())
         return self._runs[case.key]
@@ -124,17 +124,14 @@ class Laboratory:
 def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> CheckReport:
     """Run a policy on drawn instances, and report which properties of every policy it lacks.
 
-    * runs: it raises no error.
-    * rules: memory is kept, only waiting requests are started, and random numbers are drawn only if
-      the policy is `Policy.randomized`.
-    * ends: every request is served.
-    * deterministic: equal seeds give equal decisions, whatever the object ran before.
-    * lengths: decisions do not change with output lengths behind equal predictions, until one of
-      them shows by its end.
-    * future: decisions do not change with the requests that are still to come.
+    * runs: it raises no error. * rules: memory is kept, only waiting requests are started, and
+    random numbers are drawn only if the policy is `Policy.randomized`. * ends: every request is
+    served. * deterministic: equal seeds give equal decisions, whatever the object ran before. *
+    lengths: decisions do not change with output lengths behind equal predictions, until one of
+    these requests ends. * future: decisions do not change with the requests that are still to come.
 
-    A look at the simulator's inside that changes no decision is not found. A decision that never
-    returns is not ended.
+    If a policy reads the simulator's internals without changing a decision, the checks do not find
+    it. They do not stop a decision that never returns.
 
     Parameters
     ----------
@@ -168,7 +165,7 @@ def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> C
 
 
 def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdict:
-    """Run a check on every case, and shrink the first one on which it fails."""
+    """Run a check on every case, and shrink the first case on which it fails."""
     asks, check = CHECKS[name]
     tried = [check(laboratory, case) for case in cases]
     checked, failing = len(tried) - tried.count(None), [k for k, why in enumerate(tried) if why]
@@ -178,7 +175,7 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
     if not failing:
         return Verdict(name, asks, checked)
     laboratory.erratic |= name == "deterministic"
-    # The last reason is that of the smallest case.
+    # Reasons of all failing cases in the order tried; the last is that of the smallest case.
     reasons = [tried[failing[0]]]
 
     def fails(case: Case) -> bool:
@@ -191,7 +188,7 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
-    """Return Python code that shows what a policy does in a case."""
+    """Return Python code that repeats the run of a policy on a case."""
     options = f"seed={case.seed}"
     if case.predictions != EXACT:
         options += f", predictions=online.{case.predictions!r}"
@@ -205,9 +202,9 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 
 
 def _made(spec: PolicySpec) -> str:
-    """Return an expression for the policy: its text, or a call of a class that has none.
+    """Return an expression that makes the policy: its text, or a call of its class.
 
-    A class of a notebook or inside a function goes by its own name.
+    The call is for classes of a notebook or inside a function, which no text names.
     """
     if spec.own is None:
         return repr(spec.label)
@@ -248,10 +245,10 @@ def _ends(laboratory: Laboratory, case: Case) -> Reason:
 
 
 Pairs: TypeAlias = Iterator[tuple[str, float, Outcome]]
-"""What else is run, the round in which it may begin to differ, and its outcome."""
+"""Description of another run, the first round in which it may differ, and its outcome."""
 
 _EARLIER = next(drawn_cases(1, 1))
-"""The case that an object runs before it runs another one."""
+"""Case that a policy object runs first, to test that `reset` clears its state."""
 
 
 def _repeated(laboratory: Laboratory, case: Case) -> Pairs:
@@ -281,7 +278,7 @@ def _with_another_future(laboratory: Laboratory, case: Case) -> Pairs:
 
 
 def _same(pairs: Callable[[Laboratory, Case], Pairs]) -> Callable[[Laboratory, Case], Reason]:
-    """Return the check that a run decides the same as others up to a round."""
+    """Return a check that a run makes the same decisions as other runs up to a round."""
 
     def check(laboratory: Laboratory, case: Case) -> Reason:
         first, reason = laboratory.run(case), None
@@ -306,4 +303,4 @@ CHECKS: dict[str, tuple[str, Callable[[Laboratory, Case], Reason]]] = {
     "lengths": ("knows no output length that it is not given", _same(_with_other_lengths)),
     "future": ("knows nothing of arrivals to come", _same(_with_another_future)),
 }
-"""By name: the property in a few words, and the function that checks it on a case."""
+"""For each check its name, the property in a few words, and the function that tests a case."""
